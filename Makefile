@@ -1,0 +1,51 @@
+# Every target sets up what it needs by itself; `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test setup check fmt types lint bench lock clean
+
+help: ## list these commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+run: setup ## start everything on this machine and say where to go next
+	@$(BIN)/latchkey up
+
+test: setup ## run the whole test suite
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+setup: $(STAMP) ## make .venv with everything in it
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Latchkey needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11")'
+	@echo "Setting up .venv (once, about a minute) ..."
+	@$(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+check: lint types test ## lint, strict type check and tests: what CI runs
+
+lint: setup ## ruff: style and mistakes
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+fmt: setup ## format the code
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup ## measure speed as ratios to a bare ceiling
+	@$(BIN)/python -m bench
+
+lock: ## resolve the dependencies anew into requirements.lock
+	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv
+	@.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --no-annotate \
+		--all-extras --group dev pyproject.toml -o requirements.lock
+	@rm -rf .venv-lock
+
+clean: ## remove .venv and caches
+	rm -rf .venv .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Latchkey: self-hosted subscription entitlements."""
