@@ -1,0 +1,208 @@
+"""The connection pool, and the few session settings every connection shares."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from latchkey.storage.errors import DatabaseUnreachableError
+
+Record = asyncpg.Record
+# asyncpg's classes are generic only for the type checker, hence the quotes.
+Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
+Isolation = Literal["read_committed", "repeatable_read", "serializable"]
+
+# What asyncpg raises when there is no server, no such database or user, or the server is starting or stopping.
+_UNREACHABLE = (
+    OSError,
+    socket.gaierror,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    ValueError,
+)
+
+
+class Database:
+    """A pool of connections to one PostgreSQL.
+
+    `json` columns travel as raw bytes in both directions: whoever knows the shape decodes it, once, in one pass.
+    A released connection is handed on as it is, without the usual RESET round trip (as dear as a read),
+    so session state must stay inside a transaction: `set local`, `pg_advisory_xact_lock`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        min_size: int = 1,
+        max_size: int = 10,
+        statement_timeout_ms: int = 30_000,
+        lock_timeout_ms: int = 10_000,
+        connect_timeout: float = 10.0,
+        application_name: str = "latchkey",
+    ) -> None:
+        self.url = url
+        self._min_size = min(min_size, max_size)
+        self._max_size = max_size
+        self._connect_timeout = connect_timeout
+        self._server_settings = session_settings(
+            application_name=application_name,
+            statement_timeout_ms=statement_timeout_ms,
+            lock_timeout_ms=lock_timeout_ms,
+        )
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+
+    async def open(self) -> None:
+        if self._pool is not None:
+            return
+        try:
+            pool = asyncpg.create_pool(
+                self.url,
+                min_size=self._min_size,
+                max_size=self._max_size,
+                timeout=self._connect_timeout,
+                statement_cache_size=512,
+                max_inactive_connection_lifetime=300.0,
+                server_settings=dict(self._server_settings),
+                init=use_raw_json,
+                reset=_keep_as_it_is,
+            )
+            self._pool = await pool
+        except _UNREACHABLE as error:
+            raise unreachable(self.url, error) from error
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        try:
+            await asyncio.wait_for(pool.close(), timeout=10.0)
+        except TimeoutError:
+            pool.terminate()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def pool(self) -> asyncpg.Pool[asyncpg.Record]:
+        if self._pool is None:
+            raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
+        return self._pool
+
+    def acquire(
+        self, *, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
+        return self.pool.acquire(timeout=timeout)
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        *,
+        isolation: Isolation = "read_committed",
+        readonly: bool = False,
+        statement_timeout_ms: int | None = None,
+        lock_timeout_ms: int | None = None,
+    ) -> AsyncIterator[PoolConnectionProxy[asyncpg.Record]]:
+        """One connection in one transaction; the time-outs, where given, hold for this transaction only."""
+        async with self.pool.acquire() as connection, connection.transaction(isolation=isolation, readonly=readonly):
+            if statement_timeout_ms is not None:
+                await connection.execute(f"set local statement_timeout = {int(statement_timeout_ms)}")
+            if lock_timeout_ms is not None:
+                await connection.execute(f"set local lock_timeout = {int(lock_timeout_ms)}")
+            yield connection
+
+
+async def connect(
+    url: str,
+    *,
+    application_name: str = "latchkey",
+    statement_timeout_ms: int = 0,
+    lock_timeout_ms: int = 0,
+    connect_timeout: float = 10.0,
+) -> asyncpg.Connection[asyncpg.Record]:
+    """One connection outside any pool, for migrations and for listening."""
+    try:
+        connection = await asyncpg.connect(
+            url,
+            timeout=connect_timeout,
+            server_settings=session_settings(
+                application_name=application_name,
+                statement_timeout_ms=statement_timeout_ms,
+                lock_timeout_ms=lock_timeout_ms,
+            ),
+        )
+    except _UNREACHABLE as error:
+        raise unreachable(url, error) from error
+    await use_raw_json(connection)
+    return connection
+
+
+def session_settings(*, application_name: str, statement_timeout_ms: int, lock_timeout_ms: int) -> dict[str, str]:
+    return {
+        "application_name": application_name,
+        "statement_timeout": str(statement_timeout_ms),
+        "lock_timeout": str(lock_timeout_ms),
+        # A process that dies between begin and commit must not hold a customer's row for longer than this.
+        "idle_in_transaction_session_timeout": "60000",
+        # Plans of our short queries take microseconds; compiling them takes milliseconds.
+        "jit": "off",
+        "timezone": "UTC",
+    }
+
+
+async def use_raw_json(connection: Any) -> None:
+    await connection.set_type_codec("json", schema="pg_catalog", format="binary", encoder=_json_bytes, decoder=bytes)
+
+
+def _json_bytes(value: bytes | str) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+async def _keep_as_it_is(connection: Any) -> None:
+    pass
+
+
+def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:
+    reason = str(error).strip() or type(error).__name__
+    return DatabaseUnreachableError(
+        f"The database at {without_password(url)} cannot be reached: {reason}. "
+        "Check LATCHKEY_DATABASE_URL and that PostgreSQL is running; `latchkey doctor` looks closer."
+    )
+
+
+def without_password(url: str) -> str:
+    """The address as one may show it: no password, wherever it was written."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or first(parse_qs(parts.query), "host") or "localhost"
+        port = f":{parts.port}" if parts.port else ""
+        user = f"{parts.username}@" if parts.username else ""
+    except ValueError:
+        return "(an address that is not a URL)"
+    if not parts.scheme:
+        return "(an address that is not a URL)"
+    return f"{parts.scheme}://{user}{host}{port}{parts.path}"
+
+
+def first(query: Mapping[str, list[str]], name: str) -> str | None:
+    values = query.get(name)
+    return values[0] if values else None

@@ -1,0 +1,48 @@
+"""What can go wrong below the use cases.
+
+StorageError
+├── DatabaseUnreachableError    nobody answers at the database's address
+├── DatabaseBusyError           another process holds what we wait for
+├── SchemaNotMigratedError      the database is older than the code
+├── SchemaTooNewError           the database is newer than the code
+├── QueryNotNamedError          a query was asked for that no .sql file defines
+└── EmbeddedServerError         the embedded server cannot be used
+    ├── FolderInUseError        another process owns the data folder
+    └── ServerDidNotStartError  PostgreSQL started and gave up
+"""
+
+
+class StorageError(Exception):
+    """Something is wrong with the database, and the message says what to do next."""
+
+
+class DatabaseUnreachableError(StorageError):
+    pass
+
+
+class DatabaseBusyError(StorageError):
+    pass
+
+
+class SchemaNotMigratedError(StorageError):
+    pass
+
+
+class SchemaTooNewError(StorageError):
+    pass
+
+
+class QueryNotNamedError(StorageError):
+    pass
+
+
+class EmbeddedServerError(StorageError):
+    pass
+
+
+class FolderInUseError(EmbeddedServerError):
+    pass
+
+
+class ServerDidNotStartError(EmbeddedServerError):
+    pass

@@ -1,0 +1,186 @@
+-- Every table that belongs to a customer starts with (project_id, customer_id), so that one customer's rows can live on
+-- one node of a distributed PostgreSQL. Instants are bigint epoch milliseconds; money is bigint millionths of a unit.
+
+create table projects (
+    id text primary key,
+    name text not null,
+    restore_behavior text not null default 'transfer' check (restore_behavior in ('transfer', 'keep')),
+    -- Bumped with every change of products, entitlements or their mapping: readers compare it, so a parsed catalog may be
+    -- kept in memory and is never stale.
+    catalog_version bigint not null default 1,
+    created_at bigint not null
+);
+
+-- The head of each project's event feed. Writers take this row's lock last, so positions become visible in order and a
+-- reader with a cursor can never step over an event that commits later.
+create table feeds (
+    project_id text primary key references projects (id) on delete cascade,
+    position bigint not null default 0
+) with (fillfactor = 50);
+
+create table apps (
+    project_id text not null references projects (id) on delete cascade,
+    id text not null,
+    name text not null,
+    store text not null,
+    created_at bigint not null,
+    primary key (project_id, id)
+);
+
+create table api_keys (
+    id text primary key,
+    project_id text not null references projects (id) on delete cascade,
+    app_id text,
+    kind text not null check (kind in ('secret', 'public')),
+    name text not null,
+    scopes text[] not null,
+    -- SHA-256 of the key. The key itself is random enough (over 128 bits) that a slow hash would add nothing.
+    hash bytea not null unique,
+    hint text not null,
+    rate_limit integer not null check (rate_limit > 0),
+    created_at bigint not null,
+    revoked_at bigint,
+    foreign key (project_id, app_id) references apps (project_id, id) on delete cascade
+);
+create index api_keys_by_project on api_keys (project_id, created_at, id);
+
+create table entitlements (
+    project_id text not null references projects (id) on delete cascade,
+    id text not null,
+    display_name text not null,
+    created_at bigint not null,
+    primary key (project_id, id)
+);
+
+create table products (
+    project_id text not null references projects (id) on delete cascade,
+    id text not null,
+    display_name text not null,
+    kind text not null check (kind in ('subscription', 'one_time')),
+    duration text,
+    trial_duration text,
+    price_micros bigint not null check (price_micros >= 0),
+    currency text not null,
+    credits_code text,
+    credits_amount bigint check (credits_amount > 0),
+    created_at bigint not null,
+    primary key (project_id, id)
+);
+
+create table product_entitlements (
+    project_id text not null,
+    product_id text not null,
+    entitlement_id text not null,
+    primary key (project_id, product_id, entitlement_id),
+    foreign key (project_id, product_id) references products (project_id, id) on delete cascade,
+    foreign key (project_id, entitlement_id) references entitlements (project_id, id) on delete cascade
+);
+
+create table virtual_currencies (
+    project_id text not null references projects (id) on delete cascade,
+    code text not null,
+    name text not null,
+    description text not null default '',
+    created_at bigint not null,
+    primary key (project_id, code)
+);
+
+create table experiments (
+    project_id text not null references projects (id) on delete cascade,
+    id text not null,
+    name text not null,
+    variants json not null,
+    created_at bigint not null,
+    primary key (project_id, id)
+);
+
+create table test_clocks (
+    project_id text not null references projects (id) on delete cascade,
+    id text not null,
+    name text not null,
+    now_ms bigint not null,
+    created_at bigint not null,
+    primary key (project_id, id)
+);
+
+create table customers (
+    project_id text not null references projects (id) on delete cascade,
+    id bigint generated always as identity,
+    app_user_id text not null,
+    original_app_user_id text not null,
+    test_clock_id text,
+    -- The whole customer as the rules see it. One row read or written is one customer read or written.
+    state json not null,
+    sequence bigint not null default 0,
+    -- When time alone will next change this customer; null when it never will.
+    next_due_at bigint,
+    first_seen_at bigint not null,
+    last_seen_at bigint not null,
+    last_seen_platform text,
+    last_seen_platform_version text,
+    last_seen_app_version text,
+    last_seen_country text,
+    primary key (project_id, id),
+    foreign key (project_id, test_clock_id) references test_clocks (project_id, id)
+) with (fillfactor = 80);
+create index customers_due on customers (next_due_at) where test_clock_id is null and next_due_at is not null;
+create index customers_due_on_clock on customers (project_id, test_clock_id, next_due_at) where test_clock_id is not null;
+create index customers_listed on customers (project_id, app_user_id);
+
+create table aliases (
+    project_id text not null,
+    app_user_id text not null,
+    customer_id bigint not null,
+    primary key (project_id, app_user_id) include (customer_id),
+    foreign key (project_id, customer_id) references customers (project_id, id) on delete cascade
+);
+create index aliases_of_customer on aliases (project_id, customer_id);
+
+-- Which customer a store's purchase belongs to. A deleted customer leaves the row with no owner, so that a purchase
+-- restored afterwards is known to have been told once already.
+create table purchase_owners (
+    project_id text not null references projects (id) on delete cascade,
+    store text not null,
+    store_id text not null,
+    customer_id bigint,
+    primary key (project_id, store, store_id)
+);
+create index purchase_owners_of_customer on purchase_owners (project_id, customer_id);
+
+create table currency_transactions (
+    project_id text not null,
+    customer_id bigint not null,
+    idempotency_key text not null,
+    code text not null,
+    amount bigint not null,
+    balance bigint not null,
+    at bigint not null,
+    reference text,
+    primary key (project_id, customer_id, idempotency_key, code),
+    foreign key (project_id, customer_id) references customers (project_id, id) on delete cascade
+);
+
+create table events (
+    project_id text not null references projects (id) on delete cascade,
+    position bigint not null,
+    id text not null,
+    customer_id bigint not null,
+    sequence bigint not null,
+    type text not null,
+    environment text not null,
+    app_id text,
+    occurred_at bigint not null,
+    committed_at bigint not null,
+    body json not null,
+    primary key (project_id, position)
+);
+create unique index events_by_id on events (project_id, id);
+create unique index events_of_customer on events (project_id, customer_id, sequence);
+
+-- Requests of the last minute for each key, as runs of (bucket, count). Unlogged: after a crash of the database the
+-- worst that happens is one fresh minute.
+create unlogged table rate_windows (
+    key_id text primary key,
+    buckets bigint[] not null,
+    counts integer[] not null
+) with (fillfactor = 50);
