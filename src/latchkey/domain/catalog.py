@@ -1,0 +1,44 @@
+"""What can be bought and what it grants. Mapping is looked up at every reading, so changing it changes what people hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from latchkey.domain.instants import Duration
+from latchkey.domain.money import Price
+
+
+class ProductKind(StrEnum):
+    SUBSCRIPTION = "subscription"
+    ONE_TIME = "one_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """Virtual currency that comes with a purchase."""
+
+    code: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    id: str
+    kind: ProductKind
+    price: Price
+    duration: Duration | None = None
+    trial: Duration | None = None
+    grants: tuple[str, ...] = ()
+    credits: Credit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    products: Mapping[str, Product] = field(default_factory=dict)
+    entitlements: frozenset[str] = frozenset()
+
+    def grants(self, product_id: str) -> tuple[str, ...]:
+        product = self.products.get(product_id)
+        return product.grants if product is not None else ()

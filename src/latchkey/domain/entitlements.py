@@ -1,0 +1,63 @@
+"""Who may do what: from purchases and the catalog to entitlements with an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchase import Purchase
+from latchkey.domain.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One reason to hold an entitlement. Readers judge by `ends_at` alone; None never ends."""
+
+    entitlement_id: str
+    product_id: str
+    purchased_at: Ms
+    ends_at: Ms | None
+    grace_ends_at: Ms | None
+    source: Subscription | Purchase
+
+    def is_active(self, now: Ms) -> bool:
+        return self.ends_at is None or self.ends_at > now
+
+    @property
+    def rank(self) -> tuple[bool, Ms, Ms, str]:
+        """The access that ends last wins; no end beats every end."""
+        return self.ends_at is None, self.ends_at or 0, self.purchased_at, self.product_id
+
+
+def accesses(customer: Customer, catalog: Catalog) -> Iterator[Access]:
+    """Every reason, past and present, for this customer to hold anything."""
+    for subscription in customer.subscriptions:
+        current = subscription.current
+        for period in subscription.periods:
+            grace = subscription.status.grace_ends_at if period is current and subscription.in_grace else None
+            ends_at = grace if grace is not None else period.access_ends_at
+            for entitlement_id in catalog.grants(period.product_id):
+                yield Access(entitlement_id, period.product_id, period.purchased_at, ends_at, grace, subscription)
+    for purchase in customer.purchases:
+        granted = (purchase.entitlement_id,) if purchase.entitlement_id else catalog.grants(purchase.product_id)
+        for entitlement_id in granted:
+            yield Access(
+                entitlement_id, purchase.product_id, purchase.purchased_at, purchase.access_ends_at, None, purchase
+            )
+
+
+def held(customer: Customer, catalog: Catalog) -> dict[str, Access]:
+    """Every entitlement ever granted, each by the access that ends last."""
+    best: dict[str, Access] = {}
+    for access in accesses(customer, catalog):
+        known = best.get(access.entitlement_id)
+        if known is None or access.rank > known.rank:
+            best[access.entitlement_id] = access
+    return dict(sorted(best.items()))
+
+
+def active(customer: Customer, catalog: Catalog, now: Ms) -> dict[str, Access]:
+    return {id: access for id, access in held(customer, catalog).items() if access.is_active(now)}

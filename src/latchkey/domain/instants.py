@@ -1,0 +1,68 @@
+"""Instants are integers of epoch milliseconds, UTC; durations are calendar lengths such as one month."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+Ms: TypeAlias = int
+
+SECOND: Ms = 1_000
+MINUTE: Ms = 60 * SECOND
+HOUR: Ms = 60 * MINUTE
+DAY: Ms = 24 * HOUR
+
+# Times outside these are typing errors (seconds sent as milliseconds, or microseconds): 2000-01-01 and 2200-01-01.
+EARLIEST: Ms = 946_684_800_000
+LATEST: Ms = 7_258_118_400_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ISO_DURATION = re.compile(
+    r"^P(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,5})M)?(?:(\d{1,6})S)?)?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    months: int = 0
+    days: int = 0
+    ms: Ms = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.months or self.days or self.ms)
+
+
+def parse_duration(text: str) -> Duration:
+    """An ISO 8601 duration such as P1M, P1Y, P7D, P2W or PT12H; ValueError says what was wrong."""
+    match = _ISO_DURATION.match(text)
+    if match is None or text.endswith(("P", "T")):
+        raise ValueError(f"{text!r} is not an ISO 8601 duration such as P1M, P7D or PT12H")
+    years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    duration = Duration(12 * years + months, 7 * weeks + days, hours * HOUR + minutes * MINUTE + seconds * SECOND)
+    if not duration:
+        raise ValueError(f"{text!r} is a duration of nothing")
+    return duration
+
+
+def add(at: Ms, duration: Duration, *, times: int = 1, anchor_day: int | None = None) -> Ms:
+    """`at` plus a calendar length. The 31st plus a month is the last day of a shorter month; `anchor_day` lets the month
+    after it return to the 31st, as the stores bill."""
+    moment = _EPOCH + timedelta(milliseconds=at)
+    months = moment.year * 12 + moment.month - 1 + duration.months * times
+    year, month = divmod(months, 12)
+    wanted = anchor_day if anchor_day and duration.months else moment.day
+    day = min(wanted, calendar.monthrange(year, month + 1)[1])
+    moved = moment.replace(year=year, month=month + 1, day=day) + timedelta(days=duration.days * times)
+    return (moved - _EPOCH) // timedelta(milliseconds=1) + duration.ms * times
+
+
+def day_of_month(at: Ms) -> int:
+    return (_EPOCH + timedelta(milliseconds=at)).day
+
+
+def to_iso(at: Ms) -> str:
+    """Whole seconds with Z: strict clients parse exactly this form."""
+    return (_EPOCH + timedelta(seconds=at // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,123 @@
+"""One-time access: a one-time purchase, a promotional grant, or a temporary grant while a store cannot be reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from latchkey.domain.instants import HOUR, Ms
+from latchkey.domain.money import Price
+
+# The longest a temporary grant may last while a store is out of reach.
+TEMPORARY_ACCESS: Ms = 24 * HOUR
+
+
+class Environment(StrEnum):
+    PRODUCTION = "PRODUCTION"
+    SANDBOX = "SANDBOX"
+
+
+class Ownership(StrEnum):
+    PURCHASED = "PURCHASED"
+    FAMILY_SHARED = "FAMILY_SHARED"
+
+
+class Reason(StrEnum):
+    """Why a renewal was turned off, or why access ended."""
+
+    UNSUBSCRIBE = "UNSUBSCRIBE"
+    BILLING_ERROR = "BILLING_ERROR"
+    DEVELOPER_INITIATED = "DEVELOPER_INITIATED"
+    PRICE_INCREASE = "PRICE_INCREASE"
+    CUSTOMER_SUPPORT = "CUSTOMER_SUPPORT"
+    SUBSCRIPTION_PAUSED = "SUBSCRIPTION_PAUSED"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MoneyBack:
+    """A refund, or the reversal of one. Facts only accumulate; the latest one is the truth."""
+
+    at: Ms
+    reversal: bool = False
+
+
+def refunded_at(facts: tuple[MoneyBack, ...]) -> Ms | None:
+    """The moment of the refund that stands, if one does. `facts` are in order of time."""
+    return facts[-1].at if facts and not facts[-1].reversal else None
+
+
+def merge_facts(one: tuple[MoneyBack, ...], other: tuple[MoneyBack, ...]) -> tuple[MoneyBack, ...]:
+    return tuple(sorted({*one, *other})) if one != other else one
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """That this access ended, and was told."""
+
+    transaction_id: str
+    at: Ms
+    reason: Reason
+
+
+class PurchaseKind(StrEnum):
+    ONE_TIME = "one_time"
+    PROMOTIONAL = "promotional"
+    TEMPORARY = "temporary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase:
+    kind: PurchaseKind
+    store: str
+    id: str
+    product_id: str
+    environment: Environment
+    purchased_at: Ms
+    price: Price
+    app_id: str | None = None
+    ends_at: Ms | None = None
+    # A promotional grant names its entitlement itself; everything else is looked up in the catalog.
+    entitlement_id: str | None = None
+    ownership: Ownership = Ownership.PURCHASED
+    money_back: tuple[MoneyBack, ...] = ()
+    revoked_at: Ms | None = None
+    # A temporary grant ends in silence when the real purchase arrives.
+    resolved_at: Ms | None = None
+    expired: Expired | None = None
+
+    @property
+    def refunded_at(self) -> Ms | None:
+        return refunded_at(self.money_back)
+
+    @property
+    def access_ends_at(self) -> Ms | None:
+        ends = [at for at in (self.ends_at, self.refunded_at, self.revoked_at, self.resolved_at) if at is not None]
+        return min(ends, default=None)
+
+
+def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
+    """Merge what a store says of a one-time purchase: facts accumulate, the rest never changes."""
+    if before is None:
+        return seen
+    merged = merge_facts(before.money_back, seen.money_back)
+    return before if merged == before.money_back else replace(before, money_back=merged, expired=None)
+
+
+def tick_purchase(purchase: Purchase, now: Ms) -> Purchase:
+    """Mark the end of access that time, or a revocation, has brought. A refund before it ends in silence."""
+    due = purchase_due_at(purchase)
+    if due is None or due > now:
+        return purchase
+    reason = Reason.DEVELOPER_INITIATED if purchase.revoked_at is not None else Reason.UNKNOWN
+    return replace(purchase, expired=Expired(purchase.id, due, reason))
+
+
+def purchase_due_at(purchase: Purchase) -> Ms | None:
+    """When `tick_purchase` will next change this purchase, if it ever will."""
+    if purchase.expired is not None or purchase.resolved_at is not None:
+        return None
+    refunded = purchase.refunded_at
+    if refunded is not None and (purchase.ends_at is None or refunded < purchase.ends_at):
+        return None
+    return purchase.access_ends_at

@@ -1,0 +1,28 @@
+"""A rule's answer when what was asked makes no sense in the present state. Its message is shown to the caller."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):
+    """The request makes no sense in the present state."""
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+class NotFound(Refusal):
+    """What was named does not exist."""
+
+
+class Conflict(Refusal):
+    """What was to be made exists already."""
+
+
+class OwnedByAnother(Refusal):
+    """The purchase belongs to another customer."""
+
+
+class InsufficientBalance(Refusal):
+    """A debit would take the balance below zero."""

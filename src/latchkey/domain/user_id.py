@@ -1,0 +1,54 @@
+"""Which app user ids are acceptable, and which are anonymous."""
+
+from __future__ import annotations
+
+import re
+
+MAX_LENGTH = 100
+
+# Ids that only a bug produces: letting one in would merge strangers into one customer.
+BLOCKED = frozenset(
+    {
+        "no_user",
+        "null",
+        "none",
+        "nil",
+        "(null)",
+        "NaN",
+        "\\0",
+        "\0",
+        "",
+        "unidentified",
+        "undefined",
+        "unknown",
+        "anonymous",
+        "guest",
+        "-1",
+        "0",
+        "[]",
+        "{}",
+        "[object Object]",
+    }
+)
+_ANONYMOUS = re.compile(r"\$RCAnonymousID:[0-9a-f]{32}")
+
+
+def is_anonymous(app_user_id: str) -> bool:
+    return _ANONYMOUS.fullmatch(app_user_id) is not None
+
+
+def problem_with(app_user_id: str) -> str | None:
+    """Why this can't be an app user id, in words for the caller; None when it can."""
+    if not app_user_id or app_user_id.isspace():
+        return "The app user id is empty."
+    if len(app_user_id) > MAX_LENGTH:
+        return f"The app user id has {len(app_user_id)} characters; at most {MAX_LENGTH} are allowed."
+    if "/" in app_user_id:
+        return "An app user id cannot contain '/'."
+    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in app_user_id):
+        return "An app user id cannot contain control characters."
+    if app_user_id in BLOCKED:
+        return (
+            f"{app_user_id!r} is not accepted as an app user id: it is what a client sends by mistake when it has none."
+        )
+    return None
