@@ -48,8 +48,8 @@ def parse_duration(text: str) -> Duration:
 
 
 def add(at: Ms, duration: Duration, *, times: int = 1, anchor_day: int | None = None) -> Ms:
-    """`at` plus a calendar length. The 31st plus a month is the last day of a shorter month; `anchor_day` lets the month
-    after it return to the 31st, as the stores bill."""
+    """`at` plus a calendar length. The 31st plus a month is the last day of a shorter month; `anchor_day` lets the
+    month after it return to the 31st, as the stores bill."""
     moment = _EPOCH + timedelta(milliseconds=at)
     months = moment.year * 12 + moment.month - 1 + duration.months * times
     year, month = divmod(months, 12)

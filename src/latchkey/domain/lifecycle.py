@@ -76,7 +76,7 @@ def _cut_short(subscription: Subscription) -> bool:
 
 
 def _overtaken(subscription: Subscription, expired: Expired) -> bool:
-    """Whether the end that was marked is no longer the last word: a later period, a later end, or a refund before it."""
+    """Whether the end that was marked is not the last word: a later period, a later end, a refund before it."""
     return (
         subscription.current.id != expired.transaction_id
         or subscription.access_ends_at != expired.at

@@ -120,7 +120,7 @@ class Subscription:
 
     @property
     def in_grace(self) -> bool:
-        """A payment failed and the store keeps access open meanwhile. A grace that ends before the paid time is none."""
+        """A payment failed and the store keeps access open. A grace that ends before the paid time is none."""
         return (
             self.status.billing_issue_at is not None
             and self.status.grace_ends_at is not None
@@ -130,5 +130,5 @@ class Subscription:
 
     @property
     def access_ends_at(self) -> Ms:
-        """When the access of the running period ends: the grace end in a grace period, the refund's moment after one."""
+        """When the running period's access ends: the grace end in a grace period, the refund's moment after one."""
         return self.status.grace_ends_at or 0 if self.in_grace else self.current.access_ends_at
