@@ -1,4 +1,4 @@
-"""What can be bought and what it grants. The mapping is looked up at every reading: changing it changes what people hold."""
+"""What can be bought and what it grants. Mapping is looked up at each reading: changing it changes what people hold."""
 
 from __future__ import annotations
 

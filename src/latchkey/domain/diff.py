@@ -70,7 +70,8 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
 
 def _environment(customer: Customer) -> Environment:
     """For what belongs to no purchase. A customer on a test clock, or with sandbox purchases only, is a tester."""
-    environments = {one.environment for one in (*customer.subscriptions, *customer.purchases)}
+    environments = {one.environment for one in customer.subscriptions}
+    environments.update(one.environment for one in customer.purchases)
     tester = customer.test_clock_id is not None or environments == {Environment.SANDBOX}
     return Environment.SANDBOX if tester else Environment.PRODUCTION
 
