@@ -1,0 +1,61 @@
+"""V1: the subscriber. Instants are ISO 8601, whole seconds, `Z`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from latchkey.wire.event import Attribute, Entitlement
+
+__all__ = ["Attribute", "Entitlement", "NonSubscription", "Subscriber", "SubscriberResponse", "Subscription"]
+
+
+class Subscription(Struct, frozen=True, kw_only=True):
+    auto_resume_date: str | None
+    billing_issues_detected_at: str | None
+    # The paid end. A grace period moves the entitlement's end, never this one.
+    expires_date: str
+    grace_period_expires_date: str | None
+    original_purchase_date: str
+    purchase_date: str
+    refunded_at: str | None
+    unsubscribe_detected_at: str | None
+    is_sandbox: bool
+    ownership_type: str
+    period_type: str
+    store: str
+
+
+class NonSubscription(Struct, frozen=True, kw_only=True):
+    """One one-time purchase."""
+
+    id: str
+    is_sandbox: bool
+    purchase_date: str
+    original_purchase_date: str
+    store: str
+    store_transaction_id: str
+
+
+class Subscriber(Struct, frozen=True, kw_only=True):
+    original_app_user_id: str
+    original_application_version: str | None
+    first_seen: str
+    last_seen: str
+    management_url: str | None
+    original_purchase_date: str | None
+    non_subscriptions: dict[str, list[NonSubscription]]
+    subscriptions: dict[str, Subscription]
+    # Every entitlement ever granted, the expired ones too.
+    entitlements: dict[str, Entitlement]
+    # Left out for public keys: an app must not read what a server noted about its user.
+    subscriber_attributes: dict[str, Attribute] | UnsetType = UNSET
+    # Always an empty object; strict clients expect the key and reject any other stranger.
+    other_purchases: dict[str, Any] = field(default_factory=dict)
+
+
+class SubscriberResponse(Struct, frozen=True, kw_only=True):
+    request_date: str
+    request_date_ms: int
+    subscriber: Subscriber
