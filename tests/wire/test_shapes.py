@@ -19,8 +19,9 @@ def names(shape: type[msgspec.Struct]) -> set[str]:
         (v1.SubscriberResponse, "request_date request_date_ms subscriber"),
         (
             v1.Subscriber,
-            "original_app_user_id original_application_version first_seen last_seen management_url original_purchase_date"
-            " non_subscriptions subscriptions entitlements subscriber_attributes other_purchases",
+            "original_app_user_id original_application_version first_seen last_seen management_url"
+            " original_purchase_date non_subscriptions subscriptions entitlements"
+            " subscriber_attributes other_purchases",
         ),
         (
             v1.Subscription,
