@@ -148,7 +148,7 @@ class _SubscriptionDiff:
 
     def _money_back(self, period: Period, fact: MoneyBack) -> Event:
         kind = EventType.REFUND_REVERSED if fact.reversal else EventType.REFUND
-        return self._event(kind, fact.at, kind, period.id, fact.at, period=period)
+        return self._event(kind, fact.at, kind, period.id, fact.at, fact.number, period=period)
 
     def _renewal(self) -> Iterator[Event]:
         was_on = self.before is None or self.before.status.auto_renew
@@ -295,7 +295,7 @@ def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> 
     for fact in after.money_back:
         if before is None or fact not in before.money_back:
             kind = EventType.REFUND_REVERSED if fact.reversal else EventType.REFUND
-            yield event(kind, fact.at, kind, fact.at, price=after.price)
+            yield event(kind, fact.at, kind, fact.at, fact.number, price=after.price)
     ended = after.expired
     if ended is not None and (before is None or before.expired != ended):
         yield event(

@@ -61,13 +61,11 @@ def _end_reason(subscription: Subscription) -> Reason:
     status = subscription.status
     if status.ended is not None:
         return status.ended
-    if status.pause is not None:
-        return Reason.SUBSCRIPTION_PAUSED
-    if status.billing_issue_at is not None:
-        return Reason.BILLING_ERROR
     if not status.auto_renew:
         return status.renewal_off_reason or Reason.UNSUBSCRIBE
-    return Reason.UNKNOWN
+    if status.billing_issue_at is not None:
+        return Reason.BILLING_ERROR
+    return Reason.SUBSCRIPTION_PAUSED if status.pause is not None else Reason.UNKNOWN
 
 
 def _cut_short(subscription: Subscription) -> bool:

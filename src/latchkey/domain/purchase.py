@@ -39,6 +39,8 @@ class MoneyBack:
     """A refund, or the reversal of one. Facts only accumulate; the latest one is the truth."""
 
     at: Ms
+    # Keeps the order of several within one millisecond.
+    number: int = 0
     reversal: bool = False
 
 

@@ -1,0 +1,299 @@
+"""What one can do in the test store. Each takes what is known and gives a snapshot, or refuses and says why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.catalog import Catalog, Product, ProductKind
+from latchkey.domain.customer import Customer
+from latchkey.domain.instants import DAY, Ms, add, to_iso
+from latchkey.domain.money import Price
+from latchkey.domain.purchase import (
+    TEMPORARY_ACCESS,
+    Environment,
+    MoneyBack,
+    Ownership,
+    Purchase,
+    PurchaseKind,
+    Reason,
+)
+from latchkey.domain.refusal import Refusal
+from latchkey.domain.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
+from latchkey.stores.test_store.billing import STORE, first_period, next_moment, renewed
+
+
+def find(customer: Customer, product_id: str | None) -> Subscription | Purchase:
+    """The customer's newest purchase of this product in the test store."""
+    subscriptions = [one for one in customer.subscriptions if one.store == STORE]
+    purchases = [one for one in customer.purchases if one.store == STORE and one.kind is PurchaseKind.ONE_TIME]
+    if product_id is not None:
+        subscriptions = [one for one in subscriptions if one.current.product_id == product_id]
+        purchases = [one for one in purchases if one.product_id == product_id]
+    found = max(subscriptions, key=lambda one: one.current.order, default=None) or max(
+        purchases, key=lambda one: one.purchased_at, default=None
+    )
+    if found is None:
+        what = f"has not bought {product_id!r}" if product_id else "has bought nothing"
+        raise Refusal(f"{customer.app_user_id!r} {what} in the test store.", param="product_id")
+    return found
+
+
+def buy(
+    customer: Customer,
+    product: Product,
+    now: Ms,
+    *,
+    id: str,
+    environment: Environment,
+    trial: bool = False,
+    ownership: Ownership = Ownership.PURCHASED,
+    price: Price | None = None,
+    app_id: str | None = None,
+) -> Subscription | Purchase:
+    if customer.test_clock_id is not None and environment is Environment.PRODUCTION:
+        raise Refusal("A customer on a test clock can only make SANDBOX purchases.", param="environment")
+    if trial and product.trial is None:
+        raise Refusal(f"{product.id!r} has no trial on offer.", param="trial")
+    if product.kind is ProductKind.SUBSCRIPTION:
+        _not_subscribed(customer, product, now, trial)
+        return Subscription(
+            store=STORE,
+            id=id,
+            environment=environment,
+            app_id=app_id,
+            ownership=ownership,
+            periods=(period := first_period(id, product, now, trial=trial, price=price),),
+            status=Status(as_of=period.as_of),
+        )
+    owned = next((one for one in customer.purchases if one.product_id == product.id and _runs(one, now)), None)
+    if owned is not None and product.credits is None and product.grants and owned.kind is PurchaseKind.ONE_TIME:
+        raise Refusal(f"{customer.app_user_id!r} owns {product.id!r} already.", param="product_id")
+    return Purchase(
+        kind=PurchaseKind.ONE_TIME,
+        store=STORE,
+        id=id,
+        product_id=product.id,
+        environment=environment,
+        app_id=app_id,
+        ownership=ownership,
+        purchased_at=now,
+        ends_at=add(now, product.duration) if product.duration else None,
+        price=price or product.price,
+    )
+
+
+def renew(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription:
+    status = subscription.status
+    _not_refunded(subscription)
+    if status.billing_issue_at is not None:
+        raise Refusal("The last payment failed; use recover_billing.", param="action")
+    if status.pause is not None:
+        raise Refusal("The subscription is paused; use resume.", param="action")
+    if not status.auto_renew or status.ended is not None:
+        raise Refusal("Renewal is off, so there is nothing to renew; use uncancel, or purchase anew.", param="action")
+    return renewed(subscription, catalog, now, follows=max(now, subscription.current.ends_at))
+
+
+def cancel(subscription: Subscription, now: Ms, reason: Reason = Reason.UNSUBSCRIBE) -> Subscription:
+    _running(subscription, now)
+    if not subscription.status.auto_renew:
+        raise Refusal("Renewal is off already.", param="action")
+    return _status(
+        subscription, now, auto_renew=False, renewal_off_at=now, renewal_off_reason=reason, next_product_id=None
+    )
+
+
+def uncancel(subscription: Subscription, now: Ms) -> Subscription:
+    _running(subscription, now)
+    if subscription.status.auto_renew:
+        raise Refusal("Renewal is on already.", param="action")
+    return _status(subscription, now, auto_renew=True, renewal_off_at=None, renewal_off_reason=None)
+
+
+def fail_billing(subscription: Subscription, now: Ms, grace_days: int = 0) -> Subscription:
+    _running(subscription, now)
+    _renews(subscription)
+    paid_until = max(now, subscription.current.ends_at)
+    grace = paid_until + grace_days * DAY if grace_days else None
+    return _status(subscription, now, billing_issue_at=now, grace_ends_at=grace)
+
+
+def recover_billing(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription:
+    if subscription.status.billing_issue_at is None:
+        raise Refusal("No payment has failed, so there is nothing to recover.", param="action")
+    _not_refunded(subscription)
+    if subscription.status.ended is not None:
+        raise Refusal("The subscription has ended; purchase anew.", param="action")
+    # Within the paid time or the grace period nothing was missed; after it the new period begins with the payment.
+    follows = subscription.current.ends_at if subscription.access_ends_at > now else now
+    return renewed(subscription, catalog, now, follows=follows)
+
+
+def expire(subscription: Subscription, now: Ms, reason: Reason | None = None) -> Subscription:
+    _running(subscription, now)
+    status = subscription.status
+    derived = Reason.BILLING_ERROR if status.billing_issue_at is not None else status.renewal_off_reason
+    ended = _ends(subscription, min(now, subscription.current.ends_at), now)
+    return _status(ended, now, ended=reason or derived or Reason.UNSUBSCRIBE, grace_ends_at=None, pause=None)
+
+
+def refund(bought: Subscription | Purchase, now: Ms) -> Subscription | Purchase:
+    if isinstance(bought, Purchase):
+        if bought.refunded_at is not None:
+            raise Refusal("The purchase is refunded already.", param="action")
+        return replace(bought, money_back=(*bought.money_back, _fact(bought.money_back, now)))
+    _not_refunded(bought)
+    if bought.current.price.micros == 0:
+        raise Refusal("The running period was free; there is no money to give back.", param="action")
+    return _money_back(bought, now)
+
+
+def reverse_refund(bought: Subscription | Purchase, now: Ms) -> Subscription | Purchase:
+    refunded_at = bought.refunded_at if isinstance(bought, Purchase) else bought.current.refunded_at
+    if refunded_at is None:
+        raise Refusal("Nothing was refunded, so there is nothing to reverse.", param="action")
+    if isinstance(bought, Purchase):
+        return replace(bought, money_back=(*bought.money_back, _fact(bought.money_back, now)))
+    return _money_back(bought, now)
+
+
+def change_product(subscription: Subscription, new: Product, now: Ms, *, at_renewal: bool) -> Subscription:
+    _running(subscription, now)
+    current, status = subscription.current, subscription.status
+    if new.kind is not ProductKind.SUBSCRIPTION:
+        raise Refusal(f"{new.id!r} is not a subscription.", param="new_product_id")
+    if at_renewal:
+        _renews(subscription)
+        if new.id == (status.next_product_id or current.product_id):
+            raise Refusal(f"The next period is {new.id!r} already.", param="new_product_id")
+        return _status(subscription, now, next_product_id=new.id if new.id != current.product_id else None)
+    if new.id == current.product_id:
+        raise Refusal(f"The subscription is {new.id!r} already.", param="new_product_id")
+    assert new.duration is not None
+    ended = _ends(subscription, now, now)
+    moment = next_moment(ended, now)
+    period = Period(
+        id=f"{subscription.id}.{current.number + 1}",
+        number=current.number + 1,
+        cause=Cause.CHANGE,
+        product_id=new.id,
+        period_type=PeriodType.NORMAL,
+        purchased_at=now,
+        ends_at=add(now, new.duration),
+        as_of=moment,
+        price=new.price,
+        changed_from=current.product_id,
+    )
+    return replace(ended, periods=(*ended.periods, period), status=Status(as_of=moment))
+
+
+def pause(subscription: Subscription, now: Ms, resumes_at: Ms) -> Subscription:
+    _running(subscription, now)
+    _renews(subscription)
+    if resumes_at <= subscription.current.ends_at:
+        raise Refusal(
+            f"A pause begins when the running period ends ({to_iso(subscription.current.ends_at)}); "
+            "resume_at_ms must be later.",
+            param="resume_at_ms",
+        )
+    return _status(subscription, now, pause=Pause(now, resumes_at))
+
+
+def resume(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription:
+    if subscription.status.pause is None:
+        raise Refusal("The subscription is not paused.", param="action")
+    if subscription.current.ends_at > now:
+        return _status(subscription, now, pause=None)
+    return renewed(subscription, catalog, now, follows=now)
+
+
+def extend(subscription: Subscription, now: Ms, *, until: Ms) -> Subscription:
+    _running(subscription, now)
+    if until <= subscription.current.ends_at:
+        raise Refusal(
+            f"The subscription already runs until {to_iso(subscription.current.ends_at)}; an extension ends later.",
+            param="expiry_time_ms",
+        )
+    return _ends(subscription, until, now)
+
+
+def issue_invoice(subscription: Subscription, now: Ms) -> Subscription:
+    number = len(subscription.invoices) + 1
+    invoice = Invoice(f"{subscription.id}.invoice.{number}", now, subscription.current.price)
+    return replace(subscription, invoices=(*subscription.invoices, invoice))
+
+
+def store_outage(
+    customer: Customer, product: Product, now: Ms, *, id: str, environment: Environment, app_id: str | None = None
+) -> Purchase:
+    """The store cannot be reached while it checks a purchase: access is given for a while, to be settled later."""
+    if not product.grants:
+        raise Refusal(f"{product.id!r} grants no entitlement, so there is none to give meanwhile.", param="product_id")
+    waiting = (one for one in customer.purchases if one.kind is PurchaseKind.TEMPORARY and _runs(one, now))
+    if any(one.product_id == product.id for one in waiting):
+        raise Refusal(f"A temporary grant of {product.id!r} is running already.", param="product_id")
+    return Purchase(
+        kind=PurchaseKind.TEMPORARY,
+        store=STORE,
+        id=id,
+        product_id=product.id,
+        environment=environment,
+        app_id=app_id,
+        purchased_at=now,
+        ends_at=now + TEMPORARY_ACCESS,
+        price=Price(0, product.price.currency),
+    )
+
+
+def _status(subscription: Subscription, now: Ms, **changes: object) -> Subscription:
+    moment = next_moment(subscription, now)
+    return replace(subscription, status=replace(subscription.status, as_of=moment, **changes))  # type: ignore[arg-type]  # fields of Status
+
+
+def _ends(subscription: Subscription, ends_at: Ms, now: Ms) -> Subscription:
+    period = replace(subscription.current, ends_at=ends_at, as_of=next_moment(subscription, now))
+    changed = replace(subscription, periods=(*subscription.periods[:-1], period))
+    return _status(changed, now)
+
+
+def _fact(known: tuple[MoneyBack, ...], now: Ms) -> MoneyBack:
+    return MoneyBack(now, number=len(known), reversal=len(known) % 2 == 1)
+
+
+def _money_back(subscription: Subscription, now: Ms) -> Subscription:
+    current = subscription.current
+    period = replace(current, money_back=(*current.money_back, _fact(current.money_back, now)))
+    return replace(subscription, periods=(*subscription.periods[:-1], period))
+
+
+def _running(subscription: Subscription, now: Ms) -> None:
+    _not_refunded(subscription)
+    if subscription.access_ends_at <= now:
+        raise Refusal(f"The subscription ended at {to_iso(subscription.access_ends_at)}.", param="action")
+
+
+def _not_refunded(subscription: Subscription) -> None:
+    if subscription.current.refunded_at is not None:
+        raise Refusal("The running period was refunded.", param="action")
+
+
+def _renews(subscription: Subscription) -> None:
+    status = subscription.status
+    if not status.auto_renew:
+        raise Refusal("Renewal is off; use uncancel first.", param="action")
+    if status.billing_issue_at is not None:
+        raise Refusal("The last payment failed; use recover_billing first.", param="action")
+    if status.pause is not None:
+        raise Refusal("A pause is scheduled; use resume first.", param="action")
+
+
+def _not_subscribed(customer: Customer, product: Product, now: Ms, trial: bool) -> None:
+    for one in customer.subscriptions:
+        if one.current.product_id == product.id and one.access_ends_at > now:
+            raise Refusal(f"{customer.app_user_id!r} is subscribed to {product.id!r} already.", param="product_id")
+        if trial and any(p.product_id == product.id and p.period_type is PeriodType.TRIAL for p in one.periods):
+            raise Refusal(f"{customer.app_user_id!r} has used the trial of {product.id!r} already.", param="trial")
+
+
+def _runs(purchase: Purchase, now: Ms) -> bool:
+    return purchase.access_ends_at is None or purchase.access_ends_at > now

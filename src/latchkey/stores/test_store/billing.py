@@ -1,0 +1,94 @@
+"""What the test store does when money is due: the next period, and when it comes by itself."""
+
+from __future__ import annotations
+
+import calendar
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from latchkey.domain.catalog import Catalog, Product
+from latchkey.domain.instants import Ms, add, day_of_month
+from latchkey.domain.money import Price
+from latchkey.domain.purchase import Reason
+from latchkey.domain.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+
+STORE = "test_store"
+
+
+def next_moment(subscription: Subscription, now: Ms) -> Moment:
+    """A moment later than everything this store has said, also when two things happen in one millisecond."""
+    last = subscription.status.as_of
+    return Moment(now, 0) if now > last.at else Moment(last.at, last.revision + 1)
+
+
+def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: Ms) -> Subscription:
+    """The subscription after a successful charge at `now`, for the period that begins at `follows`."""
+    current, moment = subscription.current, next_moment(subscription, now)
+    product = catalog.products.get(subscription.status.next_product_id or current.product_id)
+    if product is None or product.duration is None:
+        # No longer on sale, so there is nothing to renew into.
+        return replace(subscription, status=replace(subscription.status, as_of=moment, ended=Reason.UNKNOWN))
+    changes = product.id != current.product_id
+    price = product.price if changes or current.period_type is not PeriodType.NORMAL else current.price
+    period = Period(
+        id=f"{subscription.id}.{current.number + 1}",
+        number=current.number + 1,
+        cause=Cause.CONVERSION if current.period_type is PeriodType.TRIAL else Cause.RENEWAL,
+        product_id=product.id,
+        period_type=PeriodType.NORMAL,
+        purchased_at=now,
+        ends_at=period_end(subscription, product, follows),
+        as_of=moment,
+        price=price,
+    )
+    return replace(subscription, periods=(*subscription.periods, period), status=Status(as_of=moment))
+
+
+def period_end(subscription: Subscription, product: Product, start: Ms) -> Ms:
+    """A subscription begun on the 31st is billed on the last day of shorter months and on the 31st again after them."""
+    assert product.duration is not None
+    anchor = None
+    moment = datetime.fromtimestamp(start // 1000, UTC)
+    if moment.day == calendar.monthrange(moment.year, moment.month)[1]:
+        first = next(
+            (one for one in reversed(subscription.periods) if one.cause is not Cause.RENEWAL), subscription.current
+        )
+        anchor = max(day_of_month(first.purchased_at), moment.day)
+    return add(start, product.duration, anchor_day=anchor)
+
+
+def first_period(id: str, product: Product, now: Ms, *, trial: bool, price: Price | None = None) -> Period:
+    length = product.trial if trial else product.duration
+    assert length is not None
+    return Period(
+        id=f"{id}.0",
+        number=0,
+        cause=Cause.TRIAL if trial else Cause.PURCHASE,
+        product_id=product.id,
+        period_type=PeriodType.TRIAL if trial else PeriodType.NORMAL,
+        purchased_at=now,
+        ends_at=add(now, length),
+        as_of=Moment(now),
+        price=Price(0, product.price.currency) if trial else price or product.price,
+    )
+
+
+def due_at(subscription: Subscription) -> Ms | None:
+    """When this store will next do something by itself: renew, or resume after a pause."""
+    status, current = subscription.status, subscription.current
+    if subscription.store != STORE or status.ended is not None or not status.auto_renew:
+        return None
+    if status.billing_issue_at is not None or current.refunded_at is not None:
+        return None
+    # The renewal that fell due while the money was given back did not happen.
+    if current.money_back and current.money_back[-1].at >= current.ends_at:
+        return None
+    return max(status.pause.resumes_at, current.ends_at) if status.pause else current.ends_at
+
+
+def pass_time(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription:
+    """What this store has done by itself by `now`, one step. Called again as long as something is due."""
+    due = due_at(subscription)
+    if due is None or due > now:
+        return subscription
+    return renewed(subscription, catalog, due, follows=due)
