@@ -1,0 +1,112 @@
+"""PostgreSQL refuses to run as root. When we are root it runs as a system user of its own, and that user must be able
+to walk to its files: we open exactly that way, and nothing more than walking."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from latchkey.storage.errors import EmbeddedServerError
+
+NAME = "pgserver"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemUser:
+    name: str
+    uid: int
+    gid: int
+
+    @property
+    def is_other(self) -> bool:
+        return self.uid != os.geteuid()
+
+    # What `subprocess` is told; None leaves everything as it is.
+    @property
+    def switch_uid(self) -> int | None:
+        return self.uid if self.is_other else None
+
+    @property
+    def switch_gid(self) -> int | None:
+        return self.gid if self.is_other else None
+
+    @property
+    def switch_groups(self) -> list[int] | None:
+        return [] if self.is_other else None
+
+    def own(self, path: Path) -> None:
+        if self.is_other:
+            os.chown(path, self.uid, self.gid)
+
+    def may(self, status: os.stat_result, bit: int) -> bool:
+        """Does this user have `bit` (1 walk, 4 read) on something with this status?"""
+        if status.st_uid == self.uid:
+            return bool(status.st_mode & (bit << 6))
+        if status.st_gid == self.gid:
+            return bool(status.st_mode & (bit << 3))
+        return bool(status.st_mode & bit)
+
+    def open_way_to(self, path: Path) -> list[Path]:
+        """Let this user walk through every folder above `path`; answers the folders that had to be opened."""
+        opened: list[Path] = []
+        if not self.is_other:
+            return opened
+        for folder in path.resolve().parents:
+            status = folder.stat()
+            if not self.may(status, stat.S_IXOTH):
+                folder.chmod(stat.S_IMODE(status.st_mode) | stat.S_IXOTH)
+                opened.append(folder)
+        return opened
+
+    def open_to_read(self, tree: Path) -> None:
+        """Let this user read everything under `tree` (an installation made under umask 077)."""
+        if not self.is_other:
+            return
+        for path in (tree, *tree.rglob("*")):
+            status = path.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                continue
+            mode = stat.S_IMODE(status.st_mode)
+            wanted = mode | stat.S_IROTH
+            if stat.S_ISDIR(status.st_mode) or mode & stat.S_IXUSR:
+                wanted |= stat.S_IXOTH
+            if wanted != mode:
+                path.chmod(wanted)
+
+
+def server_user() -> SystemUser:
+    """Who runs PostgreSQL: we ourselves, or `pgserver` when we are root."""
+    if os.geteuid() != 0:
+        return _known(os.geteuid())
+    try:
+        entry = pwd.getpwnam(NAME)
+    except KeyError:
+        _create()
+        entry = pwd.getpwnam(NAME)
+    return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _known(uid: int) -> SystemUser:
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        raise EmbeddedServerError(
+            f"User id {uid} has no name on this machine, and PostgreSQL needs one. "
+            "Add it to /etc/passwd, or use a PostgreSQL of your own with `latchkey serve` and LATCHKEY_DATABASE_URL."
+        ) from None
+    return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _create() -> None:
+    command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", NAME]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - fixed words, no input
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise EmbeddedServerError(
+            f"PostgreSQL cannot run as root, and the user `{NAME}` could not be created ({error}). "
+            f"Create it (`{' '.join(command)}`), or run Latchkey as a normal user."
+        ) from error

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from latchkey.storage.database import Database, without_password
+from latchkey.storage.errors import DatabaseUnreachableError
+
+
+async def test_json_comes_out_and_goes_in_as_raw_bytes(database: Database) -> None:
+    async with database.acquire() as connection:
+        assert await connection.fetchval("select $1::json", b'{"a":  1}') == b'{"a":  1}'
+        assert await connection.fetchval("select $1::json", '{"a":1}') == b'{"a":1}'
+        rows = await connection.fetch("select * from unnest($1::json[]) as body", [b"1", b'"two"'])
+        assert [row["body"] for row in rows] == [b"1", b'"two"']
+
+
+async def test_time_outs_of_a_transaction_end_with_it(database_url: str) -> None:
+    async with Database(database_url, max_size=1, statement_timeout_ms=7_000, lock_timeout_ms=3_000) as database:
+        async with database.transaction(statement_timeout_ms=40, lock_timeout_ms=20) as connection:
+            assert await connection.fetchval("show statement_timeout") == "40ms"
+            assert await connection.fetchval("show lock_timeout") == "20ms"
+        async with database.acquire() as connection:
+            assert await connection.fetchval("show statement_timeout") == "7s"
+            assert await connection.fetchval("show lock_timeout") == "3s"
+
+
+async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    async def twice() -> None:
+        async with database.transaction() as connection:
+            for _ in range(2):
+                await connection.execute("insert into projects (id, name, created_at) values ('p', 'P', 0)")
+
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await twice()
+    async with database.acquire() as connection:
+        assert await connection.fetchval("select count(*) from projects") == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://bob:hunter2@127.0.0.1:1/nowhere",
+        "postgresql://bob:hunter2@localhost/nowhere?host=/nonexistent",
+        "postgresql://bob:hunter2@no-such-host.invalid/nowhere",
+    ],
+)
+async def test_an_unreachable_database_is_named_without_its_password(url: str) -> None:
+    with pytest.raises(DatabaseUnreachableError) as refused:
+        await Database(url).open()
+    assert "nowhere" in str(refused.value)
+    assert "LATCHKEY_DATABASE_URL" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+async def test_a_database_that_does_not_exist_is_unreachable(database_url: str) -> None:
+    with pytest.raises(DatabaseUnreachableError, match="does not exist"):
+        await Database(database_url.replace("/test_", "/no_such_")).open()
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert without_password("postgresql://bob:hunter2@db:5433/app") == "postgresql://bob@db:5433/app"
+    assert without_password("postgresql:///app?host=/run/pg&password=hunter2") == "postgresql:///run/pg/app"
+    assert "hunter2" not in without_password("host=db password=hunter2")

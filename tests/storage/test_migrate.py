@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from importlib.resources import files
+
+import asyncpg
+import pytest
+
+from latchkey.storage import migrate as migrations
+from latchkey.storage.database import connect
+from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.errors import DatabaseBusyError, SchemaNotMigratedError, SchemaTooNewError
+from latchkey.storage.migrate import Migration, applied, migrate, pending, require_current
+
+
+async def test_replaying_twice_changes_nothing(empty_database_url: str) -> None:
+    connection = await connect(empty_database_url)
+    told: list[Migration] = []
+    assert await migrate(connection, told=told.append) == list(migrations.migrations()) == told
+    assert await migrate(connection) == []
+    assert await pending(connection) == []
+    await require_current(connection)
+    await connection.close()
+
+
+async def test_two_processes_at_once_migrate_once(empty_database_url: str) -> None:
+    connections = [await connect(empty_database_url) for _ in range(4)]
+    done = await asyncio.gather(*(migrate(connection) for connection in connections))
+    assert sorted(map(len, done)) == [0, 0, 0, len(migrations.migrations())]
+    for connection in connections:
+        await connection.close()
+
+
+async def test_an_empty_database_is_not_migrated(empty_database_url: str) -> None:
+    connection = await connect(empty_database_url)
+    with pytest.raises(SchemaNotMigratedError, match="latchkey migrate"):
+        await require_current(connection)
+    await connection.close()
+
+
+async def test_a_database_from_the_future_is_refused(database_url: str) -> None:
+    connection = await connect(database_url)
+    await connection.execute("insert into schema_migrations (version, name) values (9999, 'from_the_future')")
+    with pytest.raises(SchemaTooNewError, match="9999"):
+        await migrate(connection)
+    with pytest.raises(SchemaTooNewError):
+        await require_current(connection)
+    await connection.close()
+
+
+async def test_a_migration_that_fails_leaves_nothing_of_itself(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = (Migration(1, "good", "create table a (x int)"), Migration(2, "bad", "create table b (x int); select 1/0"))
+    monkeypatch.setattr(migrations, "migrations", lambda: broken)
+    connection = await connect(empty_database_url)
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await migrate(connection)
+    assert await applied(connection) == 1
+    assert await connection.fetchval("select to_regclass('b')") is None
+    await connection.close()
+
+
+async def test_a_migration_gives_up_on_a_table_in_use_rather_than_stopping_everybody(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrations.migrations()
+    more = (*known, Migration(len(known) + 1, "wider", "alter table projects add column wide int"))
+    monkeypatch.setattr(migrations, "migrations", lambda: more)
+    monkeypatch.setattr(migrations, "LOCK_TIMEOUT_MS", 50)
+    reader, writer = await connect(database_url), await connect(database_url)
+    async with reader.transaction():
+        await reader.execute("select * from projects")
+        with pytest.raises(DatabaseBusyError, match="again"):
+            await migrate(writer)
+    assert [migration.name for migration in await migrate(writer)] == ["wider"]
+    await reader.close()
+    await writer.close()
+
+
+async def test_the_schema_file_equals_the_replayed_migrations(
+    postgres: EmbeddedServer, database_url: str, empty_database_url: str
+) -> None:
+    connection = await connect(empty_database_url)
+    await connection.execute((files("latchkey.storage") / "schema.sql").read_text())
+    await connection.close()
+    written, replayed = await dump(postgres, empty_database_url), await dump(postgres, database_url)
+    assert written == replayed, "Make the same change in storage/schema.sql as in storage/migrations."
+
+
+async def dump(postgres: EmbeddedServer, url: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        postgres.programs / "pg_dump", "--schema-only", "--no-owner", "--exclude-table", "schema_migrations", url,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    # The dump names a random key in its \restrict lines.
+    return "\n".join(line for line in output.decode().splitlines() if not line.startswith("\\"))

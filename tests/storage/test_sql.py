@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from latchkey.storage.errors import QueryNotNamedError
+from latchkey.storage.sql import all_queries, parse, query
+
+
+def test_a_file_holds_several_queries_each_with_its_purpose() -> None:
+    first, second = parse(
+        "-- name: load_customers\n-- what a read needs\nselect 1\n  from customers;\n\n"
+        "-- name: drop_it\n-- for tests\ndelete from x -- all of it\n",
+        "customers.sql",
+    )
+    assert (first.name, first.purpose, first.text) == (
+        "load_customers",
+        "what a read needs",
+        "select 1\n  from customers",
+    )
+    assert second.text == "delete from x -- all of it"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("-- name: a\nselect 1", "what it is for"),
+        ("-- name: a\n-- why\n", "has no SQL"),
+        ("select 1", "before its first"),
+    ],
+)
+def test_a_query_without_a_name_a_purpose_or_sql_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(QueryNotNamedError, match=complaint):
+        parse(text, "broken.sql")
+
+
+def test_a_misspelt_name_is_refused() -> None:
+    with pytest.raises(QueryNotNamedError, match="lod_customers"):
+        query("lod_customers")
+
+
+def test_every_query_in_the_package_can_be_read() -> None:
+    for named in all_queries().values():
+        assert named.purpose
+        assert query(named.name) == named.text
