@@ -62,9 +62,7 @@ class Event:
     new_product_id: str | None = None
     period_type: str | None = None
     purchased_at: Ms | None = None
-    # Told as null where it is a fact that access never ends, hence the flag.
     expiration_at: Ms | None = None
-    has_expiration: bool = False
     original_purchase_at: Ms | None = None
     price: Price | None = None
     is_trial_conversion: bool | None = None

@@ -1,0 +1,1 @@
+"""What one can do with Latchkey, over storage and the rules, without a word of HTTP."""

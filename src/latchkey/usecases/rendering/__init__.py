@@ -1,0 +1,1 @@
+"""From the rules to the shapes that cross the wire."""

@@ -1,0 +1,87 @@
+"""An event as it is delivered and listed."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from latchkey.domain import event as domain
+from latchkey.domain.attributes import visible
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import Customer
+from latchkey.domain.entitlements import Access, active
+from latchkey.domain.instants import Ms, to_iso
+from latchkey.wire import event as wire
+
+T = TypeVar("T")
+
+# What is left of a price after the store's commission. The stores' small-business rates; a project's own may differ.
+TAKEHOME = {"app_store": 0.85, "mac_app_store": 0.85, "play_store": 0.85, "amazon": 0.8, "galaxy": 0.7}
+
+
+def entitlement(access: Access) -> wire.Entitlement:
+    return wire.Entitlement(
+        expires_date=to_iso(access.ends_at) if access.ends_at is not None else None,
+        grace_period_expires_date=to_iso(access.grace_ends_at) if access.grace_ends_at is not None else None,
+        product_identifier=access.product_id,
+        purchase_date=to_iso(access.purchased_at),
+    )
+
+
+def event(happened: domain.Event, customer: Customer, catalog: Catalog, now: Ms, sequence: int) -> wire.Event:
+    """The event with what the customer holds at this moment, which is what a receiver copies."""
+    held = active(customer, catalog, now)
+    attributes = visible(customer)
+    price = happened.price
+    takehome = TAKEHOME.get(happened.store or "", 1.0) if price is not None else None
+    amount = price.amount if price is not None else None
+    return wire.Event(
+        id=happened.id,
+        type=happened.type,
+        app_user_id=customer.app_user_id,
+        original_app_user_id=customer.original_app_user_id,
+        aliases=[alias for alias in customer.aliases if alias != customer.app_user_id],
+        product_id=_or_absent(happened.product_id),
+        new_product_id=_or_absent(happened.new_product_id),
+        period_type=_or_absent(happened.period_type),
+        purchased_at_ms=_or_absent(happened.purchased_at),
+        expiration_at_ms=_or_absent(happened.expiration_at),
+        original_purchase_date_ms=_or_absent(happened.original_purchase_at),
+        event_timestamp_ms=happened.at,
+        environment=happened.environment,
+        store=_or_absent(happened.store),
+        entitlements={id: entitlement(access) for id, access in held.items()},
+        subscriber_attributes={
+            name: wire.Attribute(value=one.value, updated_at_ms=one.updated_at) for name, one in attributes.items()
+        }
+        if attributes
+        else UNSET,
+        price=_or_absent(amount),
+        price_in_purchased_currency=_or_absent(amount),
+        currency=_or_absent(price.currency if price is not None else happened.currency),
+        takehome_percentage=_or_absent(takehome),
+        commission_percentage=round(1 - takehome, 4) if takehome is not None else UNSET,
+        is_trial_conversion=_or_absent(happened.is_trial_conversion),
+        cancellation_reason=_or_absent(happened.cancellation_reason),
+        expiration_reason=_or_absent(happened.expiration_reason),
+        grace_period_expires_at_ms=_or_absent(happened.grace_period_expires_at),
+        auto_resume_at_ms=_or_absent(happened.auto_resume_at),
+        transferred_from=list(happened.transferred_from) if happened.transferred_from is not None else UNSET,
+        transferred_to=list(happened.transferred_to) if happened.transferred_to is not None else UNSET,
+        amount=_or_absent(happened.amount),
+        transaction_type=_or_absent(happened.transaction_type),
+        experiment_id=_or_absent(happened.experiment_id),
+        variant_id=_or_absent(happened.variant_id),
+        app_id=_or_absent(happened.app_id),
+        transaction_id=_or_absent(happened.transaction_id),
+        original_transaction_id=_or_absent(happened.original_transaction_id),
+        entitlement_ids=list(held) if happened.product_id is not None else UNSET,
+        renewal_number=_or_absent(happened.renewal_number),
+        is_family_share=_or_absent(happened.is_family_share),
+        sequence=sequence,
+    )
+
+
+def _or_absent(value: T | None) -> T | UnsetType:
+    return UNSET if value is None else value
