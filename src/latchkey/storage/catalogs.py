@@ -1,0 +1,63 @@
+"""Catalogs, parsed once for each version. The version is read with every request, so what is kept is never stale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, json
+
+from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
+from latchkey.domain.instants import parse_duration
+from latchkey.domain.money import Price
+from latchkey.storage.sql import query
+
+_LOAD = query("load_catalog")
+
+
+class _ProductRow(Struct):
+    id: str
+    kind: ProductKind
+    price_micros: int
+    currency: str
+    duration: str | None
+    trial_duration: str | None
+    credits_code: str | None
+    credits_amount: int | None
+    grants: list[str]
+
+    def product(self) -> Product:
+        return Product(
+            id=self.id,
+            kind=self.kind,
+            price=Price(self.price_micros, self.currency),
+            duration=parse_duration(self.duration) if self.duration else None,
+            trial=parse_duration(self.trial_duration) if self.trial_duration else None,
+            grants=tuple(self.grants),
+            credits=Credit(self.credits_code, self.credits_amount)
+            if self.credits_code and self.credits_amount
+            else None,
+        )
+
+
+_ROWS = json.Decoder(list[_ProductRow])
+
+
+class Catalogs:
+    """The newest catalog of each project that this process has used."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, Catalog]] = {}
+
+    async def at(self, connection: Any, project_id: str, version: int) -> Catalog:
+        """The catalog of a project, at least as new as `version`, which the caller has just read."""
+        known = self._known.get(project_id)
+        if known is not None and known[0] == version:
+            return known[1]
+        row = await connection.fetchrow(_LOAD, project_id)
+        if row is None:
+            return Catalog()
+        products = (one.product() for one in _ROWS.decode(row["products"]))
+        catalog = Catalog({one.id: one for one in products}, frozenset(row["entitlements"]))
+        if known is None or row["catalog_version"] > known[0]:
+            self._known[project_id] = row["catalog_version"], catalog
+        return catalog

@@ -1,0 +1,28 @@
+-- name: load_catalog
+-- a project's products with what they grant, and its entitlements, as of one version
+select
+    p.catalog_version,
+    array(select e.id from entitlements e where e.project_id = p.id) as entitlements,
+    coalesce(
+        (
+            select json_agg(json_build_object(
+                'id', r.id, 'kind', r.kind, 'price_micros', r.price_micros, 'currency', r.currency,
+                'duration', r.duration, 'trial_duration', r.trial_duration,
+                'credits_code', r.credits_code, 'credits_amount', r.credits_amount,
+                'grants', array(
+                    select g.entitlement_id from product_entitlements g
+                    where g.project_id = r.project_id and g.product_id = r.id
+                    order by g.entitlement_id
+                )
+            ))
+            from products r
+            where r.project_id = p.id
+        ),
+        '[]'
+    ) as products
+from projects p
+where p.id = $1;
+
+-- name: project_settings
+-- what a change needs to know of the projects it concerns
+select id, catalog_version, restore_behavior from projects where id = any($1::text[]);
