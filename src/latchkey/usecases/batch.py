@@ -1,0 +1,99 @@
+"""Questions that meet are asked together.
+
+A question joins the batch that has not left yet; the batch leaves in the next turn of the event loop, or as soon as one
+of the batches under way returns. So a lone question waits for nothing, a crowd shares one query, and every answer was
+fetched after its question came: nothing is ever stale.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+class Batch(Generic[Question, Answer]):
+    def __init__(
+        self,
+        ask: Callable[[list[Question]], Awaitable[Sequence[Answer]]],
+        *,
+        largest: int = 256,
+        under_way: int = 1,
+        splits_on: tuple[type[Exception], ...] = (),
+        measure: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._ask = ask
+        self._largest = largest
+        self._free = under_way
+        # Faults that one question may have caused: the others of its batch are then asked again without it.
+        self._splits_on = splits_on
+        self._measure = measure
+        self._waiting: deque[tuple[Question, asyncio.Future[Answer]]] = deque()
+        self._leaving = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, question: Question) -> asyncio.Future[Answer]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append((question, future))
+        if self._free and not self._leaving:
+            self._leaving = True
+            loop.call_soon(self._leave)
+        return future
+
+    async def drain(self) -> None:
+        """Wait until every batch under way has returned."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _leave(self) -> None:
+        self._leaving = False
+        while self._free and self._waiting:
+            size = min(len(self._waiting), self._largest)
+            batch = [self._waiting.popleft() for _ in range(size)]
+            self._free -= 1
+            task = asyncio.get_running_loop().create_task(self._go(batch))
+            self._tasks.add(task)
+            task.add_done_callback(self._returned)
+
+    def _returned(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._free += 1
+        self._leave()
+
+    async def _go(self, batch: list[tuple[Question, asyncio.Future[Answer]]]) -> None:
+        # Whoever asked may have hung up meanwhile.
+        batch = [entry for entry in batch if not entry[1].done()]
+        if not batch:
+            return
+        self._measure(len(batch))
+        try:
+            answers = await self._ask([question for question, _ in batch])
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+        except self._splits_on as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            middle = len(batch) // 2
+            await self._go(batch[:middle])
+            await self._go(batch[middle:])
+        except BaseException as error:
+            # Handed to everybody who waits: none of them may hang.
+            _fail(batch, error)
+            if not isinstance(error, Exception):
+                raise
+
+
+def _fail(batch: Sequence[tuple[object, asyncio.Future[Answer]]], error: BaseException) -> None:
+    for _, future in batch:
+        if not future.done():
+            if isinstance(error, asyncio.CancelledError):
+                future.cancel()
+            else:
+                future.set_exception(error)

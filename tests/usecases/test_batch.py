@@ -1,0 +1,89 @@
+import asyncio
+
+import pytest
+
+from latchkey.usecases.batch import Batch
+
+
+class Server:
+    """Answers questions in batches and remembers them; holds each batch until told to go on."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def ask(self, questions: list[int]) -> list[int]:
+        self.batches.append(questions)
+        await self.gate.wait()
+        if 13 in questions:
+            raise LookupError("thirteen")
+        return [question * 2 for question in questions]
+
+
+async def test_questions_that_meet_share_one_query() -> None:
+    server = Server()
+    batch = Batch(server.ask)
+    assert await asyncio.gather(*(batch.ask(n) for n in range(5))) == [0, 2, 4, 6, 8]
+    assert server.batches == [[0, 1, 2, 3, 4]]
+
+
+async def test_a_question_that_comes_later_waits_for_the_next_query_and_never_joins_one_under_way() -> None:
+    server = Server()
+    server.gate.clear()
+    batch = Batch(server.ask)
+    first = batch.ask(1)
+    await asyncio.sleep(0.01)
+    later = [batch.ask(2), batch.ask(3)]
+    await asyncio.sleep(0.01)
+    assert server.batches == [[1]]
+    server.gate.set()
+    assert await asyncio.gather(first, *later) == [2, 4, 6]
+    assert server.batches == [[1], [2, 3]]
+
+
+async def test_a_crowd_is_cut_into_batches_of_the_largest_size() -> None:
+    server = Server()
+    batch = Batch(server.ask, largest=2)
+    await asyncio.gather(*(batch.ask(n) for n in range(5)))
+    assert server.batches == [[0, 1], [2, 3], [4]]
+
+
+async def test_a_question_that_breaks_its_query_does_not_hurt_the_others() -> None:
+    server = Server()
+    batch = Batch(server.ask, splits_on=(LookupError,))
+    asked = {n: batch.ask(n) for n in (11, 12, 13, 14, 15)}
+    await asyncio.wait(asked.values())
+    assert {n: future.result() for n, future in asked.items() if n != 13} == {11: 22, 12: 24, 14: 28, 15: 30}
+    with pytest.raises(LookupError):
+        asked[13].result()
+
+
+async def test_when_the_server_fails_everybody_is_told_and_the_next_batch_goes_on() -> None:
+    server = Server()
+    batch = Batch(server.ask)
+    asked = [batch.ask(13), batch.ask(14)]
+    await asyncio.wait(asked)
+    for future in asked:
+        assert isinstance(future.exception(), LookupError)
+    assert await batch.ask(1) == 2
+
+
+async def test_whoever_hangs_up_is_not_asked_for() -> None:
+    server = Server()
+    batch = Batch(server.ask)
+    gone, stays = batch.ask(1), batch.ask(2)
+    gone.cancel()
+    assert await stays == 4
+    assert server.batches == [[2]]
+
+
+async def test_too_few_answers_hang_nobody() -> None:
+    async def forgetful(questions: list[int]) -> list[int]:
+        return questions[:1]
+
+    batch = Batch(forgetful)
+    first, second = batch.ask(1), batch.ask(2)
+    assert await first == 1
+    with pytest.raises(ValueError):
+        await second

@@ -1,0 +1,206 @@
+"""The rate limit in the database, held against the plainest model there is: a list of instants."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import multiprocessing
+from multiprocessing.synchronize import Barrier
+
+import asyncpg
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from latchkey.storage.database import Database
+from latchkey.usecases.admission import Admission, Caller, Limited, Verdict
+
+WINDOW_US = 60_000_000
+TAKE = "select granted, retry_after_us from take_requests_of_key($1, $2, $3, $4)"
+
+
+async def key(database: Database, name: str, *, limit: int = 480) -> bytes:
+    digest = hashlib.sha256(name.encode()).digest()
+    async with database.acquire() as connection:
+        await connection.execute(
+            "insert into projects (id, name, created_at) values ('proj', 'Demo', 0) on conflict do nothing"
+        )
+        await connection.execute(
+            "insert into api_keys (id, project_id, kind, name, scopes, hash, hint, rate_limit, created_at)"
+            " values ($1, 'proj', 'secret', $1, '{read,write}', $2, 'sk_', $3, 0)",
+            name,
+            digest,
+            limit,
+        )
+    return digest
+
+
+# Steps between batches, so that runs crowd together, meet in one instant, and leave the window.
+steps = st.lists(
+    st.tuples(
+        st.one_of(st.integers(0, 3), st.integers(0, 2_000_000), st.integers(WINDOW_US - 2, WINDOW_US + 2)),
+        st.integers(1, 12),
+    ),
+    min_size=1,
+    max_size=25,
+)
+relaxed = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@relaxed
+@given(steps=steps, limit=st.integers(1, 20))
+async def test_up_to_600_a_minute_it_is_exactly_the_sliding_window(
+    database: Database, steps: list[tuple[int, int]], limit: int
+) -> None:
+    accepted: list[int] = []
+    now = 1_000_000_000_000
+    async with database.acquire() as connection:
+        await connection.execute("truncate rate_windows")
+        for step, wanted in steps:
+            now += step
+            recent = [instant for instant in accepted if instant > now - WINDOW_US]
+            expected = min(wanted, limit - len(recent))
+            accepted += [now] * expected
+            granted, retry_after_us = await connection.fetchrow(TAKE, "k", wanted, limit, now)  # type: ignore[misc]
+            assert granted == expected
+            if granted < wanted:
+                recent += [now] * expected
+                assert retry_after_us == min(recent) + WINDOW_US - now
+            else:
+                assert retry_after_us is None
+
+
+@relaxed
+@given(steps=steps, limit=st.integers(601, 640), crowd=st.integers(50, 300))
+async def test_above_600_a_minute_it_never_lets_more_through_and_gives_back_at_most_half_a_second_late(
+    database: Database, steps: list[tuple[int, int]], limit: int, crowd: int
+) -> None:
+    accepted: list[int] = []
+    now = 1_000_000_000_000
+    async with database.acquire() as connection:
+        await connection.execute("truncate rate_windows")
+        for step, wanted in steps:
+            now += step
+            granted, retry_after_us = await connection.fetchrow(TAKE, "k", wanted * crowd, limit, now)  # type: ignore[misc]
+            accepted += [now] * granted
+            recent = [instant for instant in accepted if instant > now - WINDOW_US]
+            assert len(recent) <= limit
+            if granted < wanted * crowd:
+                # A refusal is always the doing of requests of the last 60.5 seconds, and ends when one of them leaves.
+                held = [instant for instant in accepted if instant > now - WINDOW_US - 500_000]
+                assert len(held) >= limit
+                assert 0 < retry_after_us <= max(held) + WINDOW_US + 500_000 - now
+            runs = await connection.fetchval("select cardinality(buckets) from rate_windows")
+            assert runs <= 122
+
+
+async def test_waiting_as_long_as_told_is_enough_and_one_moment_less_is_not(database: Database) -> None:
+    async with database.acquire() as connection:
+        now = 1_000_000_000_000
+        for n in range(3):
+            assert await connection.fetchval(TAKE, "k", 1, 3, now + n * 7) == 1
+        row = await connection.fetchrow(TAKE, "k", 1, 3, now + 20)
+        assert row is not None
+        assert await connection.fetchval(TAKE, "k", 1, 3, now + 20 + row["retry_after_us"] - 1) == 0
+        assert await connection.fetchval(TAKE, "k", 1, 3, now + 20 + row["retry_after_us"]) == 1
+
+
+async def test_a_limit_that_was_lowered_holds_at_once_and_says_truly_when_it_opens(database: Database) -> None:
+    async with database.acquire() as connection:
+        now = 1_000_000_000_000
+        for n in range(10):
+            assert await connection.fetchval(TAKE, "k", 1, 10, now + n) == 1
+        row = await connection.fetchrow(TAKE, "k", 1, 4, now + 10)
+        assert row is not None
+        # Seven of the ten must leave before fewer than four are left.
+        assert tuple(row) == (0, now + 6 + WINDOW_US - (now + 10))
+
+
+async def test_a_clock_set_back_by_an_hour_does_not_lock_a_key_out_for_an_hour(database: Database) -> None:
+    async with database.acquire() as connection:
+        now = 1_000_000_000_000
+        assert await connection.fetchval(TAKE, "k", 5, 5, now) == 5
+        earlier = now - 3600 * 1_000_000
+        assert await connection.fetchval(TAKE, "k", 1, 5, earlier) == 0
+        assert await connection.fetchval(TAKE, "k", 5, 6, earlier + 1) == 1
+        assert await connection.fetchval(TAKE, "k", 5, 5, earlier + WINDOW_US + 1) == 5
+
+
+async def test_the_481st_request_is_refused_and_told_how_long_to_wait(database: Database) -> None:
+    digest = await key(database, "one")
+    admission = Admission(database)
+    verdicts = await asyncio.gather(*(admission.admit(digest) for _ in range(500)))
+    assert [type(verdict) for verdict in verdicts] == [Caller] * 480 + [Limited] * 20
+    assert isinstance(verdicts[-1], Limited)
+    assert 59_000 < verdicts[-1].retry_after_ms <= 60_000
+
+
+async def test_keys_do_not_share_a_window_and_strangers_have_none(database: Database) -> None:
+    first, second = await key(database, "first", limit=2), await key(database, "second", limit=1)
+    admission = Admission(database)
+    stranger = hashlib.sha256(b"stranger").digest()
+    asked = [first, second, stranger, first, second, first]
+    verdicts: list[Verdict] = await asyncio.gather(*(admission.admit(digest) for digest in asked))
+    assert [type(verdict).__name__ for verdict in verdicts] == [
+        "Caller",
+        "Caller",
+        "NoneType",
+        "Caller",
+        "Limited",
+        "Limited",
+    ]
+    async with database.acquire() as connection:
+        assert await connection.fetchval("select count(*) from rate_windows") == 2
+
+
+async def test_a_revoked_key_is_a_stranger(database: Database) -> None:
+    digest = await key(database, "gone")
+    admission = Admission(database)
+    assert isinstance(await admission.admit(digest), Caller)
+    async with database.acquire() as connection:
+        await connection.execute("update api_keys set revoked_at = 1")
+    assert await admission.admit(digest) is None
+
+
+def hammer(url: str, digest: bytes, start: Barrier, granted: multiprocessing.Queue[int]) -> None:
+    async def run() -> int:
+        async with Database(url, max_size=2) as database:
+            admission = Admission(database)
+            await asyncio.to_thread(start.wait, 60)
+            count = 0
+            for _ in range(100):
+                verdicts = await asyncio.gather(*(admission.admit(digest) for _ in range(7)))
+                count += sum(isinstance(verdict, Caller) for verdict in verdicts)
+            return count
+
+    granted.put(asyncio.run(run()))
+
+
+async def test_two_processes_together_get_exactly_what_one_would(database_url: str, database: Database) -> None:
+    digest = await key(database, "shared", limit=480)
+    context = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[int] = context.Queue()
+    start = context.Barrier(2)
+    processes = [context.Process(target=hammer, args=(database_url, digest, start, results)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    counts = [await asyncio.to_thread(results.get, True, 60) for _ in processes]
+    for process in processes:
+        await asyncio.to_thread(process.join)
+    assert sum(counts) == 480
+    assert min(counts) > 0
+
+
+async def test_many_connections_in_different_orders_never_lock_each_other(
+    database_url: str, database: Database
+) -> None:
+    digests = [await key(database, f"key {n}", limit=100_000) for n in range(6)]
+
+    async def take(order: list[bytes]) -> None:
+        connection = await asyncpg.connect(database_url)
+        for _ in range(30):
+            await connection.fetch("select * from take_requests($1, $2)", order, [1] * len(order))
+        await connection.close()
+
+    await asyncio.gather(take(digests), take(digests[::-1]), take(digests[3:] + digests[:3]))
+    async with database.acquire() as connection:
+        assert await connection.fetchval("select sum(total) from rate_windows") == 3 * 30 * 6
