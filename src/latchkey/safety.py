@@ -1,0 +1,134 @@
+"""Settings with which the service must not start. Each is reported with what to do, and all of them at once."""
+
+from __future__ import annotations
+
+import ipaddress
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from latchkey.settings import Problem, Settings
+from latchkey.storage import migrate
+from latchkey.storage.database import connect
+from latchkey.storage.errors import StorageError
+
+
+def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
+    """Everything that can be judged without a database."""
+    found: list[Problem] = []
+    if not settings.database_url:
+        found.append(
+            Problem(
+                "LATCHKEY_DATABASE_URL",
+                "is missing.",
+                "Set it to a PostgreSQL address such as postgresql://user@host/latchkey, or try `latchkey up`.",
+            )
+        )
+    if not settings.secret_key:
+        found.append(
+            Problem(
+                "LATCHKEY_SECRET_KEY",
+                "is missing; webhook secrets could not be kept encrypted.",
+                "Make one with `openssl rand -base64 32` and keep it for as long as the database.",
+            )
+        )
+    if "api" in settings.roles:
+        found += _transport(settings, now_ms)
+    return found
+
+
+async def problems_of_database(settings: Settings) -> list[Problem]:
+    """Is it there, and does it have the schema this code expects?"""
+    try:
+        connection = await connect(settings.database_url, application_name="latchkey start")
+    except StorageError as error:
+        return [Problem("LATCHKEY_DATABASE_URL", str(error), "")]
+    try:
+        await migrate.require_current(connection)
+    except StorageError as error:
+        return [Problem("schema", str(error), "")]
+    finally:
+        await connection.close()
+    return []
+
+
+def _transport(settings: Settings, now_ms: int) -> list[Problem]:
+    address = _address(settings.host)
+    if address is None:
+        return [Problem("LATCHKEY_HOST", f"{settings.host} is not an IP address.", "Give the address to listen on.")]
+    if settings.tls_cert is None and settings.tls_key is None:
+        if not settings.behind_proxy:
+            return [
+                Problem(
+                    "LATCHKEY_TLS_CERT, LATCHKEY_TLS_KEY",
+                    "are missing, and keys and personal data would travel in the clear.",
+                    "Set both, or set LATCHKEY_BEHIND_PROXY=true when a proxy in front ends TLS.",
+                )
+            ]
+        if address.is_unspecified or not (address.is_private or address.is_loopback):
+            return [
+                Problem(
+                    "LATCHKEY_HOST",
+                    f"{settings.host} can be reached from outside, and there is no TLS.",
+                    "Bind the private address the proxy uses (such as 127.0.0.1), or set LATCHKEY_TLS_CERT and _KEY.",
+                )
+            ]
+        return []
+    if settings.tls_cert is None or settings.tls_key is None:
+        missing = "LATCHKEY_TLS_CERT" if settings.tls_cert is None else "LATCHKEY_TLS_KEY"
+        return [Problem(missing, "is missing while the other half is set.", "Set both.")]
+    return _certificate(settings.tls_cert, settings.tls_key, now_ms)
+
+
+def _certificate(cert: Path, key: Path, now_ms: int) -> list[Problem]:
+    found: list[Problem] = []
+    chain = private = None
+    try:
+        chain = x509.load_pem_x509_certificates(cert.read_bytes())[0]
+    except (OSError, ValueError, IndexError) as error:
+        found.append(
+            Problem("LATCHKEY_TLS_CERT", f"{cert} cannot be used: {_reason(error)}.", "Give a PEM certificate.")
+        )
+    try:
+        if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            found.append(Problem("LATCHKEY_TLS_KEY", f"{key} can be read by others.", f"Run `chmod 600 {key}`."))
+        private = load_pem_private_key(key.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        found.append(
+            Problem("LATCHKEY_TLS_KEY", f"{key} cannot be used: {_reason(error)}.", "Give an unencrypted PEM key.")
+        )
+    if chain is not None:
+        now = datetime.fromtimestamp(now_ms / 1000, UTC)
+        if chain.not_valid_after_utc <= now:
+            ended = chain.not_valid_after_utc.date().isoformat()
+            found.append(Problem("LATCHKEY_TLS_CERT", f"{cert} expired on {ended}.", "Renew it."))
+        if chain.not_valid_before_utc > now:
+            begins = chain.not_valid_before_utc.date().isoformat()
+            found.append(
+                Problem("LATCHKEY_TLS_CERT", f"{cert} is not valid before {begins}.", "Check this machine's clock.")
+            )
+    if chain is not None and private is not None:
+        spki = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        if chain.public_key().public_bytes(*spki) != private.public_key().public_bytes(*spki):
+            found.append(
+                Problem(
+                    "LATCHKEY_TLS_KEY",
+                    f"{key} does not belong to {cert}.",
+                    "Give the key the certificate was made with.",
+                )
+            )
+    return found
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return None
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else (str(error) or type(error).__name__)

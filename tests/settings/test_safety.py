@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from latchkey.safety import problems_of, problems_of_database
+from latchkey.settings import Settings
+
+NOW = datetime.datetime(2026, 11, 15, tzinfo=datetime.UTC)
+NOW_MS = int(NOW.timestamp() * 1000)
+
+
+def write_pair(folder: Path, name: str, *, starts: int = -1, ends: int = 30) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(NOW + datetime.timedelta(days=starts))
+        .not_valid_after(NOW + datetime.timedelta(days=ends))
+        .sign(key, hashes.SHA256())
+    )
+    cert_path, key_path = folder / f"{name}.pem", folder / f"{name}.key"
+    cert_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_path.touch(mode=0o600)
+    key_path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return cert_path, key_path
+
+
+@pytest.fixture
+def safe(tmp_path: Path) -> Settings:
+    cert, key = write_pair(tmp_path, "good")
+    return Settings(database_url="postgresql://db/x", secret_key=b"k" * 32, host="0.0.0.0", tls_cert=cert, tls_key=key)
+
+
+def said(settings: Settings) -> str:
+    return "\n".join(map(str, problems_of(settings, NOW_MS)))
+
+
+def test_a_public_address_with_tls_is_safe(safe: Settings) -> None:
+    assert problems_of(safe, NOW_MS) == []
+
+
+def test_a_private_address_behind_a_proxy_is_safe(safe: Settings) -> None:
+    for host in ("127.0.0.1", "localhost", "10.1.2.3", "::1", "fd00::1"):
+        assert said(replace(safe, host=host, tls_cert=None, tls_key=None, behind_proxy=True)) == ""
+
+
+def test_a_machine_without_the_api_needs_no_tls(safe: Settings) -> None:
+    assert said(replace(safe, tls_cert=None, tls_key=None, roles=("clock",))) == ""
+
+
+def test_a_missing_database_and_a_missing_secret_key_are_both_told(safe: Settings) -> None:
+    words = said(replace(safe, database_url="", secret_key=b""))
+    assert "LATCHKEY_DATABASE_URL: is missing" in words
+    assert "LATCHKEY_SECRET_KEY: is missing" in words
+    assert "openssl rand -base64 32" in words
+
+
+def test_no_tls_and_no_proxy_is_refused(safe: Settings) -> None:
+    words = said(replace(safe, host="127.0.0.1", tls_cert=None, tls_key=None))
+    assert "in the clear" in words
+    assert "LATCHKEY_BEHIND_PROXY" in words
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "8.8.8.8", "2a00::1"])
+def test_an_address_reachable_from_outside_without_tls_is_refused(safe: Settings, host: str) -> None:
+    words = said(replace(safe, host=host, tls_cert=None, tls_key=None, behind_proxy=True))
+    assert f"LATCHKEY_HOST: {host} can be reached from outside" in words
+
+
+def test_half_a_pair_is_refused(safe: Settings) -> None:
+    assert "LATCHKEY_TLS_KEY: is missing" in said(replace(safe, tls_key=None))
+    assert "LATCHKEY_TLS_CERT: is missing" in said(replace(safe, tls_cert=None))
+
+
+def test_a_host_that_is_no_address_is_refused(safe: Settings) -> None:
+    assert "not an IP address" in said(replace(safe, host="my.example"))
+
+
+def test_a_key_that_others_can_read_is_refused(safe: Settings) -> None:
+    assert safe.tls_key is not None
+    safe.tls_key.chmod(0o640)
+    assert f"chmod 600 {safe.tls_key}" in said(safe)
+
+
+def test_an_expired_certificate_and_a_future_one_are_refused(safe: Settings, tmp_path: Path) -> None:
+    cert, key = write_pair(tmp_path, "old", starts=-30, ends=-1)
+    assert "expired on 2026-11-14" in said(replace(safe, tls_cert=cert, tls_key=key))
+    cert, key = write_pair(tmp_path, "young", starts=2)
+    assert "not valid before 2026-11-17" in said(replace(safe, tls_cert=cert, tls_key=key))
+
+
+def test_a_key_of_another_certificate_is_refused(safe: Settings, tmp_path: Path) -> None:
+    _, other = write_pair(tmp_path, "other")
+    assert "does not belong to" in said(replace(safe, tls_key=other))
+
+
+def test_files_that_are_not_there_or_not_pem_are_refused(safe: Settings, tmp_path: Path) -> None:
+    (tmp_path / "junk").touch(mode=0o600)
+    words = said(replace(safe, tls_cert=tmp_path / "missing", tls_key=tmp_path / "junk"))
+    assert "LATCHKEY_TLS_CERT" in words
+    assert "No such file" in words
+    assert "LATCHKEY_TLS_KEY" in words
+
+
+async def test_a_migrated_database_is_fine_and_an_empty_or_absent_one_is_not(
+    safe: Settings, database_url: str, empty_database_url: str
+) -> None:
+    assert await problems_of_database(replace(safe, database_url=database_url)) == []
+    (empty,) = await problems_of_database(replace(safe, database_url=empty_database_url))
+    assert "latchkey migrate" in str(empty)
+    (absent,) = await problems_of_database(replace(safe, database_url="postgresql://b:hunter2@127.0.0.1:1/x"))
+    assert "cannot be reached" in str(absent)
+    assert "hunter2" not in str(absent)

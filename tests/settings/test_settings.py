@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import base64
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latchkey.settings import Settings, SettingsRefusedError, load
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "latchkey.toml"
+KEY = base64.b64encode(bytes(range(32))).decode()
+
+
+def test_the_environment_wins_over_the_file_and_the_command_line_over_both(tmp_path: Path) -> None:
+    config = tmp_path / "latchkey.toml"
+    config.write_text('port = 1\nhost = "10.0.0.1"\nroles = ["clock"]\nworkers = 3\n')
+    settings = load({"LATCHKEY_PORT": "2", "LATCHKEY_HOST": "10.0.0.2"}, config, {"port": 3, "host": None})
+    assert (settings.port, settings.host, settings.roles, settings.workers) == (3, "10.0.0.2", ("clock",), 3)
+
+
+def test_the_file_may_be_named_in_the_environment(tmp_path: Path) -> None:
+    config = tmp_path / "latchkey.toml"
+    config.write_text("port = 77\n")
+    assert load({"LATCHKEY_CONFIG": str(config)}).port == 77
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert load({"LATCHKEY_PORT": "", "LATCHKEY_SECRET_KEY": ""}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("PORT", "eighty", "whole number from 0 to 65535"),
+        ("PORT", "70000", "whole number from 0 to 65535"),
+        ("PORT", "tcp://10.0.0.1:443", "enableServiceLinks"),
+        ("WORKERS", "-1", "whole number from 0 to 256"),
+        ("BEHIND_PROXY", "perhaps", "true or false"),
+        ("ROLES", "api,cook", "some of api, clock, delivery"),
+        ("ROLES", ",", "some of api, clock, delivery"),
+        ("LOG_LEVEL", "loud", "one of debug, info, warning, error"),
+        ("SECRET_KEY", "short", "openssl rand -base64 32"),
+        ("SECRET_KEY", base64.b64encode(b"x" * 31).decode(), "32 random bytes"),
+    ],
+)
+def test_a_malformed_setting_says_which_and_what_it_must_be(name: str, value: str, complaint: str) -> None:
+    with pytest.raises(SettingsRefusedError) as refused:
+        load({f"LATCHKEY_{name}": value})
+    assert f"LATCHKEY_{name}" in str(refused.value)
+    assert complaint in str(refused.value)
+
+
+def test_a_malformed_secret_is_not_repeated() -> None:
+    with pytest.raises(SettingsRefusedError) as refused:
+        load({"LATCHKEY_SECRET_KEY": "hunter2hunter2"})
+    assert "hunter2" not in str(refused.value)
+
+
+def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
+    config = tmp_path / "latchkey.toml"
+    config.write_text('wrokers = 3\nport = 1.5\nsecret_key = "x"\nlog_level = 3\n')
+    config.chmod(0o644)
+    with pytest.raises(SettingsRefusedError) as refused:
+        load({"LATCHKEY_ROLES": "x"}, config)
+    assert [problem.setting for problem in refused.value.problems] == [
+        "wrokers", "config", "port", "secret_key", "log_level", "LATCHKEY_ROLES",
+    ]  # fmt: skip
+    assert "Did you mean workers?" in str(refused.value)
+    assert "chmod 600" in str(refused.value)
+
+
+@pytest.mark.parametrize(("text", "complaint"), [(None, "cannot be read"), ("port = ", "is not TOML")])
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, text: str | None, complaint: str) -> None:
+    if text is not None:
+        (tmp_path / "latchkey.toml").write_text(text)
+    with pytest.raises(SettingsRefusedError, match=complaint):
+        load({}, tmp_path / "latchkey.toml")
+
+
+def test_secrets_are_not_in_the_representation() -> None:
+    settings = load({"LATCHKEY_SECRET_KEY": KEY, "LATCHKEY_DATABASE_URL": "postgresql://bob:hunter2@db/x"})
+    assert settings.secret_key == bytes(range(32))
+    assert "hunter2" not in repr(settings)
+    assert "secret_key" not in repr(settings)
+
+
+def test_the_documented_file_lists_every_setting_with_its_default_and_its_variable(tmp_path: Path) -> None:
+    text = DOCUMENT.read_text()
+    uncommented = re.sub(r"^# ([a-z_]+ = )", r"\1", text, flags=re.MULTILINE)
+    documented: dict[str, Any] = tomllib.loads(uncommented)
+    defaults = {entry.name: getattr(Settings(), entry.name) for entry in fields(Settings)}
+    shown = {
+        name: list(value) if isinstance(value, tuple) else "" if value in (None, b"") else value
+        for name, value in defaults.items()
+    }
+    assert documented == shown
+    for name in documented:
+        assert f"LATCHKEY_{name.upper()}" in text
+    assert tomllib.loads(text) == {}, "The file as it is changes nothing."
