@@ -36,7 +36,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class CurrencyTransaction:
-    """A credit (positive) or debit (negative) of virtual currency."""
+    """A credit (positive) or debit (negative) of virtual currency. `id` happens once in a customer's life."""
 
     id: str
     code: str

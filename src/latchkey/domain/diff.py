@@ -48,7 +48,7 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
         )
     for movement in after.currency_transactions[len(before.currency_transactions) :]:
         yield Event(
-            id=event_id(project, "currency", movement.id, movement.code),
+            id=event_id(project, "currency", after.original_app_user_id, movement.id, movement.code),
             type=EventType.VIRTUAL_CURRENCY_TRANSACTION,
             at=movement.at,
             environment=_environment(after),

@@ -1,0 +1,176 @@
+"""Customers: loaded under lock, changed by the rules, and written back with their events in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import json
+
+from latchkey.domain.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.storage.sql import query
+
+_SHARE_CLOCKS = query("share_clocks")
+_LOCK = query("lock_customers")
+_LOCK_BY_KEY = query("lock_customer_by_key")
+_CREATE = query("create_customers")
+_OWNERS = query("owners_of_purchases")
+_SAVE = query("save_customers")
+_ADD_ALIASES = query("add_aliases")
+_MOVE_ALIASES = query("move_aliases")
+_OWN = query("own_purchases")
+_MOVE_PURCHASES = query("move_purchases")
+_MOVE_CURRENCY = query("move_currency_transactions")
+_FILE_CURRENCY = query("file_currency_transactions")
+_CURRENCY_BY_KEY = query("currency_transactions_by_key")
+_DELETE = query("delete_customer")
+_DISOWN = query("disown_purchases")
+_DUE = query("customers_due")
+_NEXT_DUE = query("next_customer_due")
+
+_DECODER = json.Decoder(Customer)
+_ENCODER = json.Encoder()
+
+PurchaseKey = tuple[str, str]
+"""A purchase's store and its id there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A customer and the key of its row, locked by the transaction that loaded it."""
+
+    key: int
+    customer: Customer
+
+
+def decode(state: bytes) -> Customer:
+    return _DECODER.decode(state)
+
+
+def encode(customer: Customer) -> bytes:
+    return _ENCODER.encode(customer)
+
+
+async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:
+    rows = await connection.fetch(_SHARE_CLOCKS, *_columns(asked, 2))
+    return {(row["project_id"], row["id"]): row["now_ms"] for row in rows}
+
+
+async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Stored]:
+    """The customers behind (project, app user id); two ids of one customer give the same object."""
+    rows = await connection.fetch(_LOCK, *_columns(sorted(set(asked)), 2))
+    by_key: dict[tuple[str, int], Stored] = {}
+    found = {}
+    for row in rows:
+        key = row["project_id"], row["id"]
+        stored = by_key.get(key)
+        if stored is None:
+            stored = by_key[key] = Stored(row["id"], decode(row["state"]))
+        found[row["project_id"], row["app_user_id"]] = stored
+    return found
+
+
+async def lock_by_key(connection: Any, project_id: str, key: int) -> Stored | None:
+    row = await connection.fetchrow(_LOCK_BY_KEY, project_id, key)
+    return Stored(row["id"], decode(row["state"])) if row is not None else None
+
+
+async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:
+    """Those that could be made; an id that another transaction has just taken is left out."""
+    rows = await connection.fetch(
+        _CREATE,
+        [one.project_id for one in newcomers],
+        [one.app_user_id for one in newcomers],
+        [one.test_clock_id for one in newcomers],
+        [encode(one) for one in newcomers],
+        [one.first_seen_at for one in newcomers],
+    )
+    made = {(one.project_id, one.app_user_id): one for one in newcomers}
+    return {key: Stored(row["id"], made[key]) for row in rows if (key := (row["project_id"], row["app_user_id"]))}
+
+
+async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:
+    if not asked:
+        return {}
+    rows = await connection.fetch(_OWNERS, *_columns(asked, 3))
+    return {(row["project_id"], row["store"], row["store_id"]): row["customer_id"] for row in rows}
+
+
+async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | None]]) -> None:
+    """Each row with the customer as it is now and the moment time will next change it."""
+    if not changed:
+        return
+    await connection.execute(
+        _SAVE,
+        [after.project_id for _, after, _ in changed],
+        [before.key for before, _, _ in changed],
+        [after.app_user_id for _, after, _ in changed],
+        [after.original_app_user_id for _, after, _ in changed],
+        [encode(after) for _, after, _ in changed],
+        [due for _, _, due in changed],
+        [after.first_seen_at for _, after, _ in changed],
+    )
+    added = [
+        (after.project_id, alias, before.key)
+        for before, after, _ in changed
+        if after.aliases != before.customer.aliases
+        for alias in after.aliases
+        if alias not in before.customer.aliases
+    ]
+    if added:
+        await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 3))
+
+
+async def own(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
+    if claims:
+        await connection.execute(_OWN, *_columns(sorted(claims), 4))
+
+
+async def move_purchases(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
+    if claims:
+        await connection.execute(_MOVE_PURCHASES, *_columns(sorted(claims), 4))
+
+
+async def absorb(connection: Any, project_id: str, source: int, target: int) -> None:
+    """What pointed at a merged customer points at the one it became."""
+    await connection.execute(_MOVE_ALIASES, project_id, source, target)
+    await connection.execute(_MOVE_CURRENCY, project_id, source, target)
+    await connection.execute(_DELETE, project_id, source)
+
+
+async def erase(connection: Any, project_id: str, key: int) -> None:
+    await connection.execute(_DISOWN, project_id, key)
+    await connection.execute(_DELETE, project_id, key)
+
+
+async def file_currency(connection: Any, changed: Iterable[tuple[Stored, Customer]]) -> None:
+    """The currency movements of a change, each with the balance it left."""
+    rows = []
+    for stored, after in changed:
+        balances = dict(stored.customer.balances)
+        for one in after.currency_transactions:
+            balances[one.code] = balances.get(one.code, 0) + one.amount
+            rows.append((after.project_id, stored.key, one.id, one.code, one.amount, balances[one.code], one.at))
+    if rows:
+        await connection.execute(_FILE_CURRENCY, *_columns(rows, 7))
+
+
+async def currency_by_key(connection: Any, project_id: str, key: int, idempotency_key: str) -> dict[str, int]:
+    """Amounts by currency of the request that bore this key; empty where there was none."""
+    rows = await connection.fetch(_CURRENCY_BY_KEY, project_id, key, idempotency_key)
+    return {row["code"]: row["amount"] for row in rows}
+
+
+async def due(connection: Any, now: Ms, limit: int) -> list[Stored]:
+    return [Stored(row["id"], decode(row["state"])) for row in await connection.fetch(_DUE, now, limit)]
+
+
+async def next_due(connection: Any) -> Ms | None:
+    value: Ms | None = await connection.fetchval(_NEXT_DUE)
+    return value
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [[row[index] for row in rows] for index in range(width)]

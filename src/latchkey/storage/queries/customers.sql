@@ -1,0 +1,128 @@
+-- name: share_clocks
+-- the present moment of the test clocks that the named customers live on, held still until the change is committed
+select t.project_id, t.id, t.now_ms
+from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
+join aliases a using (project_id, app_user_id)
+join customers c on c.project_id = a.project_id and c.id = a.customer_id
+join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
+for share of t;
+
+-- name: share_clock
+-- the present moment of one test clock, held still until the change is committed
+select now_ms from test_clocks where project_id = $1 and id = $2 for share;
+
+-- name: lock_customers
+-- the named customers, locked in one order everywhere so that two changes never wait for each other
+select a.project_id, a.app_user_id, c.id, c.state
+from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
+join aliases a using (project_id, app_user_id)
+join customers c on c.project_id = a.project_id and c.id = a.customer_id
+order by c.project_id, c.id
+for update of c;
+
+-- name: lock_customer_by_key
+-- one customer by its row's key
+select id, state from customers where project_id = $1 and id = $2 for update;
+
+-- name: create_customers
+-- new customers: whoever claims the app user id first makes the row, others find it on their next look
+with claimed as (
+    insert into aliases (project_id, app_user_id, customer_id)
+    select project_id, app_user_id, nextval(pg_get_serial_sequence('customers', 'id'))
+    from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
+    order by project_id, app_user_id
+    on conflict do nothing
+    returning project_id, app_user_id, customer_id
+)
+insert into customers (
+    project_id, id, app_user_id, original_app_user_id, test_clock_id, state, first_seen_at, last_seen_at
+)
+select n.project_id, claimed.customer_id, n.app_user_id, n.app_user_id, n.test_clock_id, n.state, n.seen_at, n.seen_at
+from unnest($1::text[], $2::text[], $3::text[], $4::json[], $5::bigint[])
+    as n (project_id, app_user_id, test_clock_id, state, seen_at)
+join claimed using (project_id, app_user_id)
+returning project_id, app_user_id, id;
+
+-- name: owners_of_purchases
+-- whom these purchases belong to; no owner where it was erased
+select project_id, store, store_id, customer_id
+from unnest($1::text[], $2::text[], $3::text[]) as asked (project_id, store, store_id)
+join purchase_owners using (project_id, store, store_id);
+
+-- name: save_customers
+-- the customers after a change
+update customers c
+set app_user_id = n.app_user_id,
+    original_app_user_id = n.original_app_user_id,
+    state = n.state,
+    next_due_at = n.next_due_at,
+    first_seen_at = n.first_seen_at
+from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::json[], $6::bigint[], $7::bigint[])
+    as n (project_id, id, app_user_id, original_app_user_id, state, next_due_at, first_seen_at)
+where c.project_id = n.project_id and c.id = n.id;
+
+-- name: add_aliases
+-- ids that now name a customer
+insert into aliases (project_id, app_user_id, customer_id)
+select * from unnest($1::text[], $2::text[], $3::bigint[]);
+
+-- name: move_aliases
+-- the ids of a customer that was merged into another
+update aliases set customer_id = $3 where project_id = $1 and customer_id = $2;
+
+-- name: own_purchases
+-- purchases belong to these customers from now on
+insert into purchase_owners (project_id, store, store_id, customer_id)
+select * from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]);
+
+-- name: move_purchases
+-- purchases that were transferred, or whose owner had been erased
+update purchase_owners o
+set customer_id = n.customer_id
+from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) as n (project_id, store, store_id, customer_id)
+where o.project_id = n.project_id and o.store = n.store and o.store_id = n.store_id;
+
+-- name: move_currency_transactions
+-- the currency movements of a customer that was merged into another
+update currency_transactions m
+set customer_id = $3
+where m.project_id = $1 and m.customer_id = $2
+    and not exists (
+        select from currency_transactions k
+        where k.project_id = $1 and k.customer_id = $3
+            and k.idempotency_key = m.idempotency_key and k.code = m.code
+    );
+
+-- name: file_currency_transactions
+-- credits and debits with the balance after each
+insert into currency_transactions (project_id, customer_id, idempotency_key, code, amount, balance, at)
+select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[]);
+
+-- name: currency_transactions_by_key
+-- what a customer's request with this idempotency key did
+select code, amount, balance from currency_transactions
+where project_id = $1 and customer_id = $2 and idempotency_key = $3;
+
+-- name: delete_customer
+-- erase a customer; what refers to it goes along
+delete from customers where project_id = $1 and id = $2;
+
+-- name: disown_purchases
+-- the purchases of an erased customer stay known, without an owner
+update purchase_owners set customer_id = null where project_id = $1 and customer_id = $2;
+
+-- name: customers_due
+-- customers whom time has changed, oldest first; those that another process is busy with are left to it
+select project_id, id, state
+from customers
+where test_clock_id is null and next_due_at <= $1
+order by next_due_at
+limit $2
+for update skip locked;
+
+-- name: next_customer_due
+-- when the next customer falls due
+select next_due_at from customers
+where test_clock_id is null and next_due_at is not null
+order by next_due_at
+limit 1;

@@ -1,0 +1,47 @@
+-- name: known_events
+-- which of these have happened before
+select project_id, id from unnest($1::text[], $2::text[]) as asked (project_id, id) join events using (project_id, id);
+
+-- name: advance_feeds
+-- room for new events at the end of each project's feed; the row lock keeps positions in the order of commits
+update feeds f
+set position = f.position + n.amount
+from unnest($1::text[], $2::bigint[]) as n (project_id, amount)
+where f.project_id = n.project_id
+returning f.project_id, f.position;
+
+-- name: lock_feeds
+-- take the feeds' locks in one order everywhere
+select project_id from feeds where project_id = any($1::text[]) order by project_id for update;
+
+-- name: add_events
+-- what happened, each at its place in its project's feed
+insert into events (
+    project_id, position, id, customer_id, sequence, type, environment, app_id, occurred_at, committed_at, body
+)
+select * from unnest(
+    $1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[],
+    $9::bigint[], $10::bigint[], $11::json[]
+);
+
+-- name: events_of_project
+-- a page of everything that happened in a project, oldest first
+select position, body from events where project_id = $1 and position > $2 order by position limit $3;
+
+-- name: events_of_customer
+-- a page of everything that happened to a customer, oldest first
+select sequence, body from events where project_id = $1 and customer_id = $2 and sequence > $3 order by sequence limit $4;
+
+-- name: event_by_id
+-- one event, where a page is asked to begin after it
+select position, customer_id, sequence, body from events where project_id = $1 and id = $2;
+
+-- name: bodies_of_customer
+-- every event of a customer that is to be erased
+select id, body from events where project_id = $1 and customer_id = $2;
+
+-- name: replace_bodies
+-- events without the person they happened to
+update events e set body = n.body
+from unnest($2::text[], $3::json[]) as n (id, body)
+where e.project_id = $1 and e.id = n.id;

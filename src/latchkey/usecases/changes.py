@@ -1,0 +1,197 @@
+"""Changes to one customer. Changes that meet share one transaction; a refused one leaves the others alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import Customer, newcomer
+from latchkey.domain.identity import RestoreBehavior, reclaimed
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
+from latchkey.storage import customers
+from latchkey.storage.catalogs import Catalogs
+from latchkey.storage.customers import PurchaseKey, Stored
+from latchkey.storage.database import Database
+from latchkey.storage.sql import query
+from latchkey.usecases.batch import Batch
+from latchkey.usecases.unit_of_work import UnitOfWork
+from latchkey.wire.event import Event
+
+_PROJECTS = query("project_settings")
+
+# Two transactions wanted the same new row, or waited for each other: the loser simply tries again.
+COLLISIONS = (
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.ForeignKeyViolationError,
+)
+_TRIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a rule may look at when it decides."""
+
+    customer: Customer
+    catalog: Catalog
+    now: Ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    project_id: str
+    app_user_id: str
+    # Pure: gives the customer afterwards, or raises a Refusal.
+    apply: Callable[[Situation], Customer]
+    create: bool = False
+    # A store's purchases that this change would give to the customer.
+    claims: frozenset[PurchaseKey] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    customer: Customer
+    catalog: Catalog
+    now: Ms
+    events: tuple[Event, ...] = ()
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    catalog: Catalog
+    restore_behavior: RestoreBehavior
+
+
+class Changes:
+    def __init__(self, db: Database, now: Callable[[], Ms], catalogs: Catalogs | None = None) -> None:
+        self.db = db
+        self.now = now
+        self.catalogs = catalogs or Catalogs()
+        self._batch: Batch[Change, Committed | Refusal] = Batch(
+            self._commit, largest=64, under_way=2, splits_on=COLLISIONS
+        )
+
+    async def make(self, change: Change) -> Committed:
+        """Commit a change and say what came of it; a Refusal changes nothing."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                answer = await self._batch.ask(change)
+            except COLLISIONS:
+                if not tries_left:
+                    raise
+            else:
+                if isinstance(answer, Refusal):
+                    raise answer
+                return answer
+        raise AssertionError("unreachable")
+
+    async def drain(self) -> None:
+        await self._batch.drain()
+
+    async def _commit(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
+        wall = self.now()
+        async with self.db.transaction() as connection:
+            asked = sorted({(change.project_id, change.app_user_id) for change in batch})
+            projects = await load_projects(connection, self.catalogs, {change.project_id for change in batch})
+            clocks = await customers.share_clocks(connection, asked)
+            wanted = {(change.project_id, change.app_user_id) for change in batch if change.create}
+            found, created = await _find_or_create(connection, asked, wanted, wall)
+            if any(_clock_of(one) not in clocks for one in found.values() if one.customer.test_clock_id):
+                # Another process has just made a customer on a clock while we were about to make it.
+                clocks = await customers.share_clocks(connection, asked)
+            claims = [(change.project_id, *key) for change in batch for key in change.claims]
+            owners = await customers.owners(connection, claims)
+            unit = UnitOfWork(connection, wall)
+            answers: list[Refusal | tuple[Stored, Catalog, Ms, bool]] = []
+            for index, change in enumerate(batch):
+                stored = found.get((change.project_id, change.app_user_id))
+                if stored is None:
+                    answers.append(NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id"))
+                    continue
+                catalog = projects[change.project_id].catalog
+                clock = stored.customer.test_clock_id
+                now = wall if clock is None else clocks[change.project_id, clock]
+                try:
+                    _apply(unit, change, stored, catalog, now, owners, index)
+                    new = (change.project_id, change.app_user_id) in created
+                    created.discard((change.project_id, change.app_user_id))
+                    answers.append((stored, catalog, now, new))
+                except Refusal as refusal:
+                    answers.append(refusal)
+            told = await unit.commit()
+        return [
+            answer
+            if isinstance(answer, Refusal)
+            else Committed(unit.current(answer[0]), answer[1], answer[2], tuple(told.get(index, ())), created=answer[3])
+            for index, answer in enumerate(answers)
+        ]
+
+
+def _clock_of(stored: Stored) -> tuple[str, str | None]:
+    return stored.customer.project_id, stored.customer.test_clock_id
+
+
+def _apply(
+    unit: UnitOfWork,
+    change: Change,
+    stored: Stored,
+    catalog: Catalog,
+    now: Ms,
+    owners: dict[tuple[str, str, str], int | None],
+    index: int,
+) -> None:
+    customer = unit.catch_up(stored, catalog, now, tag=-1)
+    erased = set()
+    for key in change.claims:
+        owner = owners.get((change.project_id, *key), stored.key)
+        if owner is None:
+            erased.add(key)
+        elif owner != stored.key:
+            raise OwnedByAnother("The purchase belongs to another customer.")
+    after = change.apply(Situation(customer, catalog, now))
+    if erased:
+        after = reclaimed(after, now)
+    unit.change(stored, after, catalog, now, tag=index)
+    if erased:
+        unit.take_over(stored, unit.current(stored), frozenset(erased))
+
+
+async def load_projects(connection: Any, catalogs: Catalogs, ids: set[str]) -> dict[str, Project]:
+    rows = await connection.fetch(_PROJECTS, sorted(ids))
+    return {
+        row["id"]: Project(
+            await catalogs.at(connection, row["id"], row["catalog_version"]), RestoreBehavior(row["restore_behavior"])
+        )
+        for row in rows
+    }
+
+
+async def _find_or_create(
+    connection: Any, asked: Sequence[tuple[str, str]], wanted: set[tuple[str, str]], now: Ms
+) -> tuple[dict[tuple[str, str], Stored], set[tuple[str, str]]]:
+    """The customers behind these ids, made where they are wanted and missing; and which were made."""
+    found = await customers.lock(connection, asked)
+    made: set[tuple[str, str]] = set()
+    for _ in range(_TRIES):
+        missing = sorted(wanted - found.keys())
+        if not missing:
+            break
+        fresh = await customers.create(connection, [newcomer(project, id, now) for project, id in missing])
+        found.update(fresh)
+        made.update(fresh)
+        # Somebody else was quicker with the rest: look again.
+        if late := wanted - found.keys():
+            found.update(await customers.lock(connection, late))
+    return found, made
+
+
+def unchanged(situation: Situation) -> Customer:
+    """The change that only makes sure the customer exists."""
+    return situation.customer

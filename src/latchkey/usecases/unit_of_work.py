@@ -1,0 +1,126 @@
+"""Everything that one transaction changes: customers, what happened to them, and the events that tell of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import Customer
+from latchkey.domain.diff import diff
+from latchkey.domain.event import Event
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchase import PurchaseKind
+from latchkey.storage import customers, events
+from latchkey.storage.customers import PurchaseKey, Stored
+from latchkey.usecases.passing_time import Step, next_due_at, steps
+from latchkey.usecases.rendering.event import event as render
+from latchkey.wire.event import Event as WireEvent
+
+
+@dataclass(slots=True)
+class _Entry:
+    stored: Stored
+    current: Customer
+
+
+@dataclass(slots=True)
+class _Told:
+    entry: _Entry
+    event: Event
+    customer: Customer
+    catalog: Catalog
+    at: Ms
+    tag: int
+
+
+@dataclass(slots=True)
+class UnitOfWork:
+    connection: Any
+    now: Ms
+    _entries: dict[tuple[str, int], _Entry] = field(default_factory=dict)
+    _told: list[_Told] = field(default_factory=list)
+    # Purchases whose row exists already, with another owner or none.
+    _moved: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+    def current(self, stored: Stored) -> Customer:
+        return self._entry(stored).current
+
+    def record(self, stored: Stored, step: Step, catalog: Catalog, tag: int = 0) -> None:
+        """What happened at one instant. `tag` says which request asked for it."""
+        entry = self._entry(stored)
+        entry.current = step.after
+        for event in diff(step.before, step.after):
+            self._told.append(_Told(entry, event, step.after, catalog, step.at, tag))
+
+    def catch_up(self, stored: Stored, catalog: Catalog, now: Ms, tag: int = 0) -> Customer:
+        """Whatever has fallen due by now happens first, each at its own instant."""
+        for step in steps(self.current(stored), catalog, now):
+            self.record(stored, step, catalog, tag)
+        return self.current(stored)
+
+    def change(self, stored: Stored, after: Customer, catalog: Catalog, now: Ms, tag: int = 0) -> Customer:
+        """A change asked for at this moment, and what follows from it at once."""
+        self.record(stored, Step(self.current(stored), after, now), catalog, tag)
+        return self.catch_up(stored, catalog, now, tag)
+
+    def take_over(self, stored: Stored, customer: Customer, keys: frozenset[PurchaseKey]) -> None:
+        """The customer holds purchases that were another's; nothing is told of it by this alone."""
+        self._entry(stored).current = customer
+        self._moved.extend((customer.project_id, store, id, stored.key) for store, id in keys)
+
+    async def commit(self) -> dict[int, list[WireEvent]]:
+        """Write everything down. What has happened before, ever, is not told again."""
+        asked = [(told.entry.current.project_id, told.event.id) for told in self._told]
+        known = await events.known(self.connection, asked)
+        numbered: list[tuple[str, int, WireEvent]] = []
+        by_tag: dict[int, list[WireEvent]] = defaultdict(list)
+        sequences = {key: entry.stored.customer.sequence for key, entry in self._entries.items()}
+        for told in self._told:
+            project_id = told.customer.project_id
+            if (project_id, told.event.id) in known:
+                continue
+            known.add((project_id, told.event.id))
+            key = project_id, told.entry.stored.key
+            sequences[key] += 1
+            event = render(told.event, told.customer, told.catalog, told.at, sequences[key])
+            numbered.append((*key, event))
+            by_tag[told.tag].append(event)
+        changed = []
+        for key, entry in self._entries.items():
+            after = replace(entry.current, sequence=sequences[key], currency_transactions=())
+            if after != entry.stored.customer:
+                changed.append((entry.stored, after, next_due_at(after)))
+        await customers.save(self.connection, changed)
+        await self._own([(stored, after) for stored, after, _ in changed])
+        await customers.file_currency(
+            self.connection, ((entry.stored, entry.current) for entry in self._entries.values())
+        )
+        await events.add(self.connection, numbered, self.now)
+        return by_tag
+
+    async def _own(self, changed: list[tuple[Stored, Customer]]) -> None:
+        moved = {claim[:3] for claim in self._moved}
+        new = [
+            (after.project_id, store, id, stored.key)
+            for stored, after in changed
+            for store, id in purchase_keys(after) - purchase_keys(stored.customer)
+            if (after.project_id, store, id) not in moved
+        ]
+        await customers.own(self.connection, new)
+        await customers.move_purchases(self.connection, self._moved)
+
+    def _entry(self, stored: Stored) -> _Entry:
+        key = stored.customer.project_id, stored.key
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(stored, stored.customer)
+        return entry
+
+
+def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:
+    """The purchases that a store knows, and that can therefore turn up with another customer."""
+    bought = {(one.store, one.id) for one in customer.subscriptions}
+    bought.update((one.store, one.id) for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME)
+    return frozenset(bought)
