@@ -1,0 +1,32 @@
+-- name: create_key
+-- a new API key; of the key itself only the hash and a hint are kept
+insert into api_keys (id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, created_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at;
+
+-- name: list_keys
+-- a project's keys, revoked ones too, oldest first, from after a given one
+select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
+from api_keys
+where project_id = $1
+  and ($2::text is null or (created_at, id) > (select k.created_at, k.id from api_keys k where k.project_id = $1 and k.id = $2))
+order by created_at, id
+limit $3;
+
+-- name: load_key
+-- one key of a project
+select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
+from api_keys
+where project_id = $1 and id = $2;
+
+-- name: find_key
+-- the key a plaintext belongs to, unless it was revoked
+select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
+from api_keys
+where hash = $1 and revoked_at is null;
+
+-- name: revoke_key
+-- end a key for good; a second time changes nothing
+update api_keys set revoked_at = coalesce(revoked_at, $3)
+where project_id = $1 and id = $2
+returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at;

@@ -1,0 +1,37 @@
+-- name: create_project
+-- a project and the head of its event feed; nothing when the id is taken
+with made as (
+    insert into projects (id, name, created_at) values ($1, $2, $3)
+    on conflict (id) do nothing
+    returning id, name, restore_behavior, created_at
+), headed as (
+    insert into feeds (project_id) select id from made
+)
+select id, name, restore_behavior, created_at from made;
+
+-- name: load_project
+-- one project by its id
+select id, name, restore_behavior, created_at from projects where id = $1;
+
+-- name: list_projects
+-- every project of this deployment, oldest first
+select id, name, restore_behavior, created_at from projects order by created_at, id;
+
+-- name: create_app
+-- an app of a project; nothing when the id is taken
+insert into apps (project_id, id, name, store, created_at) values ($1, $2, $3, $4, $5)
+on conflict (project_id, id) do nothing
+returning project_id, id, name, store, created_at;
+
+-- name: load_app
+-- one app of a project
+select project_id, id, name, store, created_at from apps where project_id = $1 and id = $2;
+
+-- name: list_apps
+-- a project's apps, oldest first, from after a given one
+select project_id, id, name, store, created_at
+from apps
+where project_id = $1
+  and ($2::text is null or (created_at, id) > (select a.created_at, a.id from apps a where a.project_id = $1 and a.id = $2))
+order by created_at, id
+limit $3;

@@ -1,0 +1,105 @@
+"""Projects and their apps. A project is one app family with its own customers, catalog and keys; an app is one of its
+presences in one store."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Conflict, NotFound, Refusal
+from latchkey.storage.database import Database, Record
+from latchkey.storage.sql import query
+
+CREATE_PROJECT = query("create_project")
+LOAD_PROJECT = query("load_project")
+LIST_PROJECTS = query("list_projects")
+CREATE_APP = query("create_app")
+LOAD_APP = query("load_app")
+LIST_APPS = query("list_apps")
+
+# The stores an app can be in, and how its public keys begin.
+PUBLIC_PREFIXES = {
+    "app_store": "appl_",
+    "play_store": "goog_",
+    "stripe": "strp_",
+    "rc_billing": "rcb_",
+    "test_store": "test_",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    id: str
+    name: str
+    restore_behavior: str
+    created_at: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    project_id: str
+    id: str
+    name: str
+    store: str
+    created_at: Ms
+
+
+async def create_project(database: Database, name: str, now: Ms, *, project_id: str | None = None) -> Project:
+    wanted = project_id or f"proj_{secrets.token_hex(8)}"
+    async with database.transaction() as connection:
+        row = await connection.fetchrow(CREATE_PROJECT, wanted, checked_name(name), now)
+    if row is None:
+        raise Conflict(f"There is already a project {wanted}.", param="id")
+    return Project(*row)
+
+
+async def load_project(database: Database, project_id: str) -> Project:
+    async with database.acquire() as connection:
+        row = await connection.fetchrow(LOAD_PROJECT, project_id)
+    if row is None:
+        raise NotFound(f"There is no project {project_id}.", param="project_id")
+    return Project(*row)
+
+
+async def list_projects(database: Database) -> list[Project]:
+    async with database.acquire() as connection:
+        return [Project(*row) for row in await connection.fetch(LIST_PROJECTS)]
+
+
+async def create_app(
+    database: Database, project_id: str, name: str, store: str, now: Ms, *, app_id: str | None = None
+) -> App:
+    if store not in PUBLIC_PREFIXES:
+        raise Refusal(f"An app's store is one of {', '.join(PUBLIC_PREFIXES)}.", param="store")
+    await load_project(database, project_id)
+    wanted = app_id or f"app_{secrets.token_hex(8)}"
+    async with database.transaction() as connection:
+        row = await connection.fetchrow(CREATE_APP, project_id, wanted, checked_name(name), store, now)
+    if row is None:
+        raise Conflict(f"There is already an app {wanted} in this project.", param="id")
+    return _app(row)
+
+
+async def load_app(database: Database, project_id: str, app_id: str) -> App:
+    async with database.acquire() as connection:
+        row = await connection.fetchrow(LOAD_APP, project_id, app_id)
+    if row is None:
+        raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
+    return _app(row)
+
+
+async def list_apps(database: Database, project_id: str, *, after: str | None = None, limit: int = 100) -> list[App]:
+    async with database.acquire() as connection:
+        return [_app(row) for row in await connection.fetch(LIST_APPS, project_id, after, limit)]
+
+
+def checked_name(name: str) -> str:
+    trimmed = name.strip()
+    if not 1 <= len(trimmed) <= 100 or not trimmed.isprintable():
+        raise Refusal("A name has 1 to 100 printable characters.", param="name")
+    return trimmed
+
+
+def _app(row: Record) -> App:
+    return App(*row)
