@@ -26,6 +26,7 @@ _MOVE_CURRENCY = query("move_currency_transactions")
 _FILE_CURRENCY = query("file_currency_transactions")
 _CURRENCY_BY_KEY = query("currency_transactions_by_key")
 _DELETE = query("delete_customer")
+_ABSORB = query("absorb_customer")
 _DISOWN = query("disown_purchases")
 _DUE = query("customers_due")
 _NEXT_DUE = query("next_customer_due")
@@ -137,6 +138,7 @@ async def absorb(connection: Any, project_id: str, source: int, target: int) -> 
     """What pointed at a merged customer points at the one it became."""
     await connection.execute(_MOVE_ALIASES, project_id, source, target)
     await connection.execute(_MOVE_CURRENCY, project_id, source, target)
+    await connection.execute(_ABSORB, project_id, source, target)
     await connection.execute(_DELETE, project_id, source)
 
 

@@ -23,6 +23,8 @@ from latchkey.wire.event import Event as WireEvent
 class _Entry:
     stored: Stored
     current: Customer
+    # Merged into another: what happened to it is still told, but there is no row to write any more.
+    gone: bool = False
 
 
 @dataclass(slots=True)
@@ -70,6 +72,13 @@ class UnitOfWork:
         self._entry(stored).current = customer
         self._moved.extend((customer.project_id, store, id, stored.key) for store, id in keys)
 
+    def absorb(self, source: Stored, target: Stored, merged: Customer) -> None:
+        """`source` is part of `target` from now on; the rows of its ids have been moved already."""
+        entry = self._entry(target)
+        entry.stored = replace(target, customer=replace(target.customer, aliases=merged.aliases))
+        self.take_over(target, merged, purchase_keys(source.customer))
+        self._entries[source.customer.project_id, source.key].gone = True
+
     async def commit(self) -> dict[int, list[WireEvent]]:
         """Write everything down. What has happened before, ever, is not told again."""
         asked = [(told.entry.current.project_id, told.event.id) for told in self._told]
@@ -90,12 +99,12 @@ class UnitOfWork:
         changed = []
         for key, entry in self._entries.items():
             after = replace(entry.current, sequence=sequences[key], currency_transactions=())
-            if after != entry.stored.customer:
+            if after != entry.stored.customer and not entry.gone:
                 changed.append((entry.stored, after, next_due_at(after)))
         await customers.save(self.connection, changed)
         await self._own([(stored, after) for stored, after, _ in changed])
         await customers.file_currency(
-            self.connection, ((entry.stored, entry.current) for entry in self._entries.values())
+            self.connection, ((one.stored, one.current) for one in self._entries.values() if not one.gone)
         )
         await events.add(self.connection, numbered, self.now)
         return by_tag

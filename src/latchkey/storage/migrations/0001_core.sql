@@ -137,6 +137,15 @@ create table aliases (
 );
 create index aliases_of_customer on aliases (project_id, customer_id);
 
+-- Customers that were merged into another. Their events keep the key they were told under.
+create table absorbed_customers (
+    project_id text not null,
+    customer_id bigint not null,
+    absorbed_id bigint not null,
+    primary key (project_id, customer_id, absorbed_id),
+    foreign key (project_id, customer_id) references customers (project_id, id) on delete cascade
+);
+
 -- Which customer a store's purchase belongs to. A deleted customer leaves the row with no owner, so that a purchase
 -- restored afterwards is known to have been told once already.
 create table purchase_owners (

@@ -103,6 +103,13 @@ select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigin
 select code, amount, balance from currency_transactions
 where project_id = $1 and customer_id = $2 and idempotency_key = $3;
 
+-- name: absorb_customer
+-- remember that a customer became part of another, with all that it had absorbed itself
+insert into absorbed_customers (project_id, customer_id, absorbed_id)
+select $1, $3, $2
+union all
+select project_id, $3, absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2;
+
 -- name: delete_customer
 -- erase a customer; what refers to it goes along
 delete from customers where project_id = $1 and id = $2;

@@ -30,15 +30,25 @@ select position, body from events where project_id = $1 and position > $2 order 
 
 -- name: events_of_customer
 -- a page of everything that happened to a customer, oldest first
-select sequence, body from events where project_id = $1 and customer_id = $2 and sequence > $3 order by sequence limit $4;
+select position, body from events
+where project_id = $1 and position > $3
+    and customer_id = any(
+        array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
+    )
+order by position
+limit $4;
 
 -- name: event_by_id
 -- one event, where a page is asked to begin after it
-select position, customer_id, sequence, body from events where project_id = $1 and id = $2;
+select position, body from events where project_id = $1 and id = $2;
 
 -- name: bodies_of_customer
 -- every event of a customer that is to be erased
-select id, body from events where project_id = $1 and customer_id = $2;
+select id, body from events
+where project_id = $1
+    and customer_id = any(
+        array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
+    );
 
 -- name: replace_bodies
 -- events without the person they happened to

@@ -56,6 +56,26 @@ def buy(
         raise Refusal(f"{product.id!r} has no trial on offer.", param="trial")
     if product.kind is ProductKind.SUBSCRIPTION:
         _not_subscribed(customer, product, now, trial)
+    elif product.grants and product.credits is None:
+        _not_owned(customer, product, now)
+    return sell(
+        product, now, id=id, environment=environment, trial=trial, ownership=ownership, price=price, app_id=app_id
+    )
+
+
+def sell(
+    product: Product,
+    now: Ms,
+    *,
+    id: str,
+    environment: Environment,
+    trial: bool = False,
+    ownership: Ownership = Ownership.PURCHASED,
+    price: Price | None = None,
+    app_id: str | None = None,
+) -> Subscription | Purchase:
+    """A new purchase, whatever else the buyer has: an app that shows a receipt has paid for it."""
+    if product.kind is ProductKind.SUBSCRIPTION:
         return Subscription(
             store=STORE,
             id=id,
@@ -65,9 +85,6 @@ def buy(
             periods=(period := first_period(id, product, now, trial=trial, price=price),),
             status=Status(as_of=period.as_of),
         )
-    owned = next((one for one in customer.purchases if one.product_id == product.id and _runs(one, now)), None)
-    if owned is not None and product.credits is None and product.grants and owned.kind is PurchaseKind.ONE_TIME:
-        raise Refusal(f"{customer.app_user_id!r} owns {product.id!r} already.", param="product_id")
     return Purchase(
         kind=PurchaseKind.ONE_TIME,
         store=STORE,
@@ -293,6 +310,12 @@ def _not_subscribed(customer: Customer, product: Product, now: Ms, trial: bool) 
             raise Refusal(f"{customer.app_user_id!r} is subscribed to {product.id!r} already.", param="product_id")
         if trial and any(p.product_id == product.id and p.period_type is PeriodType.TRIAL for p in one.periods):
             raise Refusal(f"{customer.app_user_id!r} has used the trial of {product.id!r} already.", param="trial")
+
+
+def _not_owned(customer: Customer, product: Product, now: Ms) -> None:
+    for one in customer.purchases:
+        if one.product_id == product.id and one.kind is PurchaseKind.ONE_TIME and _runs(one, now):
+            raise Refusal(f"{customer.app_user_id!r} owns {product.id!r} already.", param="product_id")
 
 
 def _runs(purchase: Purchase, now: Ms) -> bool:

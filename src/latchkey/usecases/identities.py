@@ -1,0 +1,170 @@
+"""Two customers at once: logging in, transferring purchases, restoring a purchase that is somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import asyncpg
+
+from latchkey.domain import identity
+from latchkey.domain.customer import Customer, newcomer
+from latchkey.domain.identity import LogIn, RestoreBehavior
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound, OwnedByAnother
+from latchkey.storage import customers
+from latchkey.storage.customers import PurchaseKey, Stored
+from latchkey.usecases.changes import COLLISIONS, Changes, Committed, Project, load_projects
+from latchkey.usecases.unit_of_work import UnitOfWork, purchase_keys
+
+_TRIES = 4
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    customer: Customer
+    created: bool
+    project: Project
+    now: Ms
+
+
+async def log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
+    """The app's user is now known as `new_app_user_id`; what the anonymous one had goes along where the rules allow."""
+    return await _again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id))
+
+
+async def transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
+    """All purchases of one customer go to another, and TRANSFER is told for the one who receives them."""
+    return await _again(lambda: _transfer(changes, project_id, source_id, target_id))
+
+
+async def restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed:
+    """A purchase turned up with `app_user_id` though it belongs to somebody else."""
+    return await _again(lambda: _restore(changes, project_id, app_user_id, key))
+
+
+async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
+    wall = changes.now()
+    async with changes.db.transaction() as connection:
+        pair = await _Pair.locked(changes, connection, project_id, (app_user_id, new_app_user_id), wall)
+        current, target = pair.found.get(app_user_id), pair.found.get(new_app_user_id)
+        before = current.customer if current else newcomer(project_id, app_user_id, pair.now)
+        match identity.log_in(before, target.customer if target else None):
+            case LogIn.NOTHING:
+                assert target is not None
+                return LoggedIn(target.customer, False, pair.project, pair.now)
+            case LogIn.ADD_ID:
+                stored = current or await _create(connection, before)
+                after = identity.add_id(before, new_app_user_id)
+                await pair.write(stored, after)
+                return LoggedIn(after, True, pair.project, pair.now)
+            case LogIn.MERGE:
+                assert target is not None
+                if current is None:
+                    after = identity.add_id(target.customer, app_user_id)
+                    await pair.write(target, after)
+                else:
+                    after = await pair.merge(current, target)
+                return LoggedIn(after, False, pair.project, pair.now)
+            case LogIn.SWITCH:
+                if target is not None:
+                    return LoggedIn(target.customer, False, pair.project, pair.now)
+                made = await _create(connection, newcomer(project_id, new_app_user_id, wall))
+                return LoggedIn(made.customer, True, pair.project, wall)
+
+
+async def _transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
+    async with changes.db.transaction() as connection:
+        pair = await _Pair.locked(changes, connection, project_id, (source_id, target_id), changes.now())
+        source, target = pair.found.get(source_id), pair.found.get(target_id)
+        if source is None:
+            raise NotFound(f"There is no customer {source_id!r}.", param="customer_id")
+        if target is None:
+            raise NotFound(f"There is no customer {target_id!r}.", param="target_customer_id")
+        return await pair.transfer(source, target, None)
+
+
+async def _restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed:
+    wall = changes.now()
+    async with changes.db.transaction() as connection:
+        owners = await customers.owners(connection, [(project_id, *key)])
+        owner = owners.get((project_id, *key))
+        source = await customers.lock_by_key(connection, project_id, owner) if owner is not None else None
+        if source is None:
+            raise OwnedByAnother("The purchase belongs to another customer.")
+        pair = await _Pair.locked(changes, connection, project_id, (source.customer.app_user_id, app_user_id), wall)
+        target = pair.found.get(app_user_id)
+        if target is None:
+            raise NotFound(f"There is no customer {app_user_id!r}.", param="app_user_id")
+        if target.key == source.key:
+            return Committed(target.customer, pair.project.catalog, pair.now)
+        if identity.is_anonymous_customer(source.customer):
+            # Nobody else's: the person had not signed in when they bought it.
+            return Committed(await pair.merge(source, target), pair.project.catalog, pair.now)
+        if pair.project.restore_behavior is RestoreBehavior.KEEP:
+            raise OwnedByAnother("The purchase belongs to another customer, and this project keeps it there.")
+        return await pair.transfer(source, target, frozenset({key}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two customers locked by one transaction, at one moment."""
+
+    connection: Any
+    found: dict[str, Stored]
+    project: Project
+    now: Ms
+    unit: UnitOfWork
+
+    @classmethod
+    async def locked(cls, changes: Changes, connection: Any, project_id: str, ids: tuple[str, str], wall: Ms) -> _Pair:
+        asked = sorted({(project_id, id) for id in ids})
+        project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
+        clocks = await customers.share_clocks(connection, asked)
+        locked = await customers.lock(connection, asked)
+        found = {id: stored for (_, id), stored in locked.items()}
+        now = max(clocks.values(), default=wall)
+        return cls(connection, found, project, now, UnitOfWork(connection, wall))
+
+    async def write(self, stored: Stored, after: Customer) -> None:
+        self.unit.change(stored, after, self.project.catalog, self.now)
+        await self.unit.commit()
+
+    async def merge(self, source: Stored, target: Stored) -> Customer:
+        catalog = self.project.catalog
+        old, kept = (self.unit.catch_up(one, catalog, self.now) for one in (source, target))
+        merged = identity.merge(old, kept)
+        await customers.absorb(self.connection, merged.project_id, source.key, target.key)
+        self.unit.absorb(source, target, merged)
+        await self.unit.commit()
+        return self.unit.current(target)
+
+    async def transfer(self, source: Stored, target: Stored, keys: frozenset[PurchaseKey] | None) -> Committed:
+        catalog = self.project.catalog
+        old, new = (self.unit.catch_up(one, catalog, self.now, tag=-1) for one in (source, target))
+        moved = identity.transfer(old, new, self.now, keys=keys)
+        self.unit.take_over(source, moved.source, frozenset())
+        self.unit.take_over(target, moved.target_before, purchase_keys(old) - purchase_keys(moved.source))
+        after = self.unit.change(target, moved.target, catalog, self.now)
+        told = await self.unit.commit()
+        return Committed(after, catalog, self.now, tuple(told.get(0, ())))
+
+
+async def _create(connection: Any, customer: Customer) -> Stored:
+    made = await customers.create(connection, [customer])
+    if not made:
+        raise asyncpg.SerializationError("the id was taken by another transaction")
+    return next(iter(made.values()))
+
+
+async def _again(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Two transactions that wanted the same row: the loser looks again."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return await attempt()
+        except COLLISIONS:
+            if not tries_left:
+                raise
+    raise AssertionError("unreachable")
