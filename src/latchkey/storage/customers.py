@@ -29,6 +29,7 @@ _DELETE = query("delete_customer")
 _ABSORB = query("absorb_customer")
 _DISOWN = query("disown_purchases")
 _DUE = query("customers_due")
+_POSTPONE = query("postpone_customer")
 _NEXT_DUE = query("next_customer_due")
 
 _DECODER = json.Decoder(Customer)
@@ -167,6 +168,10 @@ async def currency_by_key(connection: Any, project_id: str, key: int, idempotenc
 
 async def due(connection: Any, now: Ms, limit: int) -> list[Stored]:
     return [Stored(row["id"], decode(row["state"])) for row in await connection.fetch(_DUE, now, limit)]
+
+
+async def postpone(connection: Any, stored: Stored, until: Ms) -> None:
+    await connection.execute(_POSTPONE, stored.customer.project_id, stored.key, until)
 
 
 async def next_due(connection: Any) -> Ms | None:

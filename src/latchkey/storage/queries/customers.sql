@@ -127,9 +127,25 @@ order by next_due_at
 limit $2
 for update skip locked;
 
+-- name: postpone_customer
+-- look at this customer again later
+update customers set next_due_at = $3 where project_id = $1 and id = $2;
+
 -- name: next_customer_due
 -- when the next customer falls due
 select next_due_at from customers
 where test_clock_id is null and next_due_at is not null
 order by next_due_at
 limit 1;
+
+-- name: currency_codes
+-- the virtual currencies of a project
+select code, name, description from virtual_currencies where project_id = $1 order by code;
+
+-- name: experiment_by_id
+-- one experiment with its variants
+select id, name, variants, created_at from experiments where project_id = $1 and id = $2;
+
+-- name: customer_key
+-- the key of the customer behind an app user id
+select customer_id from aliases where project_id = $1 and app_user_id = $2;

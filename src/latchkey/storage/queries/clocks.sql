@@ -1,0 +1,42 @@
+-- name: create_clock
+-- a new test clock
+insert into test_clocks (project_id, id, name, now_ms, created_at) values ($1, $2, $3, $4, $5);
+
+-- name: clock_by_id
+-- one test clock
+select id, name, now_ms, created_at from test_clocks where project_id = $1 and id = $2;
+
+-- name: clocks_of_project
+-- a page of a project's test clocks, oldest first
+select id, name, now_ms, created_at from test_clocks
+where project_id = $1 and ($2::text is null or (created_at, id) > (select created_at, id from test_clocks where project_id = $1 and id = $2))
+order by created_at, id
+limit $3;
+
+-- name: hold_clock
+-- a test clock that is about to move; nothing happens to its customers meanwhile
+select now_ms from test_clocks where project_id = $1 and id = $2 for update;
+
+-- name: move_clock
+-- a test clock's new moment
+update test_clocks set now_ms = $3 where project_id = $1 and id = $2;
+
+-- name: next_due_on_clock
+-- when the next customer of a test clock falls due
+select min(next_due_at) from customers where project_id = $1 and test_clock_id = $2 and next_due_at <= $3;
+
+-- name: customers_due_on_clock
+-- the customers of a test clock who fall due at one moment
+select project_id, id, state from customers
+where project_id = $1 and test_clock_id = $2 and next_due_at <= $3
+order by id
+limit $4
+for update;
+
+-- name: delete_clock
+-- a test clock that nobody lives on any more
+delete from test_clocks where project_id = $1 and id = $2;
+
+-- name: clock_is_used
+-- whether anybody lives on a test clock
+select exists (select from customers where project_id = $1 and test_clock_id = $2);
