@@ -32,12 +32,19 @@ class Product:
     trial: Duration | None = None
     grants: tuple[str, ...] = ()
     credits: Credit | None = None
+    # A deleted product stays, for those who hold it: it still grants and renews, but nobody can buy it any more.
+    on_sale: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
     products: Mapping[str, Product] = field(default_factory=dict)
     entitlements: frozenset[str] = frozenset()
+
+    def offered(self, product_id: str) -> Product | None:
+        """The product, if it can be bought now."""
+        product = self.products.get(product_id)
+        return product if product is not None and product.on_sale else None
 
     def grants(self, product_id: str) -> tuple[str, ...]:
         product = self.products.get(product_id)

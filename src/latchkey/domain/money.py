@@ -1,6 +1,14 @@
+"""Money as integers."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
+
+MICROS = 1_000_000
+DECIMALS = 6
+# A price beyond this is a typing error, or was sent in cents.
+HIGHEST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +20,19 @@ class Price:
 
     @property
     def amount(self) -> float:
-        return self.micros / 1_000_000
+        return self.micros / MICROS
 
 
 FREE = Price(0, "USD")
+
+
+def to_micros(amount: float) -> int:
+    """An amount as a person writes it (9.99), in millionths; ValueError says why it cannot be a price."""
+    # The shortest text that means this float is what was written; its binary value is not.
+    exact = Decimal(str(amount))
+    if not exact.is_finite() or not 0 <= exact <= HIGHEST:
+        raise ValueError(f"A price is from 0 to {HIGHEST:,}.")
+    scaled = exact.scaleb(DECIMALS)
+    if scaled != scaled.to_integral_value():
+        raise ValueError(f"A price has at most {DECIMALS} decimals.")
+    return int(scaled)

@@ -12,6 +12,10 @@ class Refusal(Exception):
         self.param = param
 
 
+class Invalid(Refusal):
+    """What was sent cannot be used, whatever the state."""
+
+
 class NotFound(Refusal):
     """What was named does not exist."""
 

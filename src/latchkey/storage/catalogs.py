@@ -24,6 +24,7 @@ class _ProductRow(Struct):
     credits_code: str | None
     credits_amount: int | None
     grants: list[str]
+    on_sale: bool
 
     def product(self) -> Product:
         return Product(
@@ -36,6 +37,7 @@ class _ProductRow(Struct):
             credits=Credit(self.credits_code, self.credits_amount)
             if self.credits_code and self.credits_amount
             else None,
+            on_sale=self.on_sale,
         )
 
 

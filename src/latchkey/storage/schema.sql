@@ -64,6 +64,8 @@ create table products (
     credits_code text,
     credits_amount bigint check (credits_amount > 0),
     created_at bigint not null,
+    -- A deleted product stays, so that those who hold it keep what it grants; it is shown and sold no more.
+    deleted_at bigint,
     primary key (project_id, id)
 );
 

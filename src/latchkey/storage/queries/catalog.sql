@@ -8,7 +8,7 @@ select
             select json_agg(json_build_object(
                 'id', r.id, 'kind', r.kind, 'price_micros', r.price_micros, 'currency', r.currency,
                 'duration', r.duration, 'trial_duration', r.trial_duration,
-                'credits_code', r.credits_code, 'credits_amount', r.credits_amount,
+                'credits_code', r.credits_code, 'credits_amount', r.credits_amount, 'on_sale', r.deleted_at is null,
                 'grants', array(
                     select g.entitlement_id from product_entitlements g
                     where g.project_id = r.project_id and g.product_id = r.id

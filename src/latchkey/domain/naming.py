@@ -1,0 +1,71 @@
+"""What ids, names and lengths of time an operator may choose."""
+
+from __future__ import annotations
+
+import re
+
+from latchkey.domain.instants import parse_duration
+from latchkey.domain.refusal import Invalid
+
+LONGEST = 100
+ID_PATTERN = r"^[A-Za-z0-9_.:-]+$"
+# At least one visible character and no control characters; spaces around it are taken off.
+NAME_PATTERN = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
+# Up to 99 years: whoever means for ever sells a one-time product without a duration.
+DURATION_PATTERN = r"^P(?!$)(\d{1,2}Y)?(\d{1,3}M)?(\d{1,3}W)?(\d{1,4}D)?(T(?=\d)(\d{1,5}H)?(\d{1,5}M)?(\d{1,6}S)?)?$"
+CURRENCY_PATTERN = r"^[A-Z]{3}$"
+LONGEST_TEXT = 1000
+
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+_CURRENCY = re.compile(r"[A-Z]{3}")
+_DURATION = re.compile(DURATION_PATTERN.rstrip("$"), re.ASCII)
+# A client that normalises paths would make another path of these.
+_PATH_SIGNS = frozenset({".", ".."})
+
+
+def is_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None and text not in _PATH_SIGNS
+
+
+def checked_id(text: str, param: str = "id") -> str:
+    if not is_id(text):
+        raise Invalid(
+            f"An id has 1 to {LONGEST} characters: letters without accents, digits, and any of _ . : -", param=param
+        )
+    return text
+
+
+def checked_name(text: str, param: str = "name") -> str:
+    """The name without the spaces around it."""
+    trimmed = text.strip()
+    if not 1 <= len(trimmed) <= LONGEST or not _is_clean(trimmed):
+        raise Invalid(f"A name has 1 to {LONGEST} characters, none of them a control character.", param=param)
+    return trimmed
+
+
+def checked_text(text: str, param: str) -> str:
+    """Free text, over several lines if need be."""
+    if len(text) > LONGEST_TEXT or not _is_clean(text.replace("\n", "").replace("\t", "")):
+        raise Invalid(f"This text has at most {LONGEST_TEXT} characters and no control characters.", param=param)
+    return text
+
+
+def checked_currency(code: str, param: str = "currency") -> str:
+    if _CURRENCY.fullmatch(code) is None:
+        raise Invalid("A currency is its ISO 4217 code: three capital letters, such as USD.", param=param)
+    return code
+
+
+def checked_duration(text: str, param: str = "duration") -> str:
+    """An ISO 8601 duration, as it was written."""
+    if _DURATION.fullmatch(text) is None:
+        raise Invalid("A duration is written as in ISO 8601, such as P1M, P7D or PT12H; up to 99 years.", param=param)
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        raise Invalid(f"{error}.", param=param) from None
+    return text
+
+
+def _is_clean(text: str) -> bool:
+    return not any(char < " " or char == "\x7f" or "\ud800" <= char <= "\udfff" for char in text)
