@@ -1,0 +1,69 @@
+"""The application: one FastAPI behind one front."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from latchkey.api import documentation, health
+from latchkey.api.faults import handle_faults
+from latchkey.api.front import Front
+from latchkey.api.reads import Reads
+from latchkey.api.services import assemble
+from latchkey.api.v1 import subscribers
+from latchkey.api.v2 import customers
+from latchkey.domain.instants import Ms
+from latchkey.settings import Settings
+from latchkey.storage.database import Database
+
+VERSION = version("latchkey")
+
+# Every resource's router, in the order in which the document shows them.
+ROUTERS = (
+    subscribers.router,
+    customers.router,
+    health.router,
+)
+
+
+def create_application(database: Database, settings: Settings, now: Callable[[], Ms]) -> ASGIApp:
+    """The service as one ASGI application. The database must be open; its lifespan starts and stops what runs beside
+    requests."""
+    services = assemble(database, now)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        services.presence.start()
+        try:
+            yield
+        finally:
+            await services.changes.drain()
+            await services.presence.stop()
+
+    app = FastAPI(
+        title=documentation.TITLE,
+        version=VERSION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.services = services
+    app.state.settings = settings
+    app.state.reads = reads = Reads(services)
+    for router in ROUTERS:
+        app.include_router(router)
+    handle_faults(app)
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = documentation.document(app, VERSION)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for extending it
+    return Front(app, reads, services.metrics)

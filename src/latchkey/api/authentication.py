@@ -1,0 +1,122 @@
+"""API keys on requests: `Authorization: Bearer <key>`.
+
+Keys are compared by their SHA-256, looked up afresh with every request, and never written anywhere. Router modules use
+these as the type of a parameter, and FastAPI does the rest:
+
+    ReadKey, WriteKey                  V2: a secret key of the project in the path, which they document too
+    SecretReadKey, SecretWriteKey      V1: a secret key
+    AppReadKey, AppWriteKey            V1: any key; what a public one may do is up to the route
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated
+
+from fastapi import Depends, Path, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from latchkey.api.errors import Forbidden, TooManyRequests, Unauthenticated
+from latchkey.api.exchange import SCOPE_KEY, Exchange
+from latchkey.api.services import Provided, Services
+from latchkey.usecases.admission import Caller, Limited, Scope, Verdict
+
+_LONGEST = 256
+
+
+def key_hash(authorization: bytes | None) -> bytes:
+    """The hash of the key that a header carries."""
+    if authorization is None:
+        raise Unauthenticated("Send your API key as 'Authorization: Bearer <key>'.", code=7224)
+    scheme, _, key = authorization.partition(b" ")
+    key = key.strip()
+    if scheme.lower() != b"bearer" or not key or b" " in key or len(key) > _LONGEST:
+        raise Unauthenticated("The Authorization header must read 'Bearer <key>'.", code=7224)
+    return hashlib.sha256(key).digest()
+
+
+def admitted(verdict: Verdict, exchange: Exchange) -> Caller:
+    """The caller, if there is one and it has requests left."""
+    if verdict is None:
+        raise Unauthenticated("This API key is not known here, or it was revoked.")
+    if isinstance(verdict, Limited):
+        exchange.key_id = verdict.caller.key_id
+        raise TooManyRequests(verdict.retry_after_ms)
+    exchange.key_id = verdict.key_id
+    return verdict
+
+
+def require_scope(caller: Caller, scope: Scope) -> None:
+    if not caller.may(scope):
+        raise Forbidden(f"This key lacks the scope '{scope}'.")
+
+
+def require_secret(caller: Caller) -> None:
+    if caller.is_public:
+        raise Forbidden("This needs a secret key; a public app key cannot do it.")
+
+
+def require_project(caller: Caller, project_id: str) -> None:
+    if project_id != caller.project_id:
+        raise Forbidden("This key belongs to another project.")
+
+
+# Only for the OpenAPI document: the header itself is read by `key_hash`, whose errors are ours.
+_bearer = HTTPBearer(auto_error=False, scheme_name="ApiKey", description="A secret or public API key.")
+documented = Depends(_bearer)
+_Documented = Annotated[HTTPAuthorizationCredentials | None, documented]
+
+
+class SecretKey:
+    """A dependency: a secret key with this scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope: Scope = scope
+
+    async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
+        caller = await _caller(request, services)
+        require_secret(caller)
+        require_scope(caller, self._scope)
+        return caller
+
+
+class ProjectKey:
+    """A dependency: a secret key with this scope, of the project in the path."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope: Scope = scope
+
+    async def __call__(
+        self, request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
+    ) -> Caller:
+        caller = await _caller(request, services)
+        require_secret(caller)
+        require_scope(caller, self._scope)
+        require_project(caller, project_id)
+        return caller
+
+
+class PublicOrSecretKey:
+    """A dependency: any key; a secret one must have this scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope: Scope = scope
+
+    async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
+        caller = await _caller(request, services)
+        if not caller.is_public:
+            require_scope(caller, self._scope)
+        return caller
+
+
+async def _caller(request: Request, services: Services) -> Caller:
+    exchange: Exchange = request.scope[SCOPE_KEY]
+    return admitted(await services.admission.admit(key_hash(exchange.headers.get(b"authorization"))), exchange)
+
+
+ReadKey = Annotated[Caller, Depends(ProjectKey("read"))]
+WriteKey = Annotated[Caller, Depends(ProjectKey("write"))]
+SecretReadKey = Annotated[Caller, Depends(SecretKey("read"))]
+SecretWriteKey = Annotated[Caller, Depends(SecretKey("write"))]
+AppReadKey = Annotated[Caller, Depends(PublicOrSecretKey("read"))]
+AppWriteKey = Annotated[Caller, Depends(PublicOrSecretKey("write"))]

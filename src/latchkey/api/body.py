@@ -1,0 +1,109 @@
+"""Request bodies: never more than the limit, and on the APIs nothing but JSON that PostgreSQL can hold."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import DecodeError, ValidationError, json
+from starlette.types import Message, Receive
+
+from latchkey.api.errors import BodyTooLarge, MalformedBody, UnsupportedMediaType
+
+LIMIT = 1024 * 1024
+# No body of ours is deeper than 5; this only has to be far from the interpreter's own limit.
+DEEPEST = 64
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class CheckedBody:
+    """An ASGI `receive` that gives the whole body at once, after checking it, when somebody first asks for it."""
+
+    def __init__(self, receive: Receive, content_type: bytes | None, *, is_json: bool) -> None:
+        self._receive = receive
+        self._content_type = content_type
+        self._is_json = is_json
+        self._given = False
+
+    async def __call__(self) -> Message:
+        if self._given:
+            return await self._receive()
+        body = await self._read()
+        if body is None:
+            return {"type": "http.disconnect"}
+        if body and self._is_json:
+            check_content_type(self._content_type)
+            check_json(body)
+        self._given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def _read(self) -> bytes | None:
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return None
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > LIMIT:
+                raise too_large()
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+
+def check_announced(content_length: bytes | None) -> None:
+    """Refuse a body that says itself that it is too large, without reading any of it."""
+    if content_length is not None and content_length.isdigit() and int(content_length) > LIMIT:
+        raise too_large()
+
+
+def too_large() -> BodyTooLarge:
+    return BodyTooLarge(f"The body is larger than {LIMIT:,} bytes.")
+
+
+def check_content_type(value: bytes | None) -> None:
+    media_type = (value or b"").split(b";", 1)[0].strip().lower()
+    if media_type == b"application/json" or (media_type.startswith(b"application/") and media_type.endswith(b"+json")):
+        return
+    sent = repr(media_type.decode("latin-1")) if media_type else "none"
+    raise UnsupportedMediaType(f"Send the body as JSON with 'Content-Type: application/json'; it was {sent}.")
+
+
+def check_json(body: bytes) -> None:
+    try:
+        value = json.decode(body)
+    except UnicodeDecodeError:
+        raise MalformedBody("The body is not valid UTF-8.") from None
+    except RecursionError:
+        raise MalformedBody(f"The body is nested deeper than {DEEPEST} levels.") from None
+    except ValidationError:
+        raise MalformedBody("The body holds a number that is too large.") from None
+    except DecodeError as error:
+        raise MalformedBody(f"The body is not valid JSON: {_reason(error, body)}") from None
+    _check_value(value, DEEPEST)
+
+
+def _check_value(value: Any, depth: int) -> None:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise MalformedBody("A text in the body contains the NUL character (\\u0000).")
+    elif isinstance(value, dict):
+        if not depth:
+            raise MalformedBody(f"The body is nested deeper than {DEEPEST} levels.")
+        for key, item in value.items():
+            _check_value(key, depth)
+            _check_value(item, depth - 1)
+    elif isinstance(value, list):
+        if not depth:
+            raise MalformedBody(f"The body is nested deeper than {DEEPEST} levels.")
+        for item in value:
+            _check_value(item, depth - 1)
+
+
+def _reason(error: DecodeError, body: bytes) -> str:
+    text = str(error).removeprefix("JSON is malformed: ")
+    if "surrogate" in text or ("truncated" in text and _SURROGATE.search(body)):
+        return "it has half of a surrogate pair (\\ud800 to \\udfff)."
+    return "it ends too early." if "truncated" in text else f"{text}."

@@ -1,0 +1,83 @@
+"""The OpenAPI document: what FastAPI derives from the routes, made true where our replies differ from its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from msgspec import json
+
+from latchkey.api.replies import SHAPE, shapes, shows
+from latchkey.wire.errors import V1Error, V2Error
+
+TITLE = "Latchkey"
+SUMMARY = "What users bought, what they may do, and a webhook for every change."
+
+_BODY_METHODS = frozenset({"post", "put", "patch", "delete"})
+_ERRORS = {
+    "400": "The request is malformed.",
+    "401": "There is no API key, or it is not known.",
+    "403": "The key may not do this.",
+    "404": "What was named does not exist.",
+    "429": "The key has used up its requests of the last 60 seconds.",
+    "500": "Something went wrong on our side.",
+    "503": "The service cannot answer right now.",
+}
+_BODY_ERRORS = {
+    "413": "The body is larger than 1 MiB.",
+    "415": "The body is not JSON.",
+    "422": "The request makes no sense in the present state.",
+}
+_RETRY_AFTER = {"schema": {"type": "integer", "minimum": 1}, "description": "Seconds to wait."}
+_REQUEST_ID = {"schema": {"type": "string"}, "description": "Quote it when asking for help."}
+
+
+def document(app: FastAPI, version: str) -> dict[str, Any]:
+    v1_error, v2_error = _schema_of(V1Error), _schema_of(V2Error)
+    made = get_openapi(title=TITLE, version=version, summary=SUMMARY, routes=app.routes)
+    for path, item in made["paths"].items():
+        for method, operation in item.items():
+            _make_true(path, method, operation, v1_error if path.startswith("/v1/") else v2_error)
+    refs, components = json.schema_components(shapes(), ref_template="#/components/schemas/{name}")
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    # FastAPI's own error body is never sent.
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    schemas.update(components)
+    filled: dict[str, Any] = _fill(made, refs)
+    return filled
+
+
+def _make_true(path: str, method: str, operation: dict[str, Any], error: dict[str, Any]) -> None:
+    responses = operation["responses"]
+    declared = responses.get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    if declared.get("$ref", "").endswith("/HTTPValidationError"):
+        del responses["422"]
+    if not path.startswith(("/v1/", "/v2/")):
+        return
+    expected = _ERRORS | (_BODY_ERRORS if method in _BODY_METHODS else {})
+    for status, description in expected.items():
+        responses.setdefault(
+            status, {"description": description, "content": {"application/json": {"schema": dict(error)}}}
+        )
+    for status, response in responses.items():
+        headers = response.setdefault("headers", {})
+        headers["X-Request-Id"] = _REQUEST_ID
+        if status in {"429", "503"}:
+            headers["Retry-After"] = _RETRY_AFTER
+
+
+def _schema_of(shape: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = shows(shape)[200]["content"]["application/json"]["schema"]
+    return schema
+
+
+def _fill(node: Any, refs: tuple[dict[str, Any], ...]) -> Any:
+    if isinstance(node, dict):
+        if SHAPE in node:
+            return refs[node[SHAPE]]
+        return {key: _fill(value, refs) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_fill(value, refs) for value in node]
+    return node

@@ -1,0 +1,209 @@
+"""What can be wrong with a request, drawn once.
+
+ApiError
+├── BadRequest                 400  malformed in some way
+│   ├── InvalidParameter       400  one named parameter or field is wrong
+│   │   └── InvalidAppUserId   400  an id that cannot be one
+│   └── MalformedBody          400  not JSON, or JSON that no field could hold
+├── Unauthenticated            401  no key, or none that we know
+├── Forbidden                  403  a key that may not do this
+├── NoSuchPath                 404  nothing lives here
+├── Missing                    404  what was named does not exist
+├── MethodNotAllowed           405  something lives here, but not for this method
+├── Conflicting                409  what was to be made exists already
+├── BodyTooLarge               413  more than the limit
+├── UnsupportedMediaType       415  not JSON
+├── Unprocessable              422  makes no sense in the present state
+├── TooManyRequests            429  the key's minute is used up
+├── Failure                    500  our fault; the log has the rest
+└── Unavailable                503  our fault, and likely over soon
+
+An error knows both of its bodies; which one is sent depends on the path alone. The tree hangs under Starlette's
+HTTPException because FastAPI lets only those through while it reads a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from msgspec import UNSET, json
+from starlette.exceptions import HTTPException
+
+from latchkey.domain.refusal import Conflict, NotFound, OwnedByAnother, Refusal
+from latchkey.wire.errors import RejectedAttribute, V1Error, V2Error, V2ErrorType
+
+Version = Literal["v1", "v2"]
+
+# The parameters that name a customer: V1 has its own code for one that does not exist.
+_CUSTOMER_PARAMETERS = frozenset({None, "app_user_id", "customer_id", "target_customer_id"})
+
+
+class ApiError(HTTPException):
+    status: ClassVar[int]
+    code: int = 7226
+    type: V2ErrorType = "invalid_request"
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        type: V2ErrorType | None = None,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
+        backoff_ms: int | None = None,
+        attribute_errors: Sequence[RejectedAttribute] | None = None,
+    ) -> None:
+        super().__init__(self.status, message, headers)
+        self.message = message
+        self.code = code if code is not None else self.code
+        self.type = type if type is not None else self.type
+        self.param = param
+        self.backoff_ms = backoff_ms
+        self.attribute_errors = attribute_errors
+
+    def body(self, version: Version, request_id: str) -> bytes:
+        message = self.message if self.status < 500 else f"{self.message} Request id: {request_id}"
+        if version == "v1":
+            return json.encode(
+                V1Error(
+                    code=self.code,
+                    message=message,
+                    attribute_errors=list(self.attribute_errors) if self.attribute_errors else UNSET,
+                )
+            )
+        return json.encode(
+            V2Error(
+                type=self.type,
+                message=message,
+                retryable=self.retryable,
+                param=self.param if self.param is not None else UNSET,
+                backoff_ms=self.backoff_ms if self.backoff_ms is not None else UNSET,
+            )
+        )
+
+
+class BadRequest(ApiError):
+    status = 400
+
+
+class InvalidParameter(BadRequest):
+    type = "parameter_error"
+
+
+class InvalidAppUserId(InvalidParameter):
+    code = 7256
+
+    def __init__(self, message: str, *, param: str = "app_user_id", empty: bool = False) -> None:
+        super().__init__(message, param=param, code=7220 if empty else 7256)
+
+
+class MalformedBody(BadRequest):
+    pass
+
+
+class Unauthenticated(ApiError):
+    status = 401
+    code = 7225
+    type = "authentication_error"
+
+    def __init__(self, message: str, *, code: int = 7225) -> None:
+        super().__init__(message, code=code, headers={"www-authenticate": "Bearer"})
+
+
+class Forbidden(ApiError):
+    status = 403
+    code = 7243
+    type = "authorization_error"
+
+
+class NoSuchPath(ApiError):
+    status = 404
+    type = "resource_missing"
+
+
+class Missing(ApiError):
+    status = 404
+    code = 7259
+    type = "resource_missing"
+
+
+class MethodNotAllowed(ApiError):
+    status = 405
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        listed = ", ".join(allowed)
+        super().__init__(f"This path answers only {listed}.", headers={"allow": listed})
+
+
+class Conflicting(ApiError):
+    status = 409
+    type = "resource_already_exists"
+
+
+class BodyTooLarge(ApiError):
+    status = 413
+
+
+class UnsupportedMediaType(ApiError):
+    status = 415
+
+
+class Unprocessable(ApiError):
+    status = 422
+    type = "unprocessable_entity_error"
+
+
+class TooManyRequests(ApiError):
+    status = 429
+    code = 7638
+    type = "rate_limit_error"
+    retryable = True
+
+    def __init__(self, retry_after_ms: int) -> None:
+        seconds = max(1, -(-retry_after_ms // 1000))
+        super().__init__(
+            f"This key has used up its requests for now. Try again in {seconds} s.",
+            headers={"retry-after": str(seconds)},
+            backoff_ms=max(1, retry_after_ms),
+        )
+
+
+class Failure(ApiError):
+    status = 500
+    code = 7110
+    type = "server_error"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("Something went wrong on our side. Try again, and if it stays, quote the request id.")
+
+
+class Unavailable(ApiError):
+    status = 503
+    code = 7110
+    type = "server_error"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The service cannot answer right now. Try again in a moment.",
+            headers={"retry-after": "1"},
+            backoff_ms=1000,
+        )
+
+
+def from_refusal(refusal: Refusal) -> ApiError:
+    """What the rules refused, as this API says it."""
+    match refusal:
+        case NotFound():
+            code = 7259 if refusal.param in _CUSTOMER_PARAMETERS else 7226
+            return Missing(refusal.message, param=refusal.param, code=code)
+        case Conflict():
+            return Conflicting(refusal.message, param=refusal.param)
+        case OwnedByAnother():
+            return Unprocessable(refusal.message, param=refusal.param, code=7102)
+        case _:
+            return Unprocessable(refusal.message, param=refusal.param)

@@ -1,0 +1,79 @@
+"""One request and its reply: the id it goes by, whose error bodies it gets, and what the access log will say of it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from time import perf_counter
+
+from starlette.types import Message, Scope, Send
+
+from latchkey.api.errors import ApiError
+from latchkey.api.path import version_of
+
+SCOPE_KEY = "latchkey.exchange"
+
+_SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+JSON_TYPE = (b"content-type", b"application/json")
+SECURITY_HEADERS = [
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+]
+_NAMES = frozenset(name for name, _ in SECURITY_HEADERS)
+# V1 is what apps call, also from web pages. It works with keys and never with cookies, so any origin may read it.
+CORS_HEADERS = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"retry-after, x-request-id"),
+]
+
+
+class Exchange:
+    __slots__ = ("_send", "headers", "is_head", "key_id", "request_id", "route", "started", "status", "version")
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.started = perf_counter()
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.version = version_of(scope.get("raw_path") or scope["path"].encode())
+        self.is_head = scope["method"] == "HEAD"
+        sent = self.headers.get(b"x-request-id")
+        self.request_id = sent if sent is not None and _SANE_ID.fullmatch(sent) else secrets.token_hex(12).encode()
+        self.key_id: str | None = None
+        self.route = "unmatched"
+        # 0 until a reply has begun.
+        self.status = 0
+        self._send = send
+
+    async def reply(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+        """A whole JSON reply at once."""
+        self.status = status
+        lines = [(b"x-request-id", self.request_id), *SECURITY_HEADERS]
+        if status != 204:
+            lines += (JSON_TYPE, (b"content-length", b"%d" % len(body)))
+        if self.version == "v1":
+            lines += CORS_HEADERS
+        if headers:
+            lines += headers
+        await self._send({"type": "http.response.start", "status": status, "headers": lines})
+        await self._send({"type": "http.response.body", "body": b"" if self.is_head else body, "more_body": False})
+
+    async def fail(self, error: ApiError) -> None:
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in (error.headers or {}).items()]
+        await self.reply(error.status, error.body(self.version, self.request_id.decode()), headers)
+
+    async def send(self, message: Message) -> None:
+        """The ASGI `send` that inner applications get: adds our headers, and answers HEAD without a body."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = list(message.get("headers", ()))
+            present = {name for name, _ in headers} & _NAMES
+            headers += [header for header in SECURITY_HEADERS if header[0] not in present]
+            headers.append((b"x-request-id", self.request_id))
+            if self.version == "v1":
+                headers += CORS_HEADERS
+            message = {**message, "headers": headers}
+        elif self.is_head and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await self._send(message)

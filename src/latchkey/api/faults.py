@@ -1,0 +1,86 @@
+"""Whatever goes wrong inside the framework, said in the words of our own errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import compile_path
+
+from latchkey.api.errors import ApiError, BadRequest, InvalidAppUserId, InvalidParameter, MethodNotAllowed, NoSuchPath
+from latchkey.api.exchange import SCOPE_KEY, Exchange
+from latchkey.api.front import as_api_error
+from latchkey.api.models import EMPTY_USER_ID, INVALID_USER_ID
+from latchkey.domain.refusal import Refusal
+
+# Where a value was found; not part of its name.
+_PLACES = frozenset({"body", "query", "path", "header", "cookie"})
+
+
+def handle_faults(app: FastAPI) -> None:
+    """Call it when every router is in: it learns which methods each path answers."""
+    methods = _methods_by_path(app)
+
+    async def on_error(request: Request, error: Exception) -> Response:
+        return _response(request, as_api_error(error))
+
+    async def on_http_exception(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _response(request, _from_http_exception(error, request.scope["path"], methods))
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return _response(request, from_validation(error))
+
+    app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(Refusal, on_error)
+    # This one replies and raises on, so that the front can log what happened.
+    app.add_exception_handler(Exception, on_error)
+
+
+def from_validation(error: RequestValidationError) -> ApiError:
+    """The first thing that is wrong, by name."""
+    first: dict[str, Any] = error.errors()[0]
+    names = [str(part) for part in first["loc"] if part not in _PLACES]
+    param = ".".join(names) or None
+    message = str(first["msg"])
+    if first["type"] in {EMPTY_USER_ID, INVALID_USER_ID}:
+        return InvalidAppUserId(message, param=param or "app_user_id", empty=first["type"] == EMPTY_USER_ID)
+    if first["type"] == "extra_forbidden":
+        message = "There is no such field."
+    return InvalidParameter(f"{param}: {message}" if param else message, param=param)
+
+
+def _from_http_exception(error: HTTPException, path: str, methods: list[tuple[re.Pattern[str], set[str]]]) -> ApiError:
+    if isinstance(error, ApiError):
+        return error
+    if error.status_code == 405:
+        allowed = set().union(*(found for pattern, found in methods if pattern.match(path)))
+        if "GET" in allowed:
+            allowed.add("HEAD")
+        return MethodNotAllowed(sorted(allowed))
+    if error.status_code == 404:
+        return NoSuchPath("Nothing lives at this path. /openapi.json lists all that do.")
+    if error.status_code < 500:
+        return BadRequest(str(error.detail))
+    return as_api_error(error)
+
+
+def _response(request: Request, error: ApiError) -> Response:
+    exchange: Exchange = request.scope[SCOPE_KEY]
+    body = error.body(exchange.version, exchange.request_id.decode())
+    return Response(body, error.status, headers=error.headers, media_type="application/json")
+
+
+def _methods_by_path(app: FastAPI) -> list[tuple[re.Pattern[str], set[str]]]:
+    return [
+        (compile_path(context.path)[0], set(context.methods))
+        for context in iter_route_contexts(app.routes)
+        if context.path and context.methods
+    ]

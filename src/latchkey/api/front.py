@@ -1,0 +1,112 @@
+"""The first thing every request meets: its id, its path, the two hot reads, and one place for every fault."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import asyncpg
+import structlog
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from latchkey.api.body import CheckedBody, check_announced
+from latchkey.api.cors import answer_preflight, is_preflight
+from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
+from latchkey.api.exchange import SCOPE_KEY, Exchange
+from latchkey.api.metrics import Metrics
+from latchkey.api.path import segments_of
+from latchkey.api.reads import Reads
+from latchkey.domain.refusal import Refusal
+from latchkey.storage.errors import DatabaseUnreachableError
+
+log = structlog.get_logger("latchkey.api")
+
+# The database is away, starting, stopping or overrun: likely over soon, and worth another try.
+PASSING = (
+    DatabaseUnreachableError,
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+)
+
+_READS = frozenset({"GET", "HEAD"})
+_API = frozenset({"v1", "v2"})
+
+
+class Front:
+    def __init__(self, app: ASGIApp, reads: Reads, metrics: Metrics) -> None:
+        self._app = app
+        self._reads = reads
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(scope, send)
+        try:
+            await self._serve(exchange, scope, receive)
+        except Exception as error:
+            await self._fail(exchange, error)
+        finally:
+            self._note(exchange, scope["method"])
+
+    async def _serve(self, exchange: Exchange, scope: Scope, receive: Receive) -> None:
+        segments = segments_of(scope.get("raw_path") or scope["path"].encode())
+        method = scope["method"]
+        if method in _READS:
+            if await self._reads.try_serve(exchange, segments):
+                return
+            # Whatever answers GET answers HEAD, without the body.
+            method = "GET"
+        elif exchange.version == "v1" and is_preflight(method, exchange.headers):
+            exchange.route = "preflight"
+            await answer_preflight(exchange)
+            return
+        check_announced(exchange.headers.get(b"content-length"))
+        inner = {**scope, "method": method, "path": "/" + "/".join(segments), SCOPE_KEY: exchange}
+        body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
+        await self._app(inner, body, exchange.send)
+        route = inner.get("route")
+        if route is not None and exchange.route == "unmatched":
+            exchange.route = getattr(route, "path", "unmatched")
+
+    async def _fail(self, exchange: Exchange, error: Exception) -> None:
+        reply = as_api_error(error)
+        if reply.status >= 500:
+            log.error(
+                "request_failed",
+                request_id=exchange.request_id.decode(),
+                route=exchange.route,
+                key_id=exchange.key_id,
+                exc_info=error,
+            )
+        if not exchange.status:
+            await exchange.fail(reply)
+
+    def _note(self, exchange: Exchange, method: str) -> None:
+        seconds = perf_counter() - exchange.started
+        self._metrics.answered(exchange.route, exchange.status, seconds)
+        log.info(
+            "request",
+            request_id=exchange.request_id.decode(),
+            method=method,
+            route=exchange.route,
+            status=exchange.status,
+            ms=round(seconds * 1000, 2),
+            key_id=exchange.key_id,
+        )
+
+
+def as_api_error(error: Exception) -> ApiError:
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, Refusal):
+        return from_refusal(error)
+    return Unavailable() if isinstance(error, PASSING) else Failure()

@@ -1,0 +1,56 @@
+"""For whoever watches over the process: is it alive, can it serve, what has it done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from fastapi import APIRouter
+from msgspec import UNSET, Struct, UnsetType
+from starlette.responses import Response
+
+from latchkey.api import metrics
+from latchkey.api.front import PASSING
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.storage import migrate
+from latchkey.storage.errors import StorageError
+
+router = APIRouter(tags=["Operation"])
+
+# A probe that hangs is worse than one that fails.
+_PATIENCE_SECONDS = 5.0
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    status: Literal["ok", "not_ready"]
+    reason: str | UnsetType = UNSET
+
+
+@router.get("/healthz", responses=shows(Health), response_class=Response)
+async def healthz() -> Response:
+    """The process is alive."""
+    return reply(Health(status="ok"))
+
+
+@router.get(
+    "/readyz",
+    responses=shows(Health) | shows(Health, 503, "Send traffic elsewhere for now"),
+    response_class=Response,
+)
+async def readyz(services: Provided) -> Response:
+    """The database answers and has the schema this version expects."""
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS), services.database.acquire() as connection:
+            await migrate.require_current(connection)
+    except PASSING:
+        return reply(Health(status="not_ready", reason="The database does not answer."), 503)
+    except StorageError:
+        return reply(Health(status="not_ready", reason="The database's schema is not the one expected."), 503)
+    return reply(Health(status="ok"))
+
+
+@router.get("/metrics", response_class=Response)
+async def show_metrics(services: Provided) -> Response:
+    """Counters and histograms in Prometheus' text format."""
+    return Response(services.metrics.text(), media_type=metrics.CONTENT_TYPE)

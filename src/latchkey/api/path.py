@@ -1,0 +1,43 @@
+"""Paths as they were sent: every segment is percent-decoded exactly once, here and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from latchkey.api.errors import InvalidAppUserId, Version
+
+_MALFORMED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+
+class MalformedPath(InvalidAppUserId):
+    """Some segment of the path cannot be an id."""
+
+
+def segments_of(raw_path: bytes) -> list[str]:
+    """The decoded segments of a path. One that hides a `/` or a NUL, or is no UTF-8, is refused."""
+    if b"%" not in raw_path:
+        try:
+            return raw_path[1:].decode("ascii").split("/")
+        except UnicodeDecodeError:
+            pass
+    if _MALFORMED.search(raw_path):
+        raise MalformedPath("The path has a '%' that is not followed by two hexadecimal digits.", param="path")
+    return [_segment(segment) for segment in raw_path[1:].split(b"/")]
+
+
+def _segment(raw: bytes) -> str:
+    try:
+        segment = unquote_to_bytes(raw).decode("utf-8")
+    except UnicodeDecodeError:
+        raise MalformedPath("An id in the path is not valid UTF-8.", param="path") from None
+    if "/" in segment:
+        raise MalformedPath("An id in the path contains an encoded '/'; ids cannot contain one.", param="path")
+    if "\0" in segment:
+        raise MalformedPath("An id in the path contains a NUL character.", param="path")
+    return segment
+
+
+def version_of(raw_path: bytes) -> Version:
+    """Whose error bodies a path gets. Everything that is not V1 speaks V2."""
+    return "v1" if raw_path.startswith(b"/v1/") or raw_path == b"/v1" else "v2"

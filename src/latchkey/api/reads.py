@@ -1,0 +1,110 @@
+"""The two reads that everybody makes all the time, without a framework in between.
+
+A request costs one question to the reader and one to admission, asked at the same time; both share their query with
+every other request of the same tick. Measured against the same reads as framework routes in docs/decisions/0011.
+"""
+
+from __future__ import annotations
+
+from msgspec import json
+
+from latchkey.api.authentication import admitted, key_hash, require_project, require_scope, require_secret
+from latchkey.api.errors import InvalidAppUserId, Missing
+from latchkey.api.exchange import Exchange
+from latchkey.api.services import Services
+from latchkey.api.visit import visit_of
+from latchkey.domain.user_id import problem_with
+from latchkey.usecases.admission import Caller
+from latchkey.usecases.changes import Change, unchanged
+from latchkey.usecases.reading import Question
+from latchkey.usecases.rendering import v1, v2
+from latchkey.usecases.view import LastSeen, View
+
+V1_ROUTE = "/v1/subscribers/{app_user_id}"
+V2_ROUTE = "/v2/projects/{project_id}/customers/{customer_id}"
+
+_encode = json.Encoder().encode
+
+
+class Reads:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def try_serve(self, exchange: Exchange, segments: list[str]) -> bool:
+        """Answer, if these are the segments of one of the two reads."""
+        count = len(segments)
+        if count == 3 and segments[0] == "v1" and segments[1] == "subscribers":
+            exchange.route = V1_ROUTE
+            status, body = await self.subscriber(exchange, segments[2])
+        elif count == 5 and segments[0] == "v2" and segments[1] == "projects" and segments[3] == "customers":
+            # A trailing slash is not a customer's id.
+            if not segments[4]:
+                return False
+            exchange.route = V2_ROUTE
+            status, body = await self.customer(exchange, segments[2], segments[4])
+        else:
+            return False
+        await exchange.reply(status, body)
+        return True
+
+    async def subscriber(self, exchange: Exchange, app_user_id: str) -> tuple[int, bytes]:
+        caller, view = await self._read(exchange, app_user_id, "app_user_id")
+        status = 200
+        if not caller.is_public:
+            require_scope(caller, "read")
+            if view is None:
+                raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
+        elif view is None:
+            status, view = await self._get_or_create(caller, app_user_id)
+        self._note(exchange, caller, view)
+        return status, _encode(v1.subscriber(view, with_attributes=not caller.is_public))
+
+    async def customer(self, exchange: Exchange, project_id: str, customer_id: str) -> tuple[int, bytes]:
+        view = await self.customer_view(exchange, project_id, customer_id)
+        return 200, _encode(v2.customer(view))
+
+    async def customer_view(self, exchange: Exchange, project_id: str, customer_id: str) -> View:
+        caller, view = await self._read(exchange, customer_id, "customer_id", project_id)
+        if view is None:
+            raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
+        self._note(exchange, caller, view)
+        return view
+
+    async def _read(
+        self, exchange: Exchange, app_user_id: str, param: str, project_id: str | None = None
+    ) -> tuple[Caller, View | None]:
+        services = self._services
+        hashed = key_hash(exchange.headers.get(b"authorization"))
+        admitting = services.admission.admit(hashed)
+        problem = problem_with(app_user_id)
+        reading = services.reader.read(Question(hashed, None, app_user_id)) if problem is None else None
+        try:
+            caller = admitted(await admitting, exchange)
+            if project_id is not None:
+                require_secret(caller)
+                require_scope(caller, "read")
+                require_project(caller, project_id)
+            if reading is None:
+                raise InvalidAppUserId(problem or "", param=param, empty=not app_user_id.strip())
+        except BaseException:
+            if reading is not None:
+                reading.cancel()
+            raise
+        row = await reading
+        return caller, row.view(services.now()) if row is not None else None
+
+    async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:
+        services = self._services
+        change = Change(project_id=caller.project_id, app_user_id=app_user_id, apply=unchanged, create=True)
+        made = await services.changes.make(change)
+        row = await services.reader.read(Question(None, caller.project_id, app_user_id))
+        if row is None:
+            # Erased again in between: show it as it was.
+            last_seen = LastSeen(made.now)
+            return 201, View(-1, made.customer, made.catalog, made.now, last_seen)
+        return 201 if made.created else 200, row.view(services.now())
+
+    def _note(self, exchange: Exchange, caller: Caller, view: View) -> None:
+        seen = visit_of(exchange.headers, view.now, always=caller.is_public)
+        if seen is not None and view.key >= 0:
+            self._services.presence.note(caller.project_id, view.key, seen)

@@ -1,0 +1,32 @@
+"""Replies made of wire shapes, and how the OpenAPI document learns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import json
+from starlette.responses import Response
+
+# Stands in the document for a wire shape until `documentation` has the schemas of all of them.
+SHAPE = "x-latchkey-shape"
+
+_encode = json.Encoder().encode
+_shapes: list[Any] = []
+
+
+def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A reply with a wire shape, or anything else msgspec can write, as its JSON."""
+    return Response(_encode(value), status, headers=headers, media_type="application/json")
+
+
+def shows(shape: Any, status: int = 200, description: str = "Successful response") -> dict[int | str, dict[str, Any]]:
+    """For a route's `responses=`: this status has a body of this shape. Several are joined with `|`."""
+    if shape not in _shapes:
+        _shapes.append(shape)
+    schema = {SHAPE: _shapes.index(shape)}
+    return {status: {"description": description, "content": {"application/json": {"schema": schema}}}}
+
+
+def shapes() -> list[Any]:
+    return _shapes

@@ -1,0 +1,1 @@
+"""V1: one module per resource, each with its `router`."""

@@ -1,0 +1,27 @@
+"""The subscriber as V1 reads it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from latchkey.api.authentication import documented
+from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.models import PathUserId
+from latchkey.api.reads import V1_ROUTE
+from latchkey.api.replies import shows
+from latchkey.wire.v1 import SubscriberResponse
+
+router = APIRouter(tags=["V1 subscribers"])
+
+
+@router.get(
+    V1_ROUTE,
+    responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "Created for a public key"),
+    response_class=Response,
+    dependencies=[documented],
+)
+async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response:
+    """The subscriber with this id or alias. A public key gets or creates; a secret one gets 404 where there is none."""
+    status, body = await request.app.state.reads.subscriber(request.scope[SCOPE_KEY], app_user_id)
+    return Response(body, status, media_type="application/json")

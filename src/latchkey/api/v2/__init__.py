@@ -1,0 +1,1 @@
+"""V2: one module per resource, each with its `router`."""

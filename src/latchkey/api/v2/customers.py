@@ -1,0 +1,60 @@
+"""The customer as V2 reads it, and its two lists."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey, documented
+from latchkey.api.errors import Missing
+from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.models import Limit, PathUserId, StartingAfter
+from latchkey.api.reads import V2_ROUTE
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided, Services
+from latchkey.usecases.reading import Question
+from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.view import View
+from latchkey.wire import v2
+
+router = APIRouter(tags=["V2 customers"])
+
+
+@router.get(V2_ROUTE, responses=shows(v2.Customer), response_class=Response, dependencies=[documented])
+async def read_customer(request: Request, project_id: str, customer_id: PathUserId) -> Response:
+    """The customer with this id or alias, with the first page of each of its lists."""
+    status, body = await request.app.state.reads.customer(request.scope[SCOPE_KEY], project_id, customer_id)
+    return Response(body, status, media_type="application/json")
+
+
+@router.get(f"{V2_ROUTE}/active_entitlements", responses=shows(v2.Page[v2.ActiveEntitlement]), response_class=Response)
+async def list_active_entitlements(
+    services: Provided,
+    caller: ReadKey,
+    customer_id: PathUserId,
+    limit: Limit = render.DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """What the customer may do now."""
+    view = await _view(services, caller.project_id, customer_id)
+    return reply(render.active_entitlements(view, limit, starting_after))
+
+
+@router.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]), response_class=Response)
+async def list_attributes(
+    services: Provided,
+    caller: ReadKey,
+    customer_id: PathUserId,
+    limit: Limit = render.DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """What is noted about the customer."""
+    view = await _view(services, caller.project_id, customer_id)
+    return reply(render.attributes(view, limit, starting_after))
+
+
+async def _view(services: Services, project_id: str, customer_id: str) -> View:
+    row = await services.reader.read(Question(None, project_id, customer_id))
+    if row is None:
+        raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
+    return row.view(services.now())

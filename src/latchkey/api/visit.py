@@ -1,0 +1,40 @@
+"""What a request tells about the device it came from."""
+
+from __future__ import annotations
+
+import re
+
+from latchkey.domain.instants import Ms
+from latchkey.usecases.view import LastSeen
+
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{1,64}")
+_COUNTRY = re.compile(rb"[A-Za-z]{2}")
+# What proxies write when they do not know, or see Tor.
+_NO_COUNTRY = frozenset({"XX", "T1"})
+
+
+def visit_of(headers: dict[bytes, bytes], now: Ms, *, always: bool) -> LastSeen | None:
+    """The visit to note, if this request is one: it came from an app, or says from which platform it speaks."""
+    platform = _word(headers.get(b"x-platform"))
+    if platform is None and not always:
+        return None
+    return LastSeen(
+        now,
+        platform.lower() if platform is not None else None,
+        _word(headers.get(b"x-platform-version")),
+        _word(headers.get(b"x-client-version")) or _word(headers.get(b"x-version")),
+        _country(headers.get(b"cf-ipcountry")) or _country(headers.get(b"x-country")),
+    )
+
+
+def _word(value: bytes | None) -> str | None:
+    if value is None or not _PRINTABLE.fullmatch(value):
+        return None
+    return value.decode("ascii").strip() or None
+
+
+def _country(value: bytes | None) -> str | None:
+    if value is None or not _COUNTRY.fullmatch(value):
+        return None
+    country = value.decode("ascii").upper()
+    return None if country in _NO_COUNTRY else country

@@ -1,0 +1,36 @@
+-- name: read_customers
+-- all that the reads of one tick need, each by its key's hash or by its project: customer, clock, catalog version
+select
+    p.id as project_id, p.catalog_version, c.id as key, c.state, t.now_ms,
+    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
+from unnest($1::bytea[], $2::text[], $3::text[]) with ordinality as asked (hash, project_id, app_user_id, place)
+left join api_keys k on k.hash = asked.hash and k.revoked_at is null
+left join projects p on p.id = coalesce(asked.project_id, k.project_id)
+left join aliases a on a.project_id = p.id and a.app_user_id = asked.app_user_id
+left join customers c on c.project_id = a.project_id and c.id = a.customer_id
+left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
+order by asked.place;
+
+-- name: touch_customers
+-- when and from where customers were last seen; rows are locked in the one order everybody uses
+with seen as (
+    select *
+    from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
+        as seen (project_id, id, at, platform, platform_version, app_version, country)
+),
+locked as (
+    select c.project_id, c.id
+    from customers c
+    join seen using (project_id, id)
+    order by c.project_id, c.id
+    for no key update of c
+)
+update customers c
+set last_seen_at = greatest(c.last_seen_at, seen.at),
+    last_seen_platform = coalesce(seen.platform, c.last_seen_platform),
+    last_seen_platform_version = coalesce(seen.platform_version, c.last_seen_platform_version),
+    last_seen_app_version = coalesce(seen.app_version, c.last_seen_app_version),
+    last_seen_country = coalesce(seen.country, c.last_seen_country)
+from locked
+join seen using (project_id, id)
+where c.project_id = locked.project_id and c.id = locked.id;

@@ -1,0 +1,117 @@
+"""A customer as V1 shows it."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from latchkey.domain.attributes import visible
+from latchkey.domain.customer import Customer
+from latchkey.domain.entitlements import held
+from latchkey.domain.instants import Ms, to_iso
+from latchkey.domain.purchase import Environment, Purchase
+from latchkey.domain.subscription import Period, Subscription
+from latchkey.usecases.rendering import event
+from latchkey.usecases.view import View
+from latchkey.wire import v1
+
+# Where a user manages a running subscription, for the stores that have such a page.
+MANAGEMENT_URLS = {
+    "app_store": "https://apps.apple.com/account/subscriptions",
+    "mac_app_store": "https://apps.apple.com/account/subscriptions",
+    "play_store": "https://play.google.com/store/account/subscriptions",
+    "amazon": "https://www.amazon.com/gp/mas/your-account/myapps/yoursubscriptions",
+}
+
+
+def subscriber(view: View, *, with_attributes: bool) -> v1.SubscriberResponse:
+    customer = view.customer
+    return v1.SubscriberResponse(
+        request_date=to_iso(view.now),
+        request_date_ms=view.now,
+        subscriber=v1.Subscriber(
+            original_app_user_id=customer.original_app_user_id,
+            # Only a receipt of the original app store tells it, and no adapter reads one yet.
+            original_application_version=None,
+            first_seen=to_iso(customer.first_seen_at),
+            last_seen=to_iso(view.last_seen.at),
+            management_url=_management_url(customer, view.now),
+            original_purchase_date=_iso(_first_purchase_at(customer)),
+            non_subscriptions=_non_subscriptions(customer),
+            subscriptions=_subscriptions(customer),
+            entitlements={id: event.entitlement(access) for id, access in held(customer, view.catalog).items()},
+            subscriber_attributes={
+                name: v1.Attribute(value=one.value, updated_at_ms=one.updated_at)
+                for name, one in visible(customer).items()
+            }
+            if with_attributes
+            else UNSET,
+        ),
+    )
+
+
+def _subscriptions(customer: Customer) -> dict[str, v1.Subscription]:
+    """Each product that was ever subscribed to, as its latest period stands: of several, the one that ends last."""
+    latest: dict[str, tuple[Subscription, Period]] = {}
+    for subscription in customer.subscriptions:
+        # Later periods overwrite earlier ones; another subscription to the same product only if it ends later.
+        for product_id, period in {period.product_id: period for period in subscription.periods}.items():
+            known = latest.get(product_id)
+            if known is None or _end(subscription, period) >= _end(*known):
+                latest[product_id] = subscription, period
+    return {product_id: _subscription(*found) for product_id, found in latest.items()}
+
+
+def _end(subscription: Subscription, period: Period) -> Ms:
+    return subscription.access_ends_at if period is subscription.current else period.access_ends_at
+
+
+def _subscription(subscription: Subscription, period: Period) -> v1.Subscription:
+    # The status speaks of the running period. A product that was changed away from keeps none of it.
+    status = subscription.status if period is subscription.current else None
+    return v1.Subscription(
+        auto_resume_date=_iso(status.pause.resumes_at) if status and status.pause else None,
+        billing_issues_detected_at=_iso(status.billing_issue_at) if status else None,
+        expires_date=to_iso(period.ends_at),
+        grace_period_expires_date=_iso(status.grace_ends_at) if status and subscription.in_grace else None,
+        original_purchase_date=to_iso(subscription.started_at),
+        purchase_date=to_iso(period.purchased_at),
+        refunded_at=_iso(period.refunded_at),
+        unsubscribe_detected_at=_iso(status.renewal_off_at) if status and not status.auto_renew else None,
+        is_sandbox=subscription.environment is Environment.SANDBOX,
+        ownership_type=subscription.ownership,
+        period_type=period.period_type,
+        store=subscription.store,
+    )
+
+
+def _non_subscriptions(customer: Customer) -> dict[str, list[v1.NonSubscription]]:
+    found: dict[str, list[v1.NonSubscription]] = {}
+    for purchase in customer.purchases:
+        found.setdefault(purchase.product_id, []).append(_non_subscription(purchase))
+    return found
+
+
+def _non_subscription(purchase: Purchase) -> v1.NonSubscription:
+    purchased = to_iso(purchase.purchased_at)
+    return v1.NonSubscription(
+        id=purchase.id,
+        is_sandbox=purchase.environment is Environment.SANDBOX,
+        purchase_date=purchased,
+        original_purchase_date=purchased,
+        store=purchase.store,
+        store_transaction_id=purchase.id,
+    )
+
+
+def _management_url(customer: Customer, now: Ms) -> str | None:
+    running = (one for one in reversed(customer.subscriptions) if one.access_ends_at > now)
+    return next((url for one in running if (url := MANAGEMENT_URLS.get(one.store))), None)
+
+
+def _first_purchase_at(customer: Customer) -> Ms | None:
+    instants = [one.started_at for one in customer.subscriptions] + [one.purchased_at for one in customer.purchases]
+    return min(instants, default=None)
+
+
+def _iso(at: Ms | None) -> str | None:
+    return to_iso(at) if at is not None else None

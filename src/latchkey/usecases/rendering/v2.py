@@ -1,0 +1,84 @@
+"""A customer as V2 shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from urllib.parse import quote
+
+from msgspec import UNSET, UnsetType
+
+from latchkey.domain.attributes import visible
+from latchkey.domain.entitlements import active
+from latchkey.usecases.view import View
+from latchkey.wire import v2
+
+DEFAULT_LIMIT = 20
+LARGEST_LIMIT = 100
+
+Item = TypeVar("Item")
+
+
+def customer(view: View) -> v2.Customer:
+    one, seen = view.customer, view.last_seen
+    return v2.Customer(
+        id=one.app_user_id,
+        project_id=one.project_id,
+        first_seen_at=one.first_seen_at,
+        last_seen_at=seen.at,
+        last_seen_app_version=seen.app_version,
+        last_seen_country=seen.country,
+        last_seen_platform=seen.platform,
+        last_seen_platform_version=seen.platform_version,
+        active_entitlements=active_entitlements(view),
+        experiment=_experiment(view),
+        attributes=attributes(view),
+    )
+
+
+def active_entitlements(
+    view: View, limit: int = DEFAULT_LIMIT, starting_after: str | None = None
+) -> v2.Page[v2.ActiveEntitlement]:
+    items = [
+        v2.ActiveEntitlement(entitlement_id=id, expires_at=access.ends_at)
+        for id, access in active(view.customer, view.catalog, view.now).items()
+    ]
+    return page(
+        items, lambda item: item.entitlement_id, f"{customer_path(view)}/active_entitlements", limit, starting_after
+    )
+
+
+def attributes(view: View, limit: int = DEFAULT_LIMIT, starting_after: str | None = None) -> v2.Page[v2.Attribute]:
+    items = [
+        v2.Attribute(name=name, value=one.value, updated_at=one.updated_at)
+        for name, one in visible(view.customer).items()
+    ]
+    return page(items, lambda item: item.name, f"{customer_path(view)}/attributes", limit, starting_after)
+
+
+def page(
+    items: Sequence[Item], name: Callable[[Item], str], path: str, limit: int, starting_after: str | None
+) -> v2.Page[Item]:
+    """One page of `items`, which are in the order of their names. A name that is gone meanwhile still marks a place."""
+    if starting_after is not None:
+        items = [item for item in items if name(item) > starting_after]
+    shown = list(items[:limit])
+    next_page = None
+    if len(items) > limit:
+        # Encoded once: a cursor encoded twice sends its reader round in circles.
+        asked = f"limit={limit}&" if limit != DEFAULT_LIMIT else ""
+        next_page = f"{path}?{asked}starting_after={quote(name(shown[-1]), safe='')}"
+    return v2.Page(items=shown, next_page=next_page, url=path)
+
+
+def customer_path(view: View) -> str:
+    one = view.customer
+    return f"/v2/projects/{quote(one.project_id, safe='')}/customers/{quote(one.app_user_id, safe='')}"
+
+
+def _experiment(view: View) -> v2.ExperimentEnrollment | UnsetType:
+    enrollments = view.customer.enrollments
+    if not enrollments:
+        return UNSET
+    last = enrollments[-1]
+    return v2.ExperimentEnrollment(id=last.experiment_id, name=last.name, variant=last.variant_id)
