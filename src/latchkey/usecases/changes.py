@@ -101,21 +101,29 @@ class Changes:
             asked = sorted({(change.project_id, change.app_user_id) for change in batch})
             projects = await load_projects(connection, self.catalogs, {change.project_id for change in batch})
             clocks = await customers.share_clocks(connection, asked)
-            wanted = {(change.project_id, change.app_user_id) for change in batch if change.create}
-            found, created = await _find_or_create(connection, asked, wanted, wall)
+            found = await customers.lock(connection, asked)
+            claims = [(change.project_id, *key) for change in batch for key in change.claims]
+            owners = await customers.owners(connection, claims)
+            refused = {
+                index: _refused_newcomer(change, projects[change.project_id].catalog, wall, owners)
+                for index, change in enumerate(batch)
+                if (change.project_id, change.app_user_id) not in found
+            }
+            wanted = {
+                (batch[index].project_id, batch[index].app_user_id) for index, why in refused.items() if why is None
+            }
+            created = await _create(connection, found, wanted, wall)
             if any(_clock_of(one) not in clocks for one in found.values() if one.customer.test_clock_id):
                 # Another process has just made a customer on a clock while we were about to make it.
                 clocks = await customers.share_clocks(connection, asked)
-            claims = [(change.project_id, *key) for change in batch for key in change.claims]
-            owners = await customers.owners(connection, claims)
             unit = UnitOfWork(connection, wall)
             answers: list[Refusal | tuple[Stored, Catalog, Ms, bool]] = []
             for index, change in enumerate(batch):
                 stored = found.get((change.project_id, change.app_user_id))
-                if stored is None:
-                    answers.append(NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id"))
-                    continue
                 catalog = projects[change.project_id].catalog
+                if stored is None:
+                    answers.append(refused[index] or NotFound(f"There is no customer {change.app_user_id!r}."))
+                    continue
                 clock = stored.customer.test_clock_id
                 now = wall if clock is None else clocks[change.project_id, clock]
                 try:
@@ -148,19 +156,40 @@ def _apply(
     index: int,
 ) -> None:
     customer = unit.catch_up(stored, catalog, now, tag=-1)
-    erased = set()
-    for key in change.claims:
-        owner = owners.get((change.project_id, *key), stored.key)
-        if owner is None:
-            erased.add(key)
-        elif owner != stored.key:
-            raise OwnedByAnother("The purchase belongs to another customer.")
+    erased = _erased(change, owners, stored.key)
     after = change.apply(Situation(customer, catalog, now))
     if erased:
         after = reclaimed(after, now)
     unit.change(stored, after, catalog, now, tag=index)
     if erased:
-        unit.take_over(stored, unit.current(stored), frozenset(erased))
+        unit.take_over(stored, unit.current(stored), erased)
+
+
+def _erased(change: Change, owners: dict[tuple[str, str, str], int | None], me: int) -> frozenset[PurchaseKey]:
+    """Those of the claimed purchases whose owner was erased. One that somebody else owns refuses the change."""
+    erased = set()
+    for key in change.claims:
+        owner = owners.get((change.project_id, *key), me)
+        if owner is None:
+            erased.add(key)
+        elif owner != me:
+            raise OwnedByAnother("The purchase belongs to another customer.")
+    return frozenset(erased)
+
+
+def _refused_newcomer(
+    change: Change, catalog: Catalog, now: Ms, owners: dict[tuple[str, str, str], int | None]
+) -> Refusal | None:
+    """Why a change would come to nothing for a customer that does not exist yet. Asked before one is made, so that a
+    refused request leaves nobody behind."""
+    if not change.create:
+        return NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
+    try:
+        _erased(change, owners, me=0)
+        change.apply(Situation(newcomer(change.project_id, change.app_user_id, now), catalog, now))
+    except Refusal as refusal:
+        return refusal
+    return None
 
 
 async def load_projects(connection: Any, catalogs: Catalogs, ids: set[str]) -> dict[str, Project]:
@@ -173,11 +202,10 @@ async def load_projects(connection: Any, catalogs: Catalogs, ids: set[str]) -> d
     }
 
 
-async def _find_or_create(
-    connection: Any, asked: Sequence[tuple[str, str]], wanted: set[tuple[str, str]], now: Ms
-) -> tuple[dict[tuple[str, str], Stored], set[tuple[str, str]]]:
-    """The customers behind these ids, made where they are wanted and missing; and which were made."""
-    found = await customers.lock(connection, asked)
+async def _create(
+    connection: Any, found: dict[tuple[str, str], Stored], wanted: set[tuple[str, str]], now: Ms
+) -> set[tuple[str, str]]:
+    """Make the customers that are wanted and missing, add them to `found`, and say which were made."""
     made: set[tuple[str, str]] = set()
     for _ in range(_TRIES):
         missing = sorted(wanted - found.keys())
@@ -189,7 +217,7 @@ async def _find_or_create(
         # Somebody else was quicker with the rest: look again.
         if late := wanted - found.keys():
             found.update(await customers.lock(connection, late))
-    return found, made
+    return made
 
 
 def unchanged(situation: Situation) -> Customer:

@@ -96,15 +96,16 @@ async def _restore(changes: Changes, project_id: str, app_user_id: str, key: Pur
             raise OwnedByAnother("The purchase belongs to another customer.")
         pair = await _Pair.locked(changes, connection, project_id, (source.customer.app_user_id, app_user_id), wall)
         target = pair.found.get(app_user_id)
-        if target is None:
-            raise NotFound(f"There is no customer {app_user_id!r}.", param="app_user_id")
-        if target.key == source.key:
+        if target is not None and target.key == source.key:
             return Committed(target.customer, pair.project.catalog, pair.now)
-        if identity.is_anonymous_customer(source.customer):
-            # Nobody else's: the person had not signed in when they bought it.
-            return Committed(await pair.merge(source, target), pair.project.catalog, pair.now)
-        if pair.project.restore_behavior is RestoreBehavior.KEEP:
+        # An anonymous owner is nobody else: the person had not signed in when they bought it.
+        merges = identity.is_anonymous_customer(source.customer)
+        if not merges and pair.project.restore_behavior is RestoreBehavior.KEEP:
             raise OwnedByAnother("The purchase belongs to another customer, and this project keeps it there.")
+        if target is None:
+            target = await _create(connection, newcomer(project_id, app_user_id, wall))
+        if merges:
+            return Committed(await pair.merge(source, target), pair.project.catalog, pair.now)
         return await pair.transfer(source, target, frozenset({key}))
 
 

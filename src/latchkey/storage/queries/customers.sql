@@ -106,9 +106,9 @@ where project_id = $1 and customer_id = $2 and idempotency_key = $3;
 -- name: absorb_customer
 -- remember that a customer became part of another, with all that it had absorbed itself
 insert into absorbed_customers (project_id, customer_id, absorbed_id)
-select $1, $3, $2
+select $1::text, $3::bigint, $2::bigint
 union all
-select project_id, $3, absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2;
+select project_id, $3::bigint, absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2;
 
 -- name: delete_customer
 -- erase a customer; what refers to it goes along

@@ -1,0 +1,65 @@
+"""A project with the demo catalog, and a hand on its time."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Database
+from latchkey.usecases import test_store
+from latchkey.usecases.changes import Changes, Committed
+from latchkey.usecases.clock import pass_time
+from latchkey.usecases.demo import add_catalog
+from latchkey.usecases.feed import page_of_events
+from latchkey.usecases.projects import create_project
+from latchkey.usecases.receipts import Receipt, take_receipt
+from latchkey.wire.event import Event
+
+NOON: Ms = 1_767_960_000_000  # 2026-01-09T12:00:00Z
+
+
+@dataclass
+class Shop:
+    db: Database
+    project_id: str
+    time: Ms = NOON
+    numbers: Any = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.changes = Changes(self.db, lambda: self.time)
+
+    async def act(
+        self, name: test_store.Name, user: str = "alice", product: str | None = None, **more: Any
+    ) -> Committed:
+        token = f"test_{self.time}_{next(self.numbers)}"
+        action = test_store.Action(name=name, app_user_id=user, new_id=token, product_id=product, **more)
+        return await test_store.act(self.changes, self.project_id, action)
+
+    async def show(self, user: str, token: str, product: str | None = None) -> Committed:
+        """The app of `user` shows a receipt."""
+        receipt = Receipt(app_user_id=user, token=token, product_id=product)
+        return await take_receipt(self.changes, self.project_id, receipt)
+
+    async def wait(self, length: Ms) -> None:
+        self.time += length
+        while await pass_time(self.db, self.changes.catalogs, self.time):
+            pass
+
+    async def events(self, user: str | None = "alice") -> list[Event]:
+        page = await page_of_events(self.db, self.project_id, after=None, limit=1000, app_user_id=user)
+        return [json.decode(body, type=Event) for body in page.bodies]
+
+    async def told(self, user: str | None = "alice") -> list[str]:
+        return [event.type for event in await self.events(user)]
+
+
+@pytest.fixture
+async def shop(database: Database) -> Shop:
+    await create_project(database, "Shop", NOON, project_id="proj_shop")
+    await add_catalog(database, "proj_shop", NOON)
+    return Shop(database, "proj_shop")
