@@ -19,6 +19,8 @@ PREFIX = "LATCHKEY_"
 ROLES = ("api", "clock", "delivery")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "json", "pretty")
+# Connections that may wait to be accepted by one process.
+BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)

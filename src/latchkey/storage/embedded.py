@@ -38,8 +38,16 @@ class EmbeddedServer:
         self.programs = programs()
         self._settings = dict(settings or {})
         self._lock = FolderLock(self.folder)
+        self._claimed = False
         self._process: subprocess.Popen[bytes] | None = None
         self._sockets: Path | None = None
+
+    def claim(self) -> None:
+        """Make the folder ours, or say whose it is."""
+        if not self._claimed:
+            make_folder(self.folder, server_user())
+            self._lock.take()
+            self._claimed = True
 
     def start(self, said: Callable[[str], None] = lambda _: None) -> None:
         """Take the folder, clear what a killed owner left, make the cluster if there is none, wait until it answers.
@@ -47,8 +55,7 @@ class EmbeddedServer:
         `said` hears, in a few words, what is being waited for.
         """
         user = server_user()
-        make_folder(self.folder, user)
-        self._lock.take()
+        self.claim()
         try:
             for opened in user.open_way_to(self.data):
                 said(f"Letting {user.name} walk through {opened}")
@@ -73,6 +80,7 @@ class EmbeddedServer:
                     process.wait(patience)
                     break
         self._lock.release()
+        self._claimed = False
 
     def url(self, database: str = DATABASE) -> str:
         if self._sockets is None:

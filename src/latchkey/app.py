@@ -1,0 +1,92 @@
+"""The one place where the parts are put together: what a service process does, given its settings and roles."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from latchkey.api.application import create_application
+from latchkey.now import real_now
+from latchkey.server import Listener
+from latchkey.settings import Settings
+from latchkey.storage.database import Database
+from latchkey.usecases.clock import run_clock
+
+log = structlog.get_logger()
+
+
+async def run_process(
+    settings: Settings,
+    roles: Sequence[str],
+    listening: socket.socket | None,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+) -> None:
+    """Run these roles in this process until `stop` is set, then finish what was begun."""
+    async with open_database(settings, roles) as database:
+        running = [asyncio.create_task(_forever(role, settings, database, listening, stop)) for role in roles]
+        ended = asyncio.create_task(stop.wait())
+        try:
+            await _started(running)
+            ready()
+            await asyncio.wait({ended, *running}, return_when=asyncio.FIRST_COMPLETED)
+            # A role that ends by itself takes the process with it: the supervisor starts it anew, and whole.
+            stop.set()
+            async with asyncio.timeout(settings.drain_seconds + 5):
+                await asyncio.gather(*running)
+        finally:
+            for task in (*running, ended):
+                task.cancel()
+
+
+def open_database(settings: Settings, roles: Sequence[str]) -> Database:
+    return Database(
+        settings.database_url,
+        max_size=settings.database_connections,
+        statement_timeout_ms=settings.statement_timeout_ms,
+        lock_timeout_ms=settings.lock_timeout_ms,
+        application_name=f"latchkey {','.join(roles)}",
+    )
+
+
+async def _forever(
+    role: str, settings: Settings, database: Database, listening: socket.socket | None, stop: asyncio.Event
+) -> None:
+    try:
+        match role:
+            case "api":
+                assert listening is not None, "the api role needs a listening socket"
+                await _answer_requests(settings, database, listening, stop)
+            case "clock":
+                await run_clock(database, real_now, stop)
+            case _:
+                # Delivery joins here when there are webhooks to deliver.
+                await stop.wait()
+    except Exception:
+        log.exception("role failed", role=role)
+        raise
+
+
+async def _answer_requests(
+    settings: Settings, database: Database, listening: socket.socket, stop: asyncio.Event
+) -> None:
+    listener = Listener(create_application(database, settings, real_now), listening, settings)
+    serving = asyncio.create_task(listener.serve())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    listener.stop()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(serving, settings.drain_seconds)
+
+
+async def _started(running: Sequence[asyncio.Task[None]]) -> None:
+    """Let every role take its first steps; one that fails at once fails the process."""
+    await asyncio.sleep(0.05)
+    for task in running:
+        if task.done():
+            await task

@@ -1,0 +1,51 @@
+"""A service process, started by the supervisor with one end of a socket pair: settings come in, "ready" goes out, and
+its closing means that the supervisor is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+
+import uvloop
+
+from latchkey import logs
+from latchkey.app import run_process
+from latchkey.cli.orders import Orders, decode, settings_from_wire
+from latchkey.settings import Settings
+
+
+def main() -> None:
+    # Ctrl-C reaches the whole group; the supervisor decides and tells us with SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    supervisor = socket.socket(fileno=int(sys.argv[1]))
+    # By now the code is loaded, which takes longest; the supervisor may still be starting the database.
+    line = supervisor.makefile("rb").readline()
+    if not line:
+        return
+    orders = decode(line)
+    threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
+    settings = settings_from_wire(orders.settings)
+    logs.configure(settings.log_level, settings.log_format)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(settings, orders, supervisor))
+
+
+def die_with(supervisor: socket.socket) -> None:
+    """Nobody is left to look after us once the supervisor is killed. A thread notices even when the loop is busy."""
+    supervisor.recv(1)
+    os._exit(70)
+
+
+async def _run(settings: Settings, orders: Orders, supervisor: socket.socket) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    listening = socket.socket(fileno=orders.listening) if orders.listening is not None else None
+    await run_process(settings, orders.roles, listening, stop, ready=lambda: supervisor.sendall(b"ready\n"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The data folder of `latchkey up`: everything it keeps, by name.
+
+lock              held while an `up` runs
+postgres/         the database; postgres.log is what it says
+tls/              the local authority and the server's certificate
+secret.key        encrypts webhook secrets in the database
+demo.json         the demo's keys in plaintext, so that the next `up` has the same ones
+connection.json   where everything is, for scripts and tests; written before the service is ready
+latchkey.log      what the service's processes say
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from latchkey.cli.files import read_json, write_json, write_private
+
+_LOG_LIMIT = 16 * 1024 * 1024
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    base_url: str
+    ca_cert: str
+    project_id: str
+    api_key: str
+    public_api_key: str
+    database_url: str
+
+
+class DataFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.tls = self.path / "tls"
+        self.connection = self.path / "connection.json"
+        self.demo = self.path / "demo.json"
+        self.log = self.path / "latchkey.log"
+
+    def prepare(self) -> None:
+        # What is in here is for this machine only, and half of it is secret.
+        (self.path / ".gitignore").write_text("*\n")
+        # Whoever waits for this file must not read where the last run was.
+        self.connection.unlink(missing_ok=True)
+
+    def secret_key(self) -> bytes:
+        path = self.path / "secret.key"
+        if not path.exists():
+            write_private(path, os.urandom(32))
+        return path.read_bytes()
+
+    def remembered_keys(self) -> tuple[str | None, str | None]:
+        kept = read_json(self.demo)
+        return kept.get("api_key"), kept.get("public_api_key")
+
+    def remember_keys(self, secret: str, public: str) -> None:
+        if self.remembered_keys() != (secret, public):
+            write_json(self.demo, {"api_key": secret, "public_api_key": public})
+
+    def write_connection(self, connection: Connection) -> None:
+        write_json(self.connection, connection)
+
+    def open_log(self) -> int:
+        if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
+            self.log.rename(self.log.with_suffix(".log.1"))
+        return os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -1,0 +1,150 @@
+"""`latchkey doctor`: is this machine fit, and what to do where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+from cryptography import x509
+from rich.console import Console
+
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.files import read_json
+from latchkey.cli.listeners import CannotListenError, bind
+from latchkey.cli.reach import DATA, ConfigOption, DataOption
+from latchkey.now import real_now
+from latchkey.settings import Settings, gather
+from latchkey.storage import migrate
+from latchkey.storage.database import connect, without_password
+from latchkey.storage.errors import StorageError
+
+OLDEST_POSTGRESQL = 15
+LEAST_DISK = 2 * 1024**3
+LARGEST_SKEW_MS = 1_000
+RENEW_DAYS = 21
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    mark: Literal["good", "bad", "unknown"]
+    about: str
+    words: str
+    remedy: str = ""
+
+
+def doctor(config: ConfigOption = None, data: DataOption = DATA) -> None:
+    """Check this machine and its settings, and say what to do next."""
+    console = Console(highlight=False)
+    findings = asyncio.run(examine(config, DataFolder(data)))
+    marks = {"good": "[green]✓[/green]", "bad": "[red]✗[/red]", "unknown": "[yellow]·[/yellow]"}
+    for finding in findings:
+        console.print(f"{marks[finding.mark]} [bold]{finding.about}[/bold]  {finding.words}", soft_wrap=True)
+        if finding.remedy:
+            console.print(f"    → {finding.remedy}", soft_wrap=True)
+    if any(finding.mark == "bad" for finding in findings):
+        raise typer.Exit(1)
+
+
+async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
+    settings, problems = gather(os.environ, config)
+    running = read_json(folder.connection) if not settings.database_url else {}
+    url = settings.database_url or str(running.get("database_url", ""))
+    cert = settings.tls_cert or (folder.tls / "server.pem" if (folder.tls / "server.pem").exists() else None)
+    findings = [python(), disk(folder.path)]
+    findings += [Finding("bad", "setting", f"{one.setting} {one.wrong}", one.remedy) for one in problems]
+    findings += [finding async for finding in database(url)]
+    findings.append(certificate(cert, real_now()))
+    findings.append(port(settings, running))
+    return findings
+
+
+def python() -> Finding:
+    # Older ones than 3.11 cannot even install Latchkey.
+    return Finding("good", "python", f"{sys.version.split()[0]} at {sys.executable}")
+
+
+def disk(path: Path) -> Finding:
+    existing = next(one for one in (path, *path.parents) if one.exists())
+    free = shutil.disk_usage(existing).free
+    words = f"{free / 1024**3:.1f} GiB free at {existing}"
+    if free < LEAST_DISK:
+        return Finding("bad", "disk", words, "Free some space: PostgreSQL stops when the disk is full.")
+    return Finding("good", "disk", words)
+
+
+async def database(url: str) -> AsyncIterator[Finding]:
+    if not url:
+        yield Finding(
+            "unknown", "database", "none is configured", "Set LATCHKEY_DATABASE_URL, or start one with `latchkey up`."
+        )
+        return
+    try:
+        connection = await connect(url, application_name="latchkey doctor", connect_timeout=5)
+    except StorageError as error:
+        yield Finding("bad", "database", str(error), "Start it, or correct the address.")
+        return
+    try:
+        major = connection.get_server_version().major
+        words = f"PostgreSQL {major} at {without_password(url)}"
+        if major < OLDEST_POSTGRESQL:
+            yield Finding("bad", "database", words, f"Latchkey needs PostgreSQL {OLDEST_POSTGRESQL} or newer.")
+        else:
+            yield Finding("good", "database", words)
+        yield await schema(connection)
+        yield await skew(connection)
+    finally:
+        await connection.close()
+
+
+async def schema(connection: Any) -> Finding:
+    try:
+        await migrate.require_current(connection)
+    except StorageError as error:
+        return Finding("bad", "schema", str(error))
+    return Finding("good", "schema", f"version {await migrate.applied(connection)}, as this Latchkey expects")
+
+
+async def skew(connection: Any) -> Finding:
+    before = real_now()
+    theirs = await connection.fetchval("select (extract(epoch from clock_timestamp()) * 1000)::bigint")
+    # Read in the middle of the round trip, as far as we can tell.
+    off = abs(theirs - (before + real_now()) // 2)
+    words = f"the database's clock and ours differ by {off} ms"
+    if off > LARGEST_SKEW_MS:
+        return Finding("bad", "clock", words, "Let both machines follow NTP: expirations happen at the clock's word.")
+    return Finding("good", "clock", words)
+
+
+def certificate(cert: Path | None, now_ms: int) -> Finding:
+    if cert is None:
+        return Finding("unknown", "tls", "no certificate is configured", "Set LATCHKEY_TLS_CERT and LATCHKEY_TLS_KEY.")
+    try:
+        ends = x509.load_pem_x509_certificate(cert.read_bytes()).not_valid_after_utc
+    except (OSError, ValueError) as error:
+        return Finding("bad", "tls", f"{cert} cannot be read: {error}", "Give a PEM certificate.")
+    days = (ends - datetime.fromtimestamp(now_ms / 1000, UTC)).days
+    words = f"{cert} is good for {days} more days" if days >= 0 else f"{cert} has expired"
+    if days < RENEW_DAYS:
+        return Finding("bad", "tls", words, "Renew it; `latchkey up` renews its own when it starts.")
+    return Finding("good", "tls", words)
+
+
+def port(settings: Settings, running: dict[str, Any]) -> Finding:
+    if url := running.get("base_url"):
+        return Finding("good", "port", f"`latchkey up` was last seen at {url}")
+    if settings.port == 0:
+        return Finding("good", "port", "a free one is picked at the start")
+    try:
+        for one in bind(settings.host, settings.port, 1, patience=0):
+            one.close()
+    except CannotListenError as error:
+        return Finding("bad", "port", str(error), "If Latchkey itself runs there already, all is well.")
+    return Finding("good", "port", f"{settings.host}:{settings.port} is free")

@@ -1,0 +1,107 @@
+"""`latchkey key`: API keys. A key is shown when it is made, and never again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from latchkey.cli.instants import shown
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.domain.refusal import Refusal
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases import keys, projects
+
+app = typer.Typer(no_args_is_help=True, help="API keys: made, listed, revoked.")
+
+ProjectOption = Annotated[str | None, typer.Option("--project", help="Not needed where there is only one project.")]
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Option(help="What it is for.")],
+    project: ProjectOption = None,
+    scopes: Annotated[str, typer.Option(help="For a secret key: read, write, or both.")] = "read,write",
+    rate_limit: Annotated[int, typer.Option(help="Requests in any 60 seconds.", min=1)] = keys.RATE_LIMIT,
+    app_id: Annotated[str | None, typer.Option("--app", help="Make a public key for this app.")] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(help=f"Make a public key for a new app in this store ({', '.join(projects.PUBLIC_PREFIXES)})."),
+    ] = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Make a key: secret, or public with --app or --store."""
+
+    async def run() -> keys.IssuedKey:
+        async with Database(database_url(config, data), max_size=2) as database:
+            owner = await chosen(database, project)
+            now = real_now()
+            if app_id is None and store is None:
+                wanted = {scope.strip() for scope in scopes.split(",")}
+                return await keys.create_secret_key(database, owner, name, now, scopes=wanted, rate_limit=rate_limit)
+            target = app_id or (await projects.create_app(database, owner, name, store or "", now)).id
+            return await keys.create_public_key(database, owner, target, name, now, rate_limit=rate_limit)
+
+    issued = asyncio.run(run())
+    # The key alone goes to stdout, so that a script can take it; everything else is for the person.
+    told = Console(stderr=True, highlight=False)
+    told.print(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}", soft_wrap=True)
+    told.print("Keep it now: it is not stored and cannot be shown again.", style="bold")
+    sys.stdout.write(issued.plaintext + "\n")
+
+
+@app.command("list")
+def show(project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA) -> None:
+    """Show a project's keys: never the keys themselves, only how they begin and end."""
+
+    async def run() -> list[keys.ApiKey]:
+        async with Database(database_url(config, data), max_size=2) as database:
+            owner = await chosen(database, project)
+            found: list[keys.ApiKey] = []
+            while page := await keys.list_keys(database, owner, after=found[-1].id if found else None):
+                found += page
+            return found
+
+    table = Table("id", "name", "kind", "key", "scopes", "per minute", "created", "revoked")
+    for key in asyncio.run(run()):
+        table.add_row(
+            key.id, key.name, key.kind, key.hint, ", ".join(key.scopes), str(key.rate_limit), shown(key.created_at),
+            shown(key.revoked_at), style="dim" if key.revoked_at else None,
+        )  # fmt: skip
+    Console(highlight=False).print(table)
+
+
+@app.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="The key's id, as `latchkey key list` shows it.")],
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """End a key for good, from the next request on."""
+
+    async def run() -> keys.ApiKey:
+        async with Database(database_url(config, data), max_size=2) as database:
+            return await keys.revoke_key(database, await chosen(database, project), key_id, real_now())
+
+    key = asyncio.run(run())
+    Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) is revoked since {shown(key.revoked_at)}")
+
+
+async def chosen(database: Database, project: str | None) -> str:
+    if project is not None:
+        return (await projects.load_project(database, project)).id
+    found = await projects.list_projects(database)
+    if len(found) != 1:
+        raise Refusal(
+            "There is no project yet. Make one with `latchkey project create`."
+            if not found
+            else f"Say which project with --project: {', '.join(one.id for one in found[:10])}."
+        )
+    return found[0].id

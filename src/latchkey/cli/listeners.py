@@ -1,0 +1,70 @@
+"""The listening sockets: bound once by the supervisor, one for each process that answers requests.
+
+SO_REUSEPORT lets the kernel spread connections evenly over the processes. It would also let a second Latchkey share the
+port in silence, so a first socket without it finds out whether the port is free.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+
+from latchkey.settings import BACKLOG
+
+
+class CannotListenError(Exception):
+    """The address cannot be listened on; the message says why and what to do."""
+
+
+def bind(host: str, port: int, count: int, *, patience: float = 2.0) -> list[socket.socket]:
+    """`count` sockets listening on one port. A port that was ours a moment ago is waited for."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return _bind(host, port, count)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            raise CannotListenError(_explained(error, host, port)) from error
+
+
+def _bind(host: str, port: int, count: int) -> list[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if port:
+        with _socket(family) as probe:
+            probe.bind((host, port))
+    sockets: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            one = _socket(family)
+            sockets.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            one.bind((host, port))
+            # At once: only a socket that listens makes the next Latchkey's probe fail.
+            one.listen(BACKLOG)
+            one.setblocking(False)
+            port = one.getsockname()[1]
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    return sockets
+
+
+def _socket(family: socket.AddressFamily) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    # Connections of the last run that wait out their time must not keep the port from the next.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return made
+
+
+def _explained(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} on {host} is taken by another program. Choose another with --port (0 picks a free one)."
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return f"This user may not listen on port {port}. Choose one from 1024 up with --port."
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"This machine has no address {host}. Choose one of its own with --host."
+    return f"Cannot listen on {host} port {port}: {error.strerror or error}."

@@ -1,0 +1,64 @@
+"""The command line. Every command has its own module; here they get their names, and their errors a plain voice."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import version as installed
+
+import typer
+from rich.console import Console
+
+from latchkey.cli import doctor, key, migration, project, serve, up
+from latchkey.cli.listeners import CannotListenError
+from latchkey.cli.readiness import NotReadyError
+from latchkey.cli.supervisor import DidNotBecomeReadyError
+from latchkey.domain.refusal import Refusal
+from latchkey.settings import SettingsRefusedError
+from latchkey.storage.errors import StorageError
+
+app = typer.Typer(
+    name="latchkey",
+    help="Self-hosted subscription entitlements. `latchkey up` starts everything on this machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Tracebacks with local variables would show keys.
+    pretty_exceptions_enable=False,
+)
+app.command()(up.up)
+app.command()(serve.serve)
+app.command()(migration.migrate)
+app.add_typer(project.app, name="project")
+app.add_typer(key.app, name="key")
+app.command()(doctor.doctor)
+
+
+@app.command()
+def version() -> None:
+    """Show which Latchkey this is."""
+    Console(highlight=False).print(f"latchkey {installed('latchkey')} (Python {platform.python_version()})")
+
+
+def main() -> None:
+    try:
+        app()
+    except SettingsRefusedError as error:
+        told = Console(stderr=True, highlight=False)
+        told.print("[bold red]Latchkey does not start with these settings:[/bold red]")
+        for problem in error.problems:
+            told.print(
+                f"  [red]✗[/red] [bold]{problem.setting}[/bold] {problem.wrong} {problem.remedy}".rstrip(),
+                soft_wrap=True,
+            )
+        sys.exit(2)
+    except (StorageError, Refusal, CannotListenError, NotReadyError, DidNotBecomeReadyError) as error:
+        Console(stderr=True, highlight=False).print(f"[bold red]Error:[/bold red] {_escaped(error)}", soft_wrap=True)
+        sys.exit(1)
+
+
+def _escaped(error: Exception) -> str:
+    return str(error).replace("[", r"\[")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""`latchkey migrate`: bring the database's schema up to date, and show what is done."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.storage import migrate as migrations
+from latchkey.storage.database import connect, without_password
+
+
+def migrate(
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+) -> None:
+    """Bring the database's schema up to date."""
+    asyncio.run(run(database_url(config, data), dry_run, Console(highlight=False)))
+
+
+async def run(url: str, dry_run: bool, console: Console) -> None:
+    connection = await connect(url, application_name="latchkey migrate")
+    try:
+        console.print(
+            f"Database {without_password(url)}, at version {await migrations.applied(connection)}", soft_wrap=True
+        )
+        if dry_run:
+            for migration in await migrations.pending(connection):
+                console.print(f"  would run {migration.label}")
+            return
+        began = time.monotonic()
+        done = await migrations.migrate(connection, told=lambda migration: console.print(f"  {migration.label}"))
+        words = f"{len(done)} migration(s) in {time.monotonic() - began:.1f} s" if done else "Nothing to do"
+        console.print(f"[green]✓[/green] {words}; at version {await migrations.applied(connection)}")
+    finally:
+        await connection.close()

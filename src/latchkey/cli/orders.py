@@ -1,0 +1,43 @@
+"""What the supervisor tells a child, as one line of JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from latchkey.settings import Settings
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What the supervisor tells a child. Sent through the socket: secrets stay out of arguments and environment."""
+
+    settings: dict[str, Any]
+    roles: tuple[str, ...]
+    listening: int | None
+
+
+def encode(orders: Orders) -> bytes:
+    return msgspec.json.encode(orders) + b"\n"
+
+
+def decode(line: bytes) -> Orders:
+    return msgspec.json.decode(line, type=Orders)
+
+
+def settings_to_wire(settings: Settings) -> dict[str, Any]:
+    values = {name: getattr(settings, name) for name in Settings.__slots__}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+
+
+def settings_from_wire(values: dict[str, Any]) -> Settings:
+    return Settings(
+        **{
+            **values,
+            "secret_key": msgspec.convert(values["secret_key"], bytes),
+            "roles": tuple(values["roles"]),
+            "tls_cert": Path(values["tls_cert"]) if values["tls_cert"] else None,
+            "tls_key": Path(values["tls_key"]) if values["tls_key"] else None,
+        }
+    )

@@ -1,0 +1,35 @@
+"""Which database a command means: the configured one, or the one of a running `latchkey up`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.files import read_json
+from latchkey.settings import Problem, SettingsRefusedError, load
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="A settings file.")]
+DataOption = Annotated[
+    Path, typer.Option("--data", help="The folder of a running `latchkey up`, where no database is configured.")
+]
+DATA = Path(".latchkey")
+
+
+def database_url(config: Path | None, data: Path) -> str:
+    if configured := load(os.environ, config).database_url:
+        return configured
+    if found := read_json(DataFolder(data).connection).get("database_url"):
+        return str(found)
+    raise SettingsRefusedError(
+        [
+            Problem(
+                "LATCHKEY_DATABASE_URL",
+                f"is missing, and {data} is not the folder of a running `latchkey up`.",
+                "Set it, or name the folder with --data.",
+            )
+        ]
+    )

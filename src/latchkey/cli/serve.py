@@ -1,0 +1,70 @@
+"""`latchkey serve`: the service alone, from settings. It does not start with unsafe ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+
+from latchkey import logs
+from latchkey.cli.listeners import bind
+from latchkey.cli.stop_signal import StoppedError, StopSignal
+from latchkey.cli.supervisor import Supervisor, plan
+from latchkey.now import real_now
+from latchkey.safety import problems_of, problems_of_database
+from latchkey.settings import PREFIX, Settings, SettingsRefusedError, gather
+
+log = structlog.get_logger()
+
+
+def serve(
+    roles: Annotated[str | None, typer.Option(help="Some of api,clock,delivery; all by default.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that answer requests.", min=0)] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on.", min=0, max=65535)] = None,
+    config: Annotated[Path | None, typer.Option(help="A settings file; docs/latchkey.toml shows all of them.")] = None,
+) -> None:
+    """Run the service from settings: LATCHKEY_DATABASE_URL and friends, or a file."""
+    # The command line speaks through the same door as the environment, so that it is checked the same way.
+    given = {"ROLES": roles, "WORKERS": workers, "HOST": host, "PORT": port}
+    environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
+    asyncio.run(run(environ, config))
+
+
+async def run(environ: dict[str, str], config: Path | None) -> None:
+    settings = await safe_settings(environ, config)
+    logs.configure(settings.log_level, settings.log_format)
+    signal = StopSignal()
+    listening = bind(settings.host, settings.port, settings.api_processes) if "api" in settings.roles else []
+    if listening:
+        settings = replace(settings, port=listening[0].getsockname()[1])
+    supervisor = Supervisor(plan(settings.roles, listening))
+    signal.hurry = supervisor.kill
+    try:
+        await supervisor.spawn()
+        supervisor.begin(settings)
+        await signal.unless_asked(supervisor.wait_until_ready())
+        log.info("ready", roles=settings.roles, host=settings.host, port=settings.port, tls=settings.tls)
+        await signal.asked.wait()
+        log.info("stopping")
+    except StoppedError:
+        pass
+    finally:
+        await supervisor.stop()
+
+
+async def safe_settings(environ: dict[str, str], config: Path | None) -> Settings:
+    """The settings, or everything that is wrong with them at once."""
+    settings, problems = gather(environ, config)
+    reported = {problem.about for problem in problems}
+    problems += [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
+    if settings.database_url:
+        problems += await problems_of_database(settings)
+    if problems:
+        raise SettingsRefusedError(problems)
+    return settings

@@ -1,0 +1,164 @@
+"""The parent of the service's processes: starts them, restarts those that crash, drains and stops them.
+
+They die with it, whatever kills it (see `child.py`), so there is never a service that nobody looks after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import IO
+
+import structlog
+
+from latchkey.cli.orders import Orders, encode, settings_to_wire
+from latchkey.settings import Settings
+
+log = structlog.get_logger()
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 10.0
+# A process that lived this long was healthy: its next crash is a new story.
+HEALTHY_AFTER = 30.0
+
+
+class DidNotBecomeReadyError(Exception):
+    """The service's processes did not come up; their log says why."""
+
+
+@dataclass(slots=True)
+class Child:
+    name: str
+    roles: tuple[str, ...]
+    listening: socket.socket | None = None
+    process: asyncio.subprocess.Process | None = None
+    line: socket.socket | None = None
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    crashes: int = 0
+
+
+def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child]:
+    """One process for each listening socket, and one for everything that goes on in the background."""
+    children = (
+        [Child(f"api-{number}", ("api",), one) for number, one in enumerate(listening, 1)] if "api" in roles else []
+    )
+    background = tuple(role for role in roles if role != "api")
+    return [*children, *([Child("background", background)] if background else [])]
+
+
+class Supervisor:
+    def __init__(self, children: list[Child], *, output: IO[bytes] | None = None) -> None:
+        self.children = children
+        self._output = output
+        self._settings: Settings | None = None
+        self._watching: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    async def spawn(self) -> None:
+        """Start the processes; they load their code and wait for `begin`."""
+        for child in self.children:
+            await self._start(child)
+
+    def begin(self, settings: Settings) -> None:
+        self._settings = settings
+        for child in self.children:
+            self._instruct(child)
+            self._watching.append(asyncio.create_task(self._watch(child)))
+
+    async def wait_until_ready(self, patience: float = 60.0) -> None:
+        waiting = asyncio.gather(*(child.ready.wait() for child in self.children))
+        try:
+            deadline = time.monotonic() + patience
+            while not waiting.done():
+                await asyncio.wait({waiting}, timeout=0.05)
+                worst = max(self.children, key=lambda child: child.crashes)
+                if worst.crashes >= 3 or time.monotonic() > deadline:
+                    raise DidNotBecomeReadyError(
+                        f"The process {worst.name} {'crashed again and again' if worst.crashes else 'did not answer'}."
+                    )
+        finally:
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await waiting
+
+    async def stop(self) -> None:
+        """Ask every process to finish what it has begun; end those that take longer than they may."""
+        self._stopping = True
+        alive = [child.process for child in self.children if child.process and child.process.returncode is None]
+        for process in alive:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        patience = (self._settings.drain_seconds if self._settings else 0) + 7
+        done = asyncio.gather(*(process.wait() for process in alive))
+        try:
+            await asyncio.wait_for(done, patience)
+        except TimeoutError:
+            self.kill()
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        for child in self.children:
+            if child.line is not None:
+                child.line.close()
+
+    def kill(self) -> None:
+        self._stopping = True
+        for child in self.children:
+            if child.process and child.process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    child.process.kill()
+
+    async def _start(self, child: Child) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        passed = [theirs.fileno()] + ([child.listening.fileno()] if child.listening is not None else [])
+        child.ready.clear()
+        child.line = ours
+        child.process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "latchkey.cli.child", str(theirs.fileno()),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+            pass_fds=passed,
+            env={name: value for name, value in os.environ.items() if not name.startswith("LATCHKEY_")},
+        )  # fmt: skip
+        theirs.close()
+
+    def _instruct(self, child: Child) -> None:
+        assert self._settings is not None
+        assert child.line is not None
+        listening = child.listening.fileno() if child.listening is not None else None
+        with contextlib.suppress(OSError):
+            child.line.send(encode(Orders(settings_to_wire(self._settings), child.roles, listening)))
+
+    async def _watch(self, child: Child) -> None:
+        while True:
+            assert child.process is not None
+            began = time.monotonic()
+            hearing = asyncio.create_task(self._hear(child))
+            code = await child.process.wait()
+            hearing.cancel()
+            child.ready.clear()
+            if child.line is not None:
+                child.line.close()
+            if self._stopping:
+                return
+            child.crashes = 1 if time.monotonic() - began > HEALTHY_AFTER else child.crashes + 1
+            delay = min(FIRST_DELAY * 2 ** (child.crashes - 1), LONGEST_DELAY)
+            log.error("process ended", process=child.name, code=code, restart_in_seconds=delay)
+            await asyncio.sleep(delay)
+            await self._start(child)
+            self._instruct(child)
+
+    async def _hear(self, child: Child) -> None:
+        assert child.line is not None
+        with contextlib.suppress(OSError):
+            if await asyncio.get_running_loop().sock_recv(child.line, 16):
+                child.ready.set()

@@ -1,0 +1,199 @@
+"""`latchkey up`: everything on this machine, with nothing installed and nothing configured."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from latchkey.cli.authority import Certificates, ensure_certificates, may_sign_for
+from latchkey.cli.data_folder import Connection, DataFolder
+from latchkey.cli.listeners import CannotListenError, bind
+from latchkey.cli.readiness import wait_until_answering
+from latchkey.cli.stop_signal import StoppedError, StopSignal
+from latchkey.cli.supervisor import Supervisor, plan
+from latchkey.now import real_now
+from latchkey.settings import ROLES, Settings, default_workers
+from latchkey.storage.database import Database, connect
+from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.errors import ServerDidNotStartError
+from latchkey.storage.migrate import migrate
+from latchkey.usecases.demo import Demo, ensure_demo
+
+Said = Callable[[str], None]
+
+
+def up(
+    data: Annotated[Path, typer.Option(help="The folder everything is kept in.")] = Path(".latchkey"),
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8443,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    workers: Annotated[int, typer.Option(help="Processes that answer requests; 0 means one for two cores.", min=0)] = 0,
+) -> None:
+    """Start everything on this machine: database, certificates, service and a demo project."""
+    console = Console(highlight=False)
+    with console.status("Starting") as status:
+
+        def said(words: str) -> None:
+            status.update(words)
+            # A spinner shows nothing where there is no terminal.
+            if not console.is_terminal:
+                console.print(f"{words} ...", soft_wrap=True)
+
+        def started(connection: Connection) -> None:
+            status.stop()
+            announce(console, DataFolder(data), connection)
+
+        raise typer.Exit(asyncio.run(run(data, host, port, workers, said, started)))
+
+
+async def run(data: Path, host: str, port: int, workers: int, said: Said, started: Callable[[Connection], None]) -> int:
+    signal = StopSignal()
+    folder = DataFolder(data)
+    server = EmbeddedServer(folder.path)
+    addresses = addresses_of(host)
+    server.claim()
+    try:
+        folder.prepare()
+        listening = bind(host, port, workers or default_workers())
+        with os.fdopen(folder.open_log(), "wb") as log:
+            supervisor = Supervisor(plan(ROLES, listening), output=log)
+            signal.hurry = supervisor.kill
+            # The processes load their code while the database starts.
+            await supervisor.spawn()
+            try:
+                connection = await prepare(folder, server, addresses, host, listening[0], supervisor, signal, said)
+                started(connection)
+                await watch(server, signal)
+                said("Stopping")
+            finally:
+                await supervisor.stop()
+    except StoppedError:
+        pass
+    finally:
+        await asyncio.to_thread(server.stop)
+    return 0
+
+
+async def prepare(
+    folder: DataFolder,
+    server: EmbeddedServer,
+    addresses: list[ipaddress.IPv4Address | ipaddress.IPv6Address],
+    host: str,
+    listening: socket.socket,
+    supervisor: Supervisor,
+    signal: StopSignal,
+    said: Said,
+) -> Connection:
+    said("Starting PostgreSQL")
+    await asyncio.to_thread(server.start, said)
+    certificates = ensure_certificates(folder.tls, addresses, real_now())
+    port = listening.getsockname()[1]
+    settings = Settings(
+        database_url=server.url(),
+        host=host,
+        port=port,
+        tls_cert=certificates.cert,
+        tls_key=certificates.key,
+        secret_key=folder.secret_key(),
+        drain_seconds=10,
+        log_format="json",
+    )
+    demo = await signal.unless_asked(prepare_database(folder, settings, said))
+    connection = describe(settings, certificates, demo, reachable(host))
+    folder.write_connection(connection)
+    said("Starting the service")
+    supervisor.begin(settings)
+    await signal.unless_asked(supervisor.wait_until_ready())
+    await signal.unless_asked(wait_until_answering(reachable(host), port, certificates.authority))
+    return connection
+
+
+async def prepare_database(folder: DataFolder, settings: Settings, said: Said) -> Demo:
+    connection = await connect(settings.database_url, application_name="latchkey up")
+    try:
+        await migrate(connection, told=lambda migration: said(f"Migrating: {migration.label}"))
+    finally:
+        await connection.close()
+    async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:
+        secret, public = folder.remembered_keys()
+        demo = await ensure_demo(database, real_now(), secret_key=secret, public_key=public)
+    folder.remember_keys(demo.secret_key, demo.public_key)
+    return demo
+
+
+def describe(settings: Settings, certificates: Certificates, demo: Demo, address: str) -> Connection:
+    shown = f"[{address}]" if ":" in address else address
+    return Connection(
+        base_url=f"https://{shown}:{settings.port}",
+        ca_cert=str(certificates.authority),
+        project_id=demo.project_id,
+        api_key=demo.secret_key,
+        public_api_key=demo.public_key,
+        database_url=settings.database_url,
+    )
+
+
+async def watch(server: EmbeddedServer, signal: StopSignal) -> None:
+    """Until somebody asks us to stop, or there is no point in going on."""
+    while not signal.asked.is_set():
+        if server.failed():
+            raise ServerDidNotStartError(
+                f"PostgreSQL ended by itself. Its log is {server.log}; `latchkey up` starts it again."
+            )
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(signal.asked.wait(), 0.5)
+
+
+def addresses_of(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """The addresses beside loopback that our certificate must name."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        raise CannotListenError(f"{host} is not an IP address. Give one, such as 127.0.0.1, with --host.") from None
+    if address.is_unspecified:
+        return []
+    if not may_sign_for(address):
+        raise CannotListenError(
+            f"`up` is for this machine and its private network; {host} is neither. "
+            "Use `latchkey serve` with a real certificate."
+        )
+    return [address]
+
+
+def reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+
+
+def announce(console: Console, folder: DataFolder, connection: Connection) -> None:
+    table = Table(title="Latchkey is up", title_justify="left", title_style="bold green", show_header=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("Service", connection.base_url)
+    table.add_row("API description", f"{connection.base_url}/openapi.json")
+    table.add_row("Demo project", connection.project_id)
+    table.add_row("Certificate to trust", connection.ca_cert)
+    table.add_row("For scripts", f"{folder.connection}  (addresses and keys, mode 600)")
+    table.add_row("Database", connection.database_url)
+    table.add_row("Logs", f"{folder.log}, {folder.path / 'postgres.log'}")
+    console.print()
+    console.print(table, soft_wrap=True)
+    v2 = f"{connection.base_url}/v2/projects/{connection.project_id}"
+    curl = f"curl --cacert {connection.ca_cert} -H 'Authorization: Bearer {connection.api_key}'"
+    purchase = '{"action": "purchase", "app_user_id": "alice", "product_id": "pro_monthly"}'
+    for title, command in (
+        ("Let alice buy something in the test store:", f"{curl} --json '{purchase}' {v2}/test_store/actions"),
+        ("See her through V1:", f"{curl} {connection.base_url}/v1/subscribers/alice"),
+        ("And through V2:", f"{curl} {v2}/customers/alice"),
+    ):
+        console.print(f"\n[bold]{title}[/bold]")
+        console.print(command, soft_wrap=True, markup=False)
+    console.print("\nCtrl-C stops everything; the data stays.", style="dim")

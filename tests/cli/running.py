@@ -1,0 +1,114 @@
+"""A real `latchkey` process, and requests to it as a client would send them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+LATCHKEY = Path(sys.executable).with_name("latchkey")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("LATCHKEY_")}, **more}
+
+
+def latchkey(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LATCHKEY, *words], capture_output=True, text=True, env=clean_environment(**environment), timeout=60
+    )
+
+
+class Running:
+    """A command that keeps running. What it says is gathered line by line."""
+
+    def __init__(self, *words: str | Path, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [LATCHKEY, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=clean_environment(**environment),
+            # A group of its own, so that Ctrl-C can be sent as a terminal sends it.
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(self.process.stdout)
+
+    @property
+    def output(self) -> str:
+        return "".join(self.lines)
+
+    def wait_for(self, words: str, patience: float = 30.0) -> None:
+        deadline = time.monotonic() + patience
+        while words not in self.output:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self._reader.join(1)
+                assert words in self.output, self.output
+            time.sleep(0.01)
+
+    def ctrl_c(self) -> int:
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.ended()
+
+    def terminate(self) -> int:
+        self.process.terminate()
+        return self.ended()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.ended()
+
+    def ended(self) -> int:
+        code = self.process.wait(30)
+        self._reader.join(5)
+        if self.process.stdout is not None and not self._reader.is_alive():
+            self.process.stdout.close()
+        return code
+
+
+class Up(Running):
+    def __init__(self, folder: Path, *words: str | Path) -> None:
+        super().__init__("up", "--data", folder, *words)
+        self.folder = folder
+
+    def wait_until_ready(self) -> dict[str, Any]:
+        self.wait_for("Ctrl-C stops everything")
+        return self.connection
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "connection.json").read_text())
+        return found
+
+    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        return get(self.connection["base_url"], self.connection["ca_cert"], path, **headers)
+
+
+def get(base_url: str, authority: str | None, path: str, **headers: str) -> tuple[int, bytes]:
+    host = urlsplit(base_url).netloc
+    if authority is None:
+        connection = http.client.HTTPConnection(host, timeout=10)
+    else:
+        trusted = ssl.create_default_context(cafile=authority)
+        connection = http.client.HTTPSConnection(host, timeout=10, context=trusted)
+    try:
+        connection.request("GET", path, headers=headers)
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+    finally:
+        connection.close()

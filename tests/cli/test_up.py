@@ -1,0 +1,169 @@
+"""`latchkey up` with real processes: ready, asked, stopped, killed, started again."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import ssl
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import psutil  # type: ignore[import-untyped]  # ships no types
+import pytest
+from tests.cli.running import Running, Up, get, latchkey
+
+from latchkey.cli.listeners import bind
+from latchkey.storage.leftovers import processes_on
+
+
+@pytest.fixture(scope="module")
+def up(short_folder: Path) -> Iterator[Up]:
+    """One that is up, shared by the tests that only look."""
+    up = Up(short_folder / "up", "--port", "0")
+    up.wait_until_ready()
+    yield up
+    if up.process.poll() is None:
+        up.terminate()
+
+
+@pytest.fixture
+def folder(short_folder: Path, request: pytest.FixtureRequest) -> Path:
+    return short_folder / f"up-{abs(hash(request.node.name)) % 100_000}"
+
+
+def children_of(up: Running) -> list[int]:
+    return [child.pid for child in psutil.Process(up.process.pid).children() if "postgres" not in child.name()]
+
+
+def test_connection_json_says_where_everything_is_and_only_to_its_owner(up: Up) -> None:
+    assert set(up.connection) == {
+        "base_url", "ca_cert", "project_id", "api_key", "public_api_key", "database_url",
+    }  # fmt: skip
+    assert stat.S_IMODE((up.folder / "connection.json").stat().st_mode) == 0o600
+    assert up.connection["api_key"].startswith("sk_")
+    assert up.connection["public_api_key"].startswith("test_")
+    assert up.connection["base_url"].startswith("https://127.0.0.1:")
+
+
+def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:
+    for name in ("connection.json", "demo.json", "secret.key", "tls/server.key", "tls/authority.key", "latchkey.log"):
+        assert stat.S_IMODE((up.folder / name).stat().st_mode) == 0o600, name
+
+
+def test_it_answers_over_https_to_whoever_trusts_its_authority(up: Up) -> None:
+    assert up.get("/readyz")[0] == 200
+    assert up.get("/healthz")[0] == 200
+    status, _ = up.get("/v1/subscribers/nobody", Authorization=f"Bearer {up.connection['api_key']}")
+    assert status == 404
+    assert up.get("/v1/subscribers/nobody", Authorization="Bearer sk_wrong")[0] == 401
+
+
+def test_strangers_to_the_authority_and_plain_http_get_nothing(up: Up) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        get(up.connection["base_url"], ssl.get_default_verify_paths().cafile or "/etc/ssl/cert.pem", "/readyz")
+    with pytest.raises((OSError, http.client.HTTPException)):
+        get(up.connection["base_url"].replace("https", "http"), None, "/readyz")
+
+
+async def test_the_database_url_works_as_it_is(up: Up) -> None:
+    connection = await asyncpg.connect(up.connection["database_url"])
+    assert await connection.fetchval("select name from projects where id = $1", up.connection["project_id"]) == "Demo"
+    await connection.close()
+
+
+def test_it_says_where_to_go_next(up: Up) -> None:
+    for words in (up.connection["base_url"], up.connection["ca_cert"], "/v1/subscribers/alice", "/customers/alice"):
+        assert words in up.output
+
+
+def test_no_key_is_in_any_log(up: Up) -> None:
+    up.get("/v1/subscribers/nobody", Authorization=f"Bearer {up.connection['api_key']}")
+    for log in ("latchkey.log", "postgres.log"):
+        text = (up.folder / log).read_text()
+        assert up.connection["api_key"] not in text
+        assert up.connection["public_api_key"] not in text
+
+
+def test_a_second_up_on_the_same_folder_says_so_and_the_first_goes_on(up: Up) -> None:
+    second = latchkey("up", "--data", up.folder, "--port", "0")
+    assert second.returncode == 1
+    assert f"in use by another Latchkey (process {up.process.pid})" in second.stderr
+    assert up.get("/readyz")[0] == 200
+
+
+def test_a_taken_port_is_one_clear_line(folder: Path) -> None:
+    (taken,) = bind("127.0.0.1", 0, 1)
+    port = taken.getsockname()[1]
+    told = latchkey("up", "--data", folder, "--port", str(port))
+    taken.close()
+    assert told.returncode == 1
+    assert told.stderr.count("\n") == 1
+    assert f"Port {port} on 127.0.0.1 is taken" in told.stderr
+
+
+@pytest.mark.parametrize(("host", "complaint"), [("8.8.8.8", "latchkey serve"), ("example.com", "not an IP address")])
+def test_an_address_that_is_not_this_machines_own_is_refused(folder: Path, host: str, complaint: str) -> None:
+    told = latchkey("up", "--data", folder, "--host", host)
+    assert told.returncode == 1
+    assert complaint in told.stderr
+
+
+def test_a_crashed_process_is_started_again(up: Up) -> None:
+    before = children_of(up)
+    os.kill(before[0], signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while set(children_of(up)) & {before[0]} or len(children_of(up)) < len(before):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert up.get("/readyz")[0] == 200
+
+
+def test_ctrl_c_stops_everything_and_the_next_up_finds_it_again(folder: Path) -> None:
+    first = Up(folder, "--port", "0")
+    known = first.wait_until_ready()
+    children = children_of(first)
+    assert first.ctrl_c() == 0
+    assert not any(psutil.pid_exists(child) for child in children)
+    assert processes_on(folder / "postgres") == []
+    assert "Traceback" not in first.output
+
+    second = Up(folder, "--port", known["base_url"].rsplit(":", 1)[1])
+    assert second.wait_until_ready() == known
+    assert second.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 404
+
+    # Killed like this, nobody can clean up; the next one has the same folder, the same port and the same keys at once.
+    children = children_of(second)
+    second.kill()
+    third = Up(folder, "--port", known["base_url"].rsplit(":", 1)[1])
+    assert third.wait_until_ready() == known
+    assert not any(psutil.pid_exists(child) for child in children)
+    assert third.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 404
+    assert third.terminate() == 0
+    assert processes_on(folder / "postgres") == []
+
+
+def test_ctrl_c_while_still_starting_is_a_clean_stop(folder: Path) -> None:
+    up = Running("up", "--data", folder, "--port", "0")
+    up.wait_for("Starting PostgreSQL")
+    assert up.ctrl_c() == 0
+    assert processes_on(folder / "postgres") == []
+    assert "Traceback" not in up.output
+
+
+def test_the_processes_die_with_a_killed_parent(folder: Path) -> None:
+    up = Up(folder, "--port", "0")
+    up.wait_until_ready()
+    children = children_of(up)
+    assert len(children) >= 2
+    up.kill()
+    deadline = time.monotonic() + 5
+    while any(psutil.pid_exists(child) and psutil.Process(child).status() != "zombie" for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    again = Up(folder, "--port", "0")
+    again.wait_until_ready()
+    assert again.terminate() == 0
