@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from latchkey.delivery.enqueue import enqueue
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer
 from latchkey.domain.diff import diff
@@ -106,6 +107,7 @@ class UnitOfWork:
         await customers.file_currency(
             self.connection, ((one.stored, one.current) for one in self._entries.values() if not one.gone)
         )
+        await enqueue(self.connection, numbered, self.now)
         await events.add(self.connection, numbered, self.now)
         return by_tag
 

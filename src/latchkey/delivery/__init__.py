@@ -1,0 +1,1 @@
+"""Outbox to HTTPS: claim, guard, sign, send, record, retry, pause."""

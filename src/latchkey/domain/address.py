@@ -1,0 +1,136 @@
+"""Where a webhook may point: https, and only to addresses that belong to the public Internet.
+
+The checks are over addresses, never over names: a name is resolved first, and every address it gives is judged.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_REFUSED: Sequence[tuple[Network, str]] = [
+    (ipaddress.ip_network(network), why)
+    for network, why in (
+        ("0.0.0.0/8", "this network"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared by a provider's customers"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "6to4 relay"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        # Contains :: and ::1, and the long-dead form that embeds a v4 address.
+        ("::/96", "loopback or unspecified"),
+        ("64:ff9b::/96", "NAT64"),
+        ("64:ff9b:1::/48", "NAT64"),
+        ("100::/64", "discarded"),
+        ("2001::/23", "protocol assignments"),
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "6to4"),
+        ("3fff::/20", "documentation"),
+        ("5f00::/16", "segment routing"),
+        ("fc00::/7", "unique local"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+]
+
+
+class NotAllowed(ValueError):
+    """The webhook's URL cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a URL leads. `literal` is the address where the URL names one instead of a host."""
+
+    host: str
+    port: int
+    literal: Address | None
+
+
+def target(url: str) -> Target:
+    """The host and port of a webhook's URL, or NotAllowed with what is wrong with it."""
+    if not url.isascii() or not url.isprintable() or any(letter in url for letter in ' \\"<>^`{|}'):
+        raise NotAllowed("The URL has characters that must be percent-encoded (host names in their xn-- form).")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise NotAllowed("This is not a URL.") from None
+    if parts.scheme.lower() != "https":
+        raise NotAllowed("The URL must begin with https://.")
+    if parts.username is not None or parts.password is not None:
+        raise NotAllowed("The URL must not hold a user name or password; use the Authorization header.")
+    if not parts.hostname or port == 0:
+        raise NotAllowed("The URL names no host.")
+    if "%" in parts.netloc:
+        raise NotAllowed("The host must be written plainly, without percent signs.")
+    host = parts.hostname
+    return Target(host, 443 if port is None else port, literal(host))
+
+
+def literal(host: str) -> Address | None:
+    """The address a host is, in any notation browsers and resolvers accept (0x7f.1, 017700000001, 2130706433, ::1)."""
+    host = host.removeprefix("[").removesuffix("]")
+    if ":" in host:
+        try:
+            return ipaddress.IPv6Address(host)
+        except ValueError:
+            raise NotAllowed(f"{host} is not an IPv6 address.") from None
+    labels = host.removesuffix(".").split(".")
+    if not labels[-1] or not _looks_like_a_number(labels[-1]):
+        return None
+    try:
+        return _v4(labels)
+    except ValueError:
+        raise NotAllowed(f"{host} is neither a name nor an address.") from None
+
+
+def refusal(address: Address, allowed: Iterable[Network] = ()) -> str | None:
+    """Why this address must not be reached; nothing when it may."""
+    # A zone (fe80::1%eth0) would make two spellings of one address unequal.
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
+        address = ipaddress.IPv6Address(int(address))
+    inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    judged = inner if inner is not None else address
+    if any(one in network for network in allowed for one in {address, judged}):
+        return None
+    return next((why for network, why in _REFUSED if judged in network), None)
+
+
+def _looks_like_a_number(label: str) -> bool:
+    if label.isdigit():
+        return True
+    return label[:2].lower() == "0x" and all(letter in "0123456789abcdefABCDEF" for letter in label[2:])
+
+
+def _v4(labels: Sequence[str]) -> ipaddress.IPv4Address:
+    if len(labels) > 4:
+        raise ValueError("too many parts")
+    numbers = [_number(label) for label in labels]
+    *firsts, last = numbers
+    if any(number > 255 for number in firsts) or last >= 256 ** (4 - len(firsts)):
+        raise ValueError("out of range")
+    return ipaddress.IPv4Address(sum(number << (8 * (3 - place)) for place, number in enumerate(firsts)) + last)
+
+
+def _number(label: str) -> int:
+    if label[:2].lower() == "0x":
+        return int(label[2:] or "0", 16)
+    if len(label) > 1 and label[0] == "0":
+        return int(label, 8)
+    return int(label)
