@@ -8,12 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
+import ipaddress
 import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+from latchkey.domain.address import Network
 
 PREFIX = "LATCHKEY_"
 ROLES = ("api", "clock", "delivery")
@@ -69,6 +72,12 @@ class Settings:
     workers: int = 0
     drain_seconds: int = 30
     secret_key: bytes = field(default=b"", repr=False)
+    webhook_timeout_ms: int = 60_000
+    webhook_in_flight: int = 2_000
+    webhook_allow_networks: tuple[Network, ...] = ()
+    webhook_extra_ca: Path | None = None
+    operations_url: str = ""
+    attempts_kept_days: int = 30
     log_level: str = "info"
     log_format: str = "auto"
 
@@ -195,6 +204,14 @@ def parse_roles(value: Any) -> tuple[str, ...]:
     return chosen
 
 
+def _networks(value: Any) -> tuple[Network, ...]:
+    words = value if isinstance(value, list) else _text(value).split(",")
+    try:
+        return tuple(ipaddress.ip_network(_text(word).strip()) for word in words if _text(word).strip())
+    except ValueError:
+        raise ValueError("must be networks such as 10.0.0.0/8, separated by commas") from None
+
+
 def _key(value: Any) -> bytes:
     try:
         key = base64.b64decode(_text(value).strip(), validate=True)
@@ -217,6 +234,11 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "workers": _number(0, 256),
     "drain_seconds": _number(0, 3_600),
     "secret_key": _key,
+    "webhook_timeout_ms": _number(100, 60_000),
+    "webhook_in_flight": _number(1, 100_000),
+    "webhook_allow_networks": _networks,
+    "webhook_extra_ca": _path,
+    "attempts_kept_days": _number(1, 36_500),
     "log_level": _one_of(LOG_LEVELS),
     "log_format": _one_of(LOG_FORMATS),
 }
