@@ -55,7 +55,7 @@ def explain(customer: Customer, catalog: Catalog, entitlement_id: str, now: Ms) 
         renews=_renews(best),
         granting_products=products,
         would_change=_would_change(best, reason, products),
-        sentence=_sentence(who, best, reason, now),
+        sentence=_sentence(who, best, reason),
     )
 
 
@@ -138,12 +138,13 @@ def _would_change(access: Access, reason: str, products: tuple[str, ...]) -> tup
     return tuple(changes)
 
 
-def _sentence(who: str, access: Access, reason: str, now: Ms) -> str:
+def _sentence(who: str, access: Access, reason: str) -> str:
     what, product = access.entitlement_id, access.product_id
     until = f"until {to_iso(access.ends_at)}" if access.ends_at is not None else "for ever"
     ended = f"ended at {to_iso(access.ends_at)}" if access.ends_at is not None else ""
     bought = f"bought {product} at {to_iso(access.purchased_at)}"
-    renews = {True: ", and it renews", False: ", and it does not renew"}.get(_renews(access), "")
+    going_on = _renews(access)
+    renews = "" if going_on is None else ", and it renews" if going_on else ", and it does not renew"
     return {
         "active": f"{who} has {what} {until} because they {bought}{renews}.",
         "trial": f"{who} has {what} {until} because they are on a trial of {product}{renews}.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from latchkey.domain.currency import move
 from latchkey.domain.customer import CurrencyTransaction, Customer
@@ -13,6 +14,26 @@ from latchkey.usecases.changes import Changes, Committed, load_projects
 from latchkey.usecases.unit_of_work import UnitOfWork
 
 _CODES = query("currency_codes")
+_STATE = query("customer_state")
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    code: str
+    name: str
+    description: str
+    balance: int
+
+
+async def balances(changes: Changes, project_id: str, app_user_id: str) -> list[Balance]:
+    """Every currency of the project, with what this customer has of it."""
+    async with changes.db.acquire() as connection:
+        state = await connection.fetchval(_STATE, project_id, app_user_id)
+        if state is None:
+            raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
+        held = customers.decode(state).balances
+        rows = await connection.fetch(_CODES, project_id)
+    return [Balance(row["code"], row["name"], row["description"], held.get(row["code"], 0)) for row in rows]
 
 
 async def adjust(

@@ -21,10 +21,21 @@ async def refund(changes: Changes, project_id: str, app_user_id: str, product_id
     return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=refunded))
 
 
-async def defer(changes: Changes, project_id: str, app_user_id: str, product_id: str, until: Ms) -> Committed:
+async def defer(
+    changes: Changes,
+    project_id: str,
+    app_user_id: str,
+    product_id: str,
+    *,
+    until: Ms | None = None,
+    by: Ms | None = None,
+) -> Committed:
+    """The running period ends at `until`, or that much later."""
+
     def extended(situation: Situation) -> Customer:
         subscription = _find(situation.customer, product_id)
-        seen = actions.extend(subscription, situation.now, until=until)
+        end = until if until is not None else subscription.current.ends_at + (by or 0)
+        seen = actions.extend(subscription, situation.now, until=end)
         return take_in(situation.customer, situation.catalog, seen, situation.now)
 
     return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=extended))

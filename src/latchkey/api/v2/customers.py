@@ -36,7 +36,7 @@ async def list_active_entitlements(
     starting_after: StartingAfter = None,
 ) -> Response:
     """What the customer may do now."""
-    view = await _view(services, caller.project_id, customer_id)
+    view = await view_of(services, caller.project_id, customer_id)
     return reply(render.active_entitlements(view, limit, starting_after))
 
 
@@ -49,11 +49,11 @@ async def list_attributes(
     starting_after: StartingAfter = None,
 ) -> Response:
     """What is noted about the customer."""
-    view = await _view(services, caller.project_id, customer_id)
+    view = await view_of(services, caller.project_id, customer_id)
     return reply(render.attributes(view, limit, starting_after))
 
 
-async def _view(services: Services, project_id: str, customer_id: str) -> View:
+async def view_of(services: Services, project_id: str, customer_id: str) -> View:
     row = await services.reader.read(Question(None, project_id, customer_id))
     if row is None:
         raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")

@@ -149,3 +149,10 @@ select id, name, variants, created_at from experiments where project_id = $1 and
 -- name: customer_key
 -- the key of the customer behind an app user id
 select customer_id from aliases where project_id = $1 and app_user_id = $2;
+
+-- name: customer_state
+-- a customer without a lock
+select c.state
+from aliases a
+join customers c on c.project_id = a.project_id and c.id = a.customer_id
+where a.project_id = $1 and a.app_user_id = $2;

@@ -63,17 +63,22 @@ def page(
     if starting_after is not None:
         items = [item for item in items if name(item) > starting_after]
     shown = list(items[:limit])
-    next_page = None
-    if len(items) > limit:
-        # Encoded once: a cursor encoded twice sends its reader round in circles.
-        asked = f"limit={limit}&" if limit != DEFAULT_LIMIT else ""
-        next_page = f"{path}?{asked}starting_after={quote(name(shown[-1]), safe='')}"
+    next_page = next_path(path, limit, name(shown[-1])) if len(items) > limit else None
     return v2.Page(items=shown, next_page=next_page, url=path)
 
 
+def next_path(path: str, limit: int, last: str) -> str:
+    """Where the page after `last` is. Encoded once: a cursor encoded twice sends its reader round in circles."""
+    asked = f"limit={limit}&" if limit != DEFAULT_LIMIT else ""
+    return f"{path}?{asked}starting_after={quote(last, safe='')}"
+
+
 def customer_path(view: View) -> str:
-    one = view.customer
-    return f"/v2/projects/{quote(one.project_id, safe='')}/customers/{quote(one.app_user_id, safe='')}"
+    return path_of(view.customer.project_id, view.customer.app_user_id)
+
+
+def path_of(project_id: str, customer_id: str) -> str:
+    return f"/v2/projects/{quote(project_id, safe='')}/customers/{quote(customer_id, safe='')}"
 
 
 def _experiment(view: View) -> v2.ExperimentEnrollment | UnsetType:

@@ -1,0 +1,122 @@
+"""Access given, taken back and moved by the operator."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.api.authentication import SecretWriteKey
+from latchkey.api.errors import InvalidParameter
+from latchkey.api.models import Body, Instant, PathUserId
+from latchkey.api.replies import shows
+from latchkey.api.services import Provided
+from latchkey.api.v1.reply import subscriber_reply
+from latchkey.domain.instants import DAY
+from latchkey.usecases import grants, subscriptions
+from latchkey.wire.v1 import SubscriberResponse
+
+router = APIRouter(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
+
+Duration = Literal[
+    "daily",
+    "three_day",
+    "weekly",
+    "two_week",
+    "monthly",
+    "two_month",
+    "three_month",
+    "six_month",
+    "yearly",
+    "lifetime",
+]
+
+
+class NewGrant(Body):
+    """Either a duration, or the moment it ends."""
+
+    duration: Duration | None = None
+    end_time_ms: Instant | None = None
+
+
+class NewEnd(Body):
+    """Either the new end, or how many days later it shall be."""
+
+    expiry_time_ms: Instant | None = None
+    extend_by_days: Annotated[int, Field(ge=1, le=3650)] | None = None
+
+
+@router.post(
+    "/entitlements/{entitlement_id}/promotional",
+    responses=shows(SubscriberResponse, 201),
+    status_code=201,
+    response_class=Response,
+)
+async def grant_promotional(
+    request: Request,
+    services: Provided,
+    caller: SecretWriteKey,
+    app_user_id: PathUserId,
+    entitlement_id: str,
+    new: NewGrant,
+) -> Response:
+    """Give an entitlement for a while, or for ever. A user who is not known yet is created."""
+    if (new.duration is None) == (new.end_time_ms is None):
+        raise InvalidParameter("Send either duration or end_time_ms.", param="duration")
+    await grants.grant(
+        services.changes,
+        caller.project_id,
+        app_user_id,
+        entitlement_id,
+        ends_at=new.end_time_ms,
+        duration=new.duration,
+        create=True,
+    )
+    return await subscriber_reply(request, services, caller, app_user_id, 201)
+
+
+@router.post(
+    "/entitlements/{entitlement_id}/revoke_promotionals",
+    responses=shows(SubscriberResponse),
+    response_class=Response,
+)
+async def revoke_promotionals(
+    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, entitlement_id: str
+) -> Response:
+    """End every running grant of an entitlement; what was bought is not touched."""
+    await grants.revoke(services.changes, caller.project_id, app_user_id, entitlement_id)
+    return await subscriber_reply(request, services, caller, app_user_id)
+
+
+@router.post("/subscriptions/{product_id}/revoke", responses=shows(SubscriberResponse), response_class=Response)
+async def revoke_subscription(
+    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, product_id: str
+) -> Response:
+    """Refund the running period and end access at once."""
+    await subscriptions.refund(services.changes, caller.project_id, app_user_id, product_id)
+    return await subscriber_reply(request, services, caller, app_user_id)
+
+
+@router.post("/subscriptions/{product_id}/defer", responses=shows(SubscriberResponse), response_class=Response)
+async def defer_subscription(
+    request: Request,
+    services: Provided,
+    caller: SecretWriteKey,
+    app_user_id: PathUserId,
+    product_id: str,
+    new: NewEnd,
+) -> Response:
+    """Move the end of a running subscription to a later moment, free of charge."""
+    if (new.expiry_time_ms is None) == (new.extend_by_days is None):
+        raise InvalidParameter("Send either expiry_time_ms or extend_by_days.", param="expiry_time_ms")
+    await subscriptions.defer(
+        services.changes,
+        caller.project_id,
+        app_user_id,
+        product_id,
+        until=new.expiry_time_ms,
+        by=new.extend_by_days * DAY if new.extend_by_days is not None else None,
+    )
+    return await subscriber_reply(request, services, caller, app_user_id)

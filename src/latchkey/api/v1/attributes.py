@@ -1,0 +1,63 @@
+"""What an app notes about its user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.api.authentication import AppWriteKey
+from latchkey.api.errors import BadRequest
+from latchkey.api.models import Body, Instant, PathUserId
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.domain.attributes import problem_with_attribute
+from latchkey.domain.customer import Attribute
+from latchkey.usecases.attributes import set_attributes
+from latchkey.wire.actions import V1AttributesSaved
+from latchkey.wire.errors import RejectedAttribute
+
+router = APIRouter(tags=["V1 subscribers"])
+
+
+class NewAttribute(Body):
+    value: str | None
+    updated_at_ms: Instant
+
+
+Attributes = Annotated[dict[str, NewAttribute], Field(max_length=100)]
+
+
+class NewAttributes(Body):
+    attributes: Attributes
+
+
+def checked(attributes: Mapping[str, NewAttribute]) -> dict[str, Attribute]:
+    """The attributes, or one error that names each that cannot be kept."""
+    problems = [
+        RejectedAttribute(key_name=name, message=problem)
+        for name, one in attributes.items()
+        if (problem := problem_with_attribute(name, one.value)) is not None
+    ]
+    if problems:
+        raise BadRequest(
+            "Some attributes cannot be kept; none was saved.",
+            code=7263,
+            type="parameter_error",
+            param="attributes",
+            attribute_errors=problems,
+        )
+    return {name: Attribute(one.value or "", one.updated_at_ms) for name, one in attributes.items()}
+
+
+@router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(V1AttributesSaved), response_class=Response)
+async def post_attributes(
+    services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAttributes
+) -> Response:
+    """Set attributes; of two values the newer `updated_at_ms` wins, and null or an empty one deletes."""
+    attributes = checked(new.attributes)
+    await set_attributes(services.changes, caller.project_id, app_user_id, attributes, create=True)
+    return reply(V1AttributesSaved(attribute_errors=[]))

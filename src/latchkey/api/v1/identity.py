@@ -1,0 +1,42 @@
+"""Who the subscriber is: logging in, and being forgotten."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from latchkey.api.authentication import AppWriteKey, SecretWriteKey
+from latchkey.api.models import AppUserId, Body, PathUserId
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.api.v1.reply import subscriber_reply
+from latchkey.usecases.erasure import erase
+from latchkey.usecases.identities import log_in
+from latchkey.wire.actions import V1Deleted
+from latchkey.wire.v1 import SubscriberResponse
+
+router = APIRouter(prefix="/v1/subscribers", tags=["V1 subscribers"])
+
+
+class LogIn(Body):
+    app_user_id: AppUserId
+    new_app_user_id: AppUserId
+
+
+@router.post(
+    "/identify",
+    responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "The new id was created"),
+    response_class=Response,
+)
+async def identify(request: Request, services: Provided, caller: AppWriteKey, new: LogIn) -> Response:
+    """The app's user signed in. An anonymous one becomes the new id where nobody else would be merged with it."""
+    logged_in = await log_in(services.changes, caller.project_id, new.app_user_id, new.new_app_user_id)
+    status = 201 if logged_in.created else 200
+    return await subscriber_reply(request, services, caller, new.new_app_user_id, status)
+
+
+@router.delete("/{app_user_id}", responses=shows(V1Deleted), response_class=Response)
+async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
+    """Erase the person; what was sold stays in the books under a pseudonym."""
+    await erase(services.changes, caller.project_id, app_user_id)
+    return reply(V1Deleted(app_user_id=app_user_id, deleted=True))

@@ -1,0 +1,29 @@
+"""The V1 subscriber as the answer to a change."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from starlette.responses import Response
+
+from latchkey.api.errors import Missing
+from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.replies import reply
+from latchkey.api.services import Services
+from latchkey.api.visit import visit_of
+from latchkey.usecases.admission import Caller
+from latchkey.usecases.reading import Question
+from latchkey.usecases.rendering import v1
+
+
+async def subscriber_reply(
+    request: Request, services: Services, caller: Caller, app_user_id: str, status: int = 200
+) -> Response:
+    """The subscriber as it is now, read afresh."""
+    row = await services.reader.read(Question(None, caller.project_id, app_user_id))
+    if row is None:
+        raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
+    view = row.view(services.now())
+    seen = visit_of(request.scope[SCOPE_KEY].headers, view.now, always=caller.is_public)
+    if seen is not None:
+        services.presence.note(caller.project_id, view.key, seen)
+    return reply(v1.subscriber(view, with_attributes=not caller.is_public), status)

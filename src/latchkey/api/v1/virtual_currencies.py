@@ -1,0 +1,29 @@
+"""The subscriber's virtual currency."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from latchkey.api.authentication import AppReadKey
+from latchkey.api.models import PathUserId
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.usecases.currency_movements import balances
+from latchkey.wire.actions import V1Currencies, V1Currency
+
+router = APIRouter(tags=["V1 subscribers"])
+
+
+@router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies), response_class=Response)
+async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
+    """Every currency of the project with this subscriber's balance."""
+    held = await balances(services.changes, caller.project_id, app_user_id)
+    return reply(
+        V1Currencies(
+            virtual_currencies={
+                one.code: V1Currency(balance=one.balance, code=one.code, name=one.name, description=one.description)
+                for one in held
+            }
+        )
+    )

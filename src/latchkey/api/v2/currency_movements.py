@@ -1,0 +1,74 @@
+"""Credits and debits of a customer's virtual currency."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import uuid4
+
+from fastapi import APIRouter, Header
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.errors import InvalidParameter
+from latchkey.api.models import Body, Limit, PathUserId, StartingAfter
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.usecases.currency_movements import adjust, balances
+from latchkey.usecases.rendering import v2 as render
+from latchkey.wire import v2
+from latchkey.wire.actions import CurrencyBalance
+
+router = APIRouter(
+    prefix="/v2/projects/{project_id}/customers/{customer_id}/virtual_currencies", tags=["V2 virtual currencies"]
+)
+
+# JSON numbers stay exact up to here in every client language.
+Amount = Annotated[int, Field(ge=-(2**53 - 1), le=2**53 - 1)]
+Code = Annotated[str, Field(min_length=1, max_length=100)]
+IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200)]
+
+
+class Adjustments(Body):
+    """Positive amounts are credited, negative ones debited; all of them, or none."""
+
+    adjustments: Annotated[dict[Code, Amount], Field(min_length=1, max_length=20)]
+
+
+@router.get("", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
+async def list_balances(
+    services: Provided,
+    caller: ReadKey,
+    customer_id: PathUserId,
+    limit: Limit = render.DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """Every currency of the project with this customer's balance."""
+    return reply(await _balances(services, caller.project_id, customer_id, limit, starting_after))
+
+
+@router.post("/transactions", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
+async def adjust_balances(
+    services: Provided,
+    caller: WriteKey,
+    customer_id: PathUserId,
+    new: Adjustments,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Credit or debit, never below zero. With the same Idempotency-Key it is done once, however often it is sent."""
+    if 0 in new.adjustments.values():
+        raise InvalidParameter("An adjustment of 0 does nothing.", param="adjustments")
+    key = idempotency_key or str(uuid4())
+    await adjust(services.changes, caller.project_id, customer_id, new.adjustments, key)
+    return reply(await _balances(services, caller.project_id, customer_id, render.DEFAULT_LIMIT, None))
+
+
+async def _balances(
+    services: Provided, project_id: str, customer_id: str, limit: int, starting_after: str | None
+) -> v2.Page[CurrencyBalance]:
+    items = [
+        CurrencyBalance(currency_code=one.code, balance=one.balance, name=one.name, description=one.description)
+        for one in await balances(services.changes, project_id, customer_id)
+    ]
+    path = f"{render.path_of(project_id, customer_id)}/virtual_currencies"
+    return render.page(items, lambda item: item.currency_code, path, limit, starting_after)

@@ -1,0 +1,136 @@
+"""What can be done to a customer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.models import AppUserId, Body, Instant, Limit, PathUserId, StartingAfter
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.api.v2.customers import view_of
+from latchkey.domain.explanation import explain
+from latchkey.usecases import grants
+from latchkey.usecases.erasure import erase
+from latchkey.usecases.identities import transfer
+from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.test_clocks import create_customer
+from latchkey.wire import v2
+from latchkey.wire.actions import Alias, Deleted, Explanation, Transferred
+
+router = APIRouter(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class NewCustomer(Body):
+    id: AppUserId
+    test_clock_id: Name | None = None
+
+
+class Target(Body):
+    target_customer_id: AppUserId
+
+
+class NewGrant(Body):
+    """Until `expires_at`, or for ever where it is null or left out."""
+
+    entitlement_id: Name
+    expires_at: Instant | None = None
+
+
+class EntitlementName(Body):
+    entitlement_id: Name
+
+
+@router.post("", responses=shows(v2.Customer, 201), status_code=201, response_class=Response)
+async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Response:
+    """A new customer, on a test clock where one is named."""
+    await create_customer(services.changes, caller.project_id, new.id, new.test_clock_id)
+    return reply(render.customer(await view_of(services, caller.project_id, new.id)), 201)
+
+
+@router.delete("/{customer_id}", responses=shows(Deleted), response_class=Response)
+async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
+    """Erase the person; what was sold stays in the books under a pseudonym."""
+    await erase(services.changes, caller.project_id, customer_id)
+    return reply(Deleted(object="customer", id=customer_id, deleted_at=services.now()))
+
+
+@router.post("/{customer_id}/actions/transfer", responses=shows(Transferred), response_class=Response)
+async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Target) -> Response:
+    """Give all purchases of this customer to another one; TRANSFER is told for the one who receives them."""
+    project_id = caller.project_id
+    await transfer(services.changes, project_id, customer_id, new.target_customer_id)
+    return reply(
+        Transferred(
+            source_customer=render.customer(await view_of(services, project_id, customer_id)),
+            target_customer=render.customer(await view_of(services, project_id, new.target_customer_id)),
+        )
+    )
+
+
+@router.post("/{customer_id}/actions/grant_entitlement", responses=shows(v2.Customer), response_class=Response)
+async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
+    """Give an entitlement until a moment, or for ever."""
+    await grants.grant(services.changes, caller.project_id, customer_id, new.entitlement_id, ends_at=new.expires_at)
+    return reply(render.customer(await view_of(services, caller.project_id, customer_id)))
+
+
+@router.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer), response_class=Response)
+async def revoke_granted_entitlement(
+    services: Provided, caller: WriteKey, customer_id: PathUserId, new: EntitlementName
+) -> Response:
+    """End every running grant of an entitlement; what was bought is not touched."""
+    await grants.revoke(services.changes, caller.project_id, customer_id, new.entitlement_id)
+    return reply(render.customer(await view_of(services, caller.project_id, customer_id)))
+
+
+@router.get("/{customer_id}/aliases", responses=shows(v2.Page[Alias]), response_class=Response)
+async def list_aliases(
+    services: Provided,
+    caller: ReadKey,
+    customer_id: PathUserId,
+    limit: Limit = render.DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """Every id that names this customer."""
+    view = await view_of(services, caller.project_id, customer_id)
+    items = [Alias(id=alias) for alias in sorted(view.customer.aliases)]
+    return reply(
+        render.page(items, lambda item: item.id, f"{render.customer_path(view)}/aliases", limit, starting_after)
+    )
+
+
+@router.get(
+    "/{customer_id}/entitlements/{entitlement_id}/explanation",
+    responses=shows(Explanation),
+    response_class=Response,
+)
+async def explain_entitlement(
+    services: Provided, caller: ReadKey, customer_id: PathUserId, entitlement_id: str
+) -> Response:
+    """Why this customer has, or lacks, an entitlement: since when, until when, by what, and what would change it."""
+    view = await view_of(services, caller.project_id, customer_id)
+    found = explain(view.customer, view.catalog, entitlement_id, view.now)
+    return reply(
+        Explanation(
+            customer_id=view.customer.app_user_id,
+            entitlement_id=found.entitlement_id,
+            has_access=found.has_access,
+            reason=found.reason,
+            since=found.since,
+            until=found.until,
+            product_id=found.product_id,
+            store=found.store,
+            transaction_id=found.transaction_id,
+            renews=found.renews,
+            granting_products=list(found.granting_products),
+            would_change=list(found.would_change),
+            sentence=found.sentence,
+        )
+    )

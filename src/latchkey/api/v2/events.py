@@ -1,0 +1,52 @@
+"""Everything that happened, for catching up."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from msgspec import Raw, json
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey
+from latchkey.api.models import Limit, PathUserId, StartingAfter
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.usecases.feed import Page, page_of_events
+from latchkey.usecases.rendering import v2 as render
+from latchkey.wire import v2
+from latchkey.wire.event import Event
+
+router = APIRouter(prefix="/v2/projects/{project_id}", tags=["V2 events"])
+
+
+@router.get("/events", responses=shows(v2.Page[Event]), response_class=Response)
+async def list_events(
+    services: Provided, caller: ReadKey, limit: Limit = render.DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """The project's events exactly as delivered, oldest first. `starting_after` is the id of the last one seen."""
+    page = await page_of_events(services.database, caller.project_id, after=starting_after, limit=limit)
+    return _reply(page, f"/v2/projects/{quote(caller.project_id, safe='')}/events", limit)
+
+
+@router.get("/customers/{customer_id}/events", responses=shows(v2.Page[Event]), response_class=Response)
+async def list_customer_events(
+    services: Provided,
+    caller: ReadKey,
+    customer_id: PathUserId,
+    limit: Limit = render.DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """One customer's events exactly as delivered, oldest first."""
+    page = await page_of_events(
+        services.database, caller.project_id, after=starting_after, limit=limit, app_user_id=customer_id
+    )
+    return _reply(page, f"{render.path_of(caller.project_id, customer_id)}/events", limit)
+
+
+def _reply(page: Page, url: str, limit: int) -> Response:
+    next_page = None
+    if page.more:
+        last: str = json.decode(page.bodies[-1])["id"]
+        next_page = render.next_path(url, limit, last)
+    return reply(v2.Page(items=[Raw(body) for body in page.bodies], next_page=next_page, url=url))
