@@ -15,8 +15,18 @@ from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.reads import Reads
 from latchkey.api.services import assemble
-from latchkey.api.v1 import subscribers
-from latchkey.api.v2 import customers
+from latchkey.api.v1 import access, attributes, identity, receipts, subscribers, virtual_currencies
+from latchkey.api.v2 import (
+    currency_movements,
+    customer_actions,
+    customers,
+    enrollments,
+    entitlements,
+    events,
+    products,
+    test_clocks,
+    test_store,
+)
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
@@ -26,7 +36,20 @@ VERSION = version("latchkey")
 # Every resource's router, in the order in which the document shows them.
 ROUTERS = (
     subscribers.router,
+    receipts.router,
+    attributes.router,
+    identity.router,
+    access.router,
+    virtual_currencies.router,
     customers.router,
+    customer_actions.router,
+    currency_movements.router,
+    events.router,
+    test_store.router,
+    test_clocks.router,
+    enrollments.router,
+    products.router,
+    entitlements.router,
     health.router,
 )
 

@@ -25,6 +25,7 @@ _ERRORS = {
     "503": "The service cannot answer right now.",
 }
 _BODY_ERRORS = {
+    "409": "What was to be made exists already, or what was to go is still needed.",
     "413": "The body is larger than 1 MiB.",
     "415": "The body is not JSON.",
     "422": "The request makes no sense in the present state.",

@@ -10,7 +10,7 @@ ApiError
 ├── NoSuchPath                 404  nothing lives here
 ├── Missing                    404  what was named does not exist
 ├── MethodNotAllowed           405  something lives here, but not for this method
-├── Conflicting                409  what was to be made exists already
+├── Conflicting                409  what was to be made exists already, or what was to go is still needed
 ├── BodyTooLarge               413  more than the limit
 ├── UnsupportedMediaType       415  not JSON
 ├── Unprocessable              422  makes no sense in the present state
@@ -30,7 +30,7 @@ from typing import ClassVar, Literal
 from msgspec import UNSET, json
 from starlette.exceptions import HTTPException
 
-from latchkey.domain.refusal import Conflict, NotFound, OwnedByAnother, Refusal
+from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, OwnedByAnother, Refusal
 from latchkey.wire.errors import RejectedAttribute, V1Error, V2Error, V2ErrorType
 
 Version = Literal["v1", "v2"]
@@ -203,6 +203,10 @@ def from_refusal(refusal: Refusal) -> ApiError:
             return Missing(refusal.message, param=refusal.param, code=code)
         case Conflict():
             return Conflicting(refusal.message, param=refusal.param)
+        case InUse():
+            return Conflicting(refusal.message, param=refusal.param, type="unprocessable_entity_error")
+        case Invalid():
+            return InvalidParameter(refusal.message, param=refusal.param)
         case OwnedByAnother():
             return Unprocessable(refusal.message, param=refusal.param, code=7102)
         case _:

@@ -5,13 +5,18 @@ Bodies are strict: `"1"` is no number and `1` is no text. For a choice use `Lite
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from latchkey.domain import naming
+from latchkey.domain.currency import MAX_BALANCE
 from latchkey.domain.instants import EARLIEST, LATEST
+from latchkey.domain.money import HIGHEST, to_micros
+from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import MAX_LENGTH, problem_with
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, LARGEST_LIMIT
 
@@ -38,4 +43,54 @@ AppUserId = Annotated[str, AfterValidator(_user_id), _id_schema]
 PathUserId = Annotated[str, AfterValidator(_user_id), Path(json_schema_extra={"minLength": 1, "maxLength": MAX_LENGTH})]
 Instant = Annotated[int, Field(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")]
 Limit = Annotated[int, Query(ge=1, le=LARGEST_LIMIT, description=f"Items on a page; {DEFAULT_LIMIT} unless given.")]
-StartingAfter = Annotated[str | None, Query(max_length=500, description="The last item of the page before.")]
+
+
+def _held_to(check: Callable[[str], str]) -> AfterValidator:
+    """What a rule of the domain accepts."""
+
+    def validate(value: str) -> str:
+        try:
+            return check(value)
+        except Invalid as refusal:
+            raise PydanticCustomError("invalid", "{problem}", {"problem": refusal.message}) from None
+
+    return AfterValidator(validate)
+
+
+def _price(value: float) -> float:
+    try:
+        to_micros(value)
+    except ValueError as error:
+        raise PydanticCustomError("invalid", "{problem}", {"problem": str(error)}) from None
+    return value
+
+
+def _no_nul(value: str | None) -> str | None:
+    if value is not None and "\0" in value:
+        raise PydanticCustomError("invalid", "It contains a NUL character.")
+    return value
+
+
+def not_null() -> Any:
+    """For a field that may be left out, but not null. A factory, because a default would show in the document."""
+    return Field(default_factory=lambda: None)
+
+
+def _name_schema(pattern: str) -> Any:
+    return Field(json_schema_extra={"minLength": 1, "maxLength": naming.LONGEST, "pattern": pattern})
+
+
+Id = Annotated[str, _held_to(naming.checked_id), _name_schema(naming.ID_PATTERN)]
+Name = Annotated[str, _held_to(naming.checked_name), _name_schema(naming.NAME_PATTERN)]
+Description = Annotated[str, _held_to(naming.checked_text), Field(json_schema_extra={"maxLength": naming.LONGEST_TEXT})]
+IsoDuration = Annotated[
+    str, _held_to(naming.checked_duration), Field(json_schema_extra={"pattern": naming.DURATION_PATTERN})
+]
+CurrencyCode = Annotated[
+    str, _held_to(naming.checked_currency), Field(json_schema_extra={"pattern": naming.CURRENCY_PATTERN})
+]
+Amount = Annotated[float, Field(ge=0, le=HIGHEST, description="At most six decimals."), AfterValidator(_price)]
+Quantity = Annotated[int, Field(ge=1, le=MAX_BALANCE)]
+StartingAfter = Annotated[
+    str | None, AfterValidator(_no_nul), Query(max_length=500, description="The last item of the page before.")
+]

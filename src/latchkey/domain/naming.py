@@ -43,7 +43,7 @@ def checked_name(text: str, param: str = "name") -> str:
     return trimmed
 
 
-def checked_text(text: str, param: str) -> str:
+def checked_text(text: str, param: str = "description") -> str:
     """Free text, over several lines if need be."""
     if len(text) > LONGEST_TEXT or not _is_clean(text.replace("\n", "").replace("\t", "")):
         raise Invalid(f"This text has at most {LONGEST_TEXT} characters and no control characters.", param=param)

@@ -24,6 +24,10 @@ class Conflict(Refusal):
     """What was to be made exists already."""
 
 
+class InUse(Refusal):
+    """What was to go is still needed by something else."""
+
+
 class OwnedByAnother(Refusal):
     """The purchase belongs to another customer."""
 

@@ -120,7 +120,7 @@ def _snapshot(situation: Situation, action: Action) -> Subscription | Purchase:
 
 
 def _product(situation: Situation, product_id: str | None, param: str) -> Product:
-    product = situation.catalog.products.get(_given(product_id, param))
+    product = situation.catalog.offered(_given(product_id, param))
     if product is None:
         raise NotFound(f"There is no product {product_id!r} in this project.", param=param)
     return product

@@ -1,0 +1,40 @@
+-- name: create_currency
+-- a new virtual currency; nothing when the code is taken
+insert into virtual_currencies (project_id, code, name, description, created_at) values ($1, $2, $3, $4, $5)
+on conflict (project_id, code) do nothing
+returning code, name, description, created_at;
+
+-- name: load_currency
+-- one virtual currency
+select code, name, description, created_at from virtual_currencies where project_id = $1 and code = $2;
+
+-- name: list_currencies
+-- a page of a project's virtual currencies, by code
+select code, name, description, created_at
+from virtual_currencies
+where project_id = $1 and ($2::text is null or code > $2)
+order by code
+limit $3;
+
+-- name: update_currency
+-- a virtual currency's new name and description, each where one is given
+update virtual_currencies set name = coalesce($3, name), description = coalesce($4, description)
+where project_id = $1 and code = $2
+returning code, name, description, created_at;
+
+-- name: products_crediting
+-- the products on sale that come with a virtual currency
+select id from products where project_id = $1 and credits_code = $2 and deleted_at is null order by id;
+
+-- name: currency_was_moved
+-- whether anybody ever had any of a virtual currency
+select exists (select from currency_transactions where project_id = $1 and code = $2);
+
+-- name: forget_credits
+-- deleted products no longer come with a virtual currency that is about to go
+update products set credits_code = null, credits_amount = null
+where project_id = $1 and credits_code = $2 and deleted_at is not null;
+
+-- name: delete_currency
+-- a virtual currency that nobody ever had
+delete from virtual_currencies where project_id = $1 and code = $2 returning code;

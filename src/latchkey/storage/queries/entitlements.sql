@@ -1,0 +1,44 @@
+-- name: create_entitlement
+-- a new entitlement; nothing when the id is taken
+insert into entitlements (project_id, id, display_name, created_at) values ($1, $2, $3, $4)
+on conflict (project_id, id) do nothing
+returning id, display_name, created_at;
+
+-- name: load_entitlement
+-- one entitlement
+select id, display_name, created_at from entitlements where project_id = $1 and id = $2;
+
+-- name: list_entitlements
+-- a page of a project's entitlements, by id
+select id, display_name, created_at
+from entitlements
+where project_id = $1 and ($2::text is null or id > $2)
+order by id
+limit $3;
+
+-- name: rename_entitlement
+-- an entitlement's new name
+update entitlements set display_name = $3 where project_id = $1 and id = $2
+returning id, display_name, created_at;
+
+-- name: delete_entitlement
+-- an entitlement that no product grants any more
+delete from entitlements where project_id = $1 and id = $2;
+
+-- name: products_granting
+-- the products that grant an entitlement
+select product_id from product_entitlements where project_id = $1 and entitlement_id = $2 order by product_id;
+
+-- name: known_products
+-- which of the named products exist, and which of them are deleted
+select id, deleted_at from products where project_id = $1 and id = any($2::text[]);
+
+-- name: attach_products
+-- from now on these products grant the entitlement
+insert into product_entitlements (project_id, product_id, entitlement_id)
+select $1, product_id, $2 from unnest($3::text[]) as product_id
+on conflict do nothing;
+
+-- name: detach_products
+-- from now on these products do not grant the entitlement
+delete from product_entitlements where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[]);

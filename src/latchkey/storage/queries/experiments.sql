@@ -1,0 +1,12 @@
+-- name: create_experiment
+-- a new experiment with its variants and their weights
+insert into experiments (project_id, id, name, variants, created_at) values ($1, $2, $3, $4, $5);
+
+-- name: list_experiments
+-- a page of a project's experiments, oldest first
+select id, name, variants, created_at
+from experiments
+where project_id = $1
+  and ($2::text is null or (created_at, id) > (select e.created_at, e.id from experiments e where e.project_id = $1 and e.id = $2))
+order by created_at, id
+limit $3;

@@ -1,0 +1,129 @@
+"""V2: a project's catalog and settings. Instants are epoch milliseconds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class Deleted(Struct, frozen=True, kw_only=True):
+    """What is left of something that was deleted."""
+
+    object: str
+    id: str
+    deleted_at: int
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    object: Literal["project"] = "project"
+    id: str
+    name: str
+    restore_behavior: Literal["transfer", "keep"]
+    created_at: int
+
+
+class Credits(Struct, frozen=True, kw_only=True):
+    code: str
+    amount: int
+
+
+class Product(Struct, frozen=True, kw_only=True):
+    object: Literal["product"] = "product"
+    id: str
+    project_id: str
+    display_name: str
+    kind: Literal["subscription", "one_time"]
+    duration: str | None
+    trial_duration: str | None
+    price: float
+    currency: str
+    credits: Credits | None
+    entitlement_ids: list[str]
+    created_at: int
+    # Only where a deleted product is still shown: it grants the entitlement to those who hold it.
+    deleted_at: int | UnsetType = UNSET
+
+
+class Entitlement(Struct, frozen=True, kw_only=True):
+    object: Literal["entitlement"] = "entitlement"
+    id: str
+    project_id: str
+    display_name: str
+    created_at: int
+
+
+class VirtualCurrency(Struct, frozen=True, kw_only=True):
+    object: Literal["virtual_currency"] = "virtual_currency"
+    code: str
+    project_id: str
+    name: str
+    description: str
+    created_at: int
+
+
+class Variant(Struct, frozen=True, kw_only=True):
+    id: str
+    weight: int
+
+
+class Experiment(Struct, frozen=True, kw_only=True):
+    object: Literal["experiment"] = "experiment"
+    id: str
+    project_id: str
+    name: str
+    variants: list[Variant]
+    created_at: int
+
+
+class ApiKey(Struct, frozen=True, kw_only=True):
+    object: Literal["api_key"] = "api_key"
+    id: str
+    project_id: str
+    name: str
+    scopes: list[Literal["read", "write"]]
+    rate_limit: int
+    masked_key: str
+    # The key itself, in the reply that made it and never again.
+    key: str | UnsetType = UNSET
+    created_at: int
+    revoked_at: int | None
+
+
+class PublicApiKey(Struct, frozen=True, kw_only=True):
+    object: Literal["public_api_key"] = "public_api_key"
+    id: str
+    project_id: str
+    app_id: str
+    name: str
+    rate_limit: int
+    masked_key: str
+    # The key itself, in the reply that made it and never again.
+    key: str | UnsetType = UNSET
+    created_at: int
+    revoked_at: int | None
+
+
+class App(Struct, frozen=True, kw_only=True):
+    object: Literal["app"] = "app"
+    id: str
+    project_id: str
+    name: str
+    store: Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
+    created_at: int
+    # The app's first key, in the reply that made the app and never again.
+    public_api_key: PublicApiKey | UnsetType = UNSET
+
+
+class ListedCustomer(Struct, frozen=True, kw_only=True):
+    """A customer's own fields, without its lists."""
+
+    object: Literal["customer"] = "customer"
+    id: str
+    project_id: str
+    first_seen_at: int
+    last_seen_at: int
+    last_seen_app_version: str | None
+    last_seen_country: str | None
+    last_seen_platform: str | None
+    last_seen_platform_version: str | None

@@ -1,0 +1,92 @@
+"""Entitlements, and what attaching products to them does to those who bought."""
+
+from __future__ import annotations
+
+from tests.api.client import NOW, Shop
+from tests.api.management import delete, get, holds, patch, post, walk
+
+ATTACH = "entitlements/{}/actions/attach_products"
+DETACH = "entitlements/{}/actions/detach_products"
+
+
+async def test_an_entitlement_is_made_read_renamed_and_deleted(shop: Shop) -> None:
+    made = await post(shop, "entitlements", {"id": "max", "display_name": "Max"})
+    assert made.status == 201
+    assert made.json() == {
+        "object": "entitlement",
+        "id": "max",
+        "project_id": "proj_demo",
+        "display_name": "Max",
+        "created_at": NOW,
+    }
+    renamed = await patch(shop, "entitlements/max", {"display_name": "Maximum"})
+    assert renamed.json() == {**made.json(), "display_name": "Maximum"}
+    assert (await get(shop, "entitlements/max")).json() == renamed.json()
+    assert (await post(shop, "entitlements/max", {"display_name": "Max"})).json() == made.json()
+    gone = await delete(shop, "entitlements/max")
+    assert gone.json() == {"object": "entitlement", "id": "max", "deleted_at": NOW}
+    assert (await get(shop, "entitlements/max")).status == 404
+
+
+async def test_entitlements_are_listed_by_id_page_by_page(shop: Shop) -> None:
+    for id in ("a:1", "z.9"):
+        await post(shop, "entitlements", {"id": id})
+    page = (await get(shop, "entitlements?limit=1")).json()
+    assert page["next_page"] == "/v2/projects/proj_demo/entitlements?limit=1&starting_after=a%3A1"
+    assert [item["id"] for item in await walk(shop, "entitlements?limit=1")] == ["a:1", "pro", "team", "z.9"]
+
+
+async def test_attaching_gives_it_to_those_who_bought_long_ago_at_the_very_next_read(shop: Shop) -> None:
+    await shop.act("purchase", "ada", "pro_monthly")
+    assert await holds(shop, "ada") == {"pro"}
+    await post(shop, "entitlements", {"id": "max"})
+    reply = await post(shop, ATTACH.format("max"), {"product_ids": ["pro_monthly", "pro_yearly"]})
+    assert (reply.status, reply.json()["id"]) == (200, "max")
+    assert await holds(shop, "ada") == {"max", "pro"}
+    assert (await get(shop, "products/pro_monthly")).json()["entitlement_ids"] == ["max", "pro"]
+    assert [item["id"] for item in await walk(shop, "entitlements/max/products?limit=1")] == [
+        "pro_monthly",
+        "pro_yearly",
+    ]
+
+
+async def test_detaching_takes_it_away_at_the_very_next_read(shop: Shop) -> None:
+    await shop.act("purchase", "ada", "team_monthly")
+    await post(shop, DETACH.format("team"), {"product_ids": ["team_monthly"]})
+    assert await holds(shop, "ada") == {"pro"}
+    assert set((await shop.v1("ada")).json()["subscriber"]["entitlements"]) == {"pro"}
+
+
+async def test_every_change_of_the_catalog_gives_it_a_new_version(shop: Shop) -> None:
+    product = {"id": "p", "kind": "one_time", "price": 1, "currency": "USD"}
+    named = {"product_ids": ["p"]}
+    changes = [
+        lambda: post(shop, "entitlements", {"id": "e"}),
+        lambda: patch(shop, "entitlements/e", {"display_name": "E"}),
+        lambda: post(shop, "products", product),
+        lambda: patch(shop, "products/p", {"price": 2}),
+        lambda: post(shop, ATTACH.format("e"), named),
+        lambda: post(shop, DETACH.format("e"), named),
+        lambda: delete(shop, "products/p"),
+        lambda: delete(shop, "entitlements/e"),
+    ]
+    versions = []
+    for change in changes:
+        assert (await change()).status in (200, 201)
+        versions.append(await shop.database.pool.fetchval("select catalog_version from projects"))
+    assert versions == list(range(versions[0], versions[0] + len(changes)))
+
+
+async def test_attaching_twice_and_detaching_what_was_not_attached_change_nothing(shop: Shop) -> None:
+    for action in (ATTACH, ATTACH, DETACH, DETACH):
+        reply = await post(shop, action.format("team"), {"product_ids": ["pro_yearly", "pro_yearly"]})
+        assert reply.status == 200
+    assert [item["id"] for item in await walk(shop, "entitlements/team/products")] == ["team_monthly"]
+
+
+async def test_a_deleted_product_can_still_be_detached(shop: Shop) -> None:
+    await shop.act("purchase", "ada", "team_monthly")
+    await delete(shop, "products/team_monthly")
+    await post(shop, DETACH.format("team"), {"product_ids": ["team_monthly"]})
+    assert await holds(shop, "ada") == {"pro"}
+    assert (await delete(shop, "entitlements/team")).status == 200
