@@ -1,0 +1,32 @@
+"""`make bench`: measure, and print one table. Name parts to measure only those: `python -m bench reads storm`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+
+import uvloop
+
+from bench import purchases, reads, storm
+from bench.ground import ground
+from bench.table import Row, show
+
+PARTS = {"purchases": purchases.run, "reads": reads.run, "storm": storm.run}
+
+
+async def main(names: list[str]) -> int:
+    rows: list[Row] = []
+    for name in names:
+        # Each on a database of its own, so that none pays for another's rows.
+        async with ground() as stand:
+            rows += await PARTS[name](stand)
+        show(rows, f"after {name}")
+    return 0 if all(row.holds is not False for row in rows) else 1
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    wanted = [name for name in sys.argv[1:] if name in PARTS] or list(PARTS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        sys.exit(runner.run(main(wanted)))

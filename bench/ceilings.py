@@ -1,0 +1,101 @@
+"""Bare handlers: the same server, TLS, database and batching, and nothing else. They are what the ratios divide by.
+
+Run as a process of its own: `python -m bench.ceilings NAME FD DATABASE_URL CERT KEY`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from latchkey.server import Listener
+from latchkey.settings import Settings
+from latchkey.storage.database import Database
+from latchkey.usecases.batch import Batch
+
+READ = """
+select c.state
+from unnest($1::text[]) with ordinality as asked (app_user_id, place)
+join aliases a on a.project_id = 'proj_demo' and a.app_user_id = asked.app_user_id
+join customers c on c.project_id = a.project_id and c.id = a.customer_id
+order by asked.place
+"""
+WRITE_CUSTOMERS = """
+with made as (
+    insert into customers (project_id, app_user_id, original_app_user_id, state, first_seen_at, last_seen_at)
+    select 'proj_demo', asked.app_user_id, asked.app_user_id, $2::json, 0, 0
+    from unnest($1::text[]) as asked (app_user_id)
+    returning id, app_user_id
+)
+insert into aliases (project_id, app_user_id, customer_id) select 'proj_demo', app_user_id, id from made
+returning customer_id
+"""
+WRITE_EVENTS = """
+with head as (update feeds set position = position + $3 where project_id = 'proj_demo' returning position)
+insert into events
+select 'proj_demo', head.position - $3 + made.place, gen_random_uuid()::text, made.customer_id, 1, 'INITIAL_PURCHASE',
+    'SANDBOX', null, 0, 0, $2::json
+from unnest($1::bigint[]) with ordinality as made (customer_id, place), head
+"""
+STATE = b'{"subscriptions":[{"periods":[' + b'{"id":"a","price":{"micros":9990000}},' * 20 + b"0]}]}"
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+
+class Bare:
+    """An ASGI application around one batched answer."""
+
+    def __init__(self, answer: Callable[[list[str]], Awaitable[list[bytes]]], under_way: int) -> None:
+        self._batch: Batch[str, bytes] = Batch(answer, under_way=under_way)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            while True:
+                message = await receive()
+                await send({"type": f"{message['type']}.complete"})
+                if message["type"] == "lifespan.shutdown":
+                    return
+        if scope["method"] == "POST":
+            await receive()
+        body = await self._batch.ask(scope["path"].rpartition("/")[2])
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def reads(database: Database) -> Bare:
+    async def answer(ids: list[str]) -> list[bytes]:
+        async with database.acquire() as connection:
+            return [row[0] for row in await connection.fetch(READ, ids)]
+
+    return Bare(answer, under_way=1)
+
+
+def purchases(database: Database) -> Bare:
+    async def answer(ids: list[str]) -> list[bytes]:
+        async with database.transaction() as connection:
+            made = [row[0] for row in await connection.fetch(WRITE_CUSTOMERS, ids, STATE)]
+            await connection.execute(WRITE_EVENTS, made, STATE, len(made))
+        return [STATE for _ in ids]
+
+    return Bare(answer, under_way=2)
+
+
+async def main(name: str, fd: int, url: str, cert: str, key: str) -> None:
+    settings = Settings(database_url=url, tls_cert=Path(cert), tls_key=Path(key))
+    async with Database(url, max_size=4) as database:
+        application = {"reads": reads, "purchases": purchases}[name](database)
+        await Listener(application, socket.socket(fileno=fd), settings).serve()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]))

@@ -1,0 +1,118 @@
+"""What the measurements stand on: a database of their own, certificates, and real service processes."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from latchkey.cli.authority import Certificates, ensure_certificates
+from latchkey.cli.listeners import bind
+from latchkey.cli.readiness import wait_until_answering
+from latchkey.cli.supervisor import Supervisor, plan
+from latchkey.now import real_now
+from latchkey.settings import Settings
+from latchkey.storage.database import Database, connect
+from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.migrate import migrate
+from latchkey.usecases.demo import PROJECT_ID, ensure_demo
+from latchkey.usecases.keys import create_secret_key
+
+# High enough never to be reached: the limit is checked on every request all the same.
+NO_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    folder: Path
+    server: EmbeddedServer
+    certificates: Certificates
+    database: Database
+    key: str
+    project_id: str = PROJECT_ID
+
+    def settings(self, port: int) -> Settings:
+        return Settings(
+            database_url=self.server.url(),
+            host="127.0.0.1",
+            port=port,
+            tls_cert=self.certificates.cert,
+            tls_key=self.certificates.key,
+            secret_key=os.urandom(32),
+            drain_seconds=2,
+            log_format="json",
+            log_level="warning",
+        )
+
+    @asynccontextmanager
+    async def service(self, *roles: str) -> AsyncIterator[str]:
+        """Real processes with these roles; gives the address of the api, if it is one of them."""
+        listening = bind("127.0.0.1", 0, 1) if "api" in roles else []
+        port = listening[0].getsockname()[1] if listening else 0
+        with (self.folder / "service.log").open("ab") as log:
+            supervisor = Supervisor(plan(roles, listening), output=log)
+            await supervisor.spawn()
+            try:
+                supervisor.begin(self.settings(port))
+                await supervisor.wait_until_ready()
+                if listening:
+                    await wait_until_answering("127.0.0.1", port, self.certificates.authority)
+                yield f"https://127.0.0.1:{port}"
+            finally:
+                await supervisor.stop()
+
+    @asynccontextmanager
+    async def ceiling(self, name: str) -> AsyncIterator[str]:
+        """The bare handler of this name from `bench.ceilings`, in a process of its own, on the same server and TLS."""
+        listening = bind("127.0.0.1", 0, 1)[0]
+        listening.set_inheritable(True)
+        port = listening.getsockname()[1]
+        words = [name, str(listening.fileno()), self.server.url(), self.certificates.cert, self.certificates.key]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bench.ceilings", *map(str, words), pass_fds=[listening.fileno()]
+        )
+        try:
+            await _until_accepting(port)
+            yield f"https://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            await process.wait()
+            listening.close()
+
+
+@asynccontextmanager
+async def ground() -> AsyncIterator[Ground]:
+    """A durable PostgreSQL (fsync on) with the demo's catalog, thrown away afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="latchkey-bench-"))
+    server = EmbeddedServer(folder)
+    server.claim()
+    try:
+        await asyncio.to_thread(server.start)
+        certificates = ensure_certificates(folder / "tls", [ipaddress.ip_address("127.0.0.1")], real_now())
+        connection = await connect(server.url())
+        await migrate(connection)
+        await connection.close()
+        async with Database(server.url(), max_size=4) as database:
+            await ensure_demo(database, real_now(), secret_key=None, public_key=None)
+            key = await create_secret_key(database, PROJECT_ID, "bench", real_now(), rate_limit=NO_LIMIT)
+            yield Ground(folder, server, certificates, database, key.plaintext)
+    finally:
+        await asyncio.to_thread(server.stop)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _until_accepting(port: int) -> None:
+    for _ in range(100):
+        await asyncio.sleep(0.1)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                # Bound by us, so this only says that somebody will answer; the first request waits for the rest.
+                return

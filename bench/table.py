@@ -1,0 +1,50 @@
+"""One measured line, and the table of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    value: float
+    unit: str
+    # The same work without us: what the machine can do.
+    ceiling: float | None = None
+    ratio: float | None = None
+    # What the line must hold, in words, and whether it does.
+    bar: str = ""
+    holds: bool | None = None
+
+
+def against(name: str, value: float, unit: str, ceiling: float, at_least: float | None = None) -> Row:
+    """A line with its ceiling beside it."""
+    ratio = value / ceiling
+    bar = f"≥ {at_least:g} of the ceiling" if at_least is not None else ""
+    return Row(name, value, unit, ceiling, ratio, bar, ratio >= at_least if at_least is not None else None)
+
+
+def show(rows: Sequence[Row], title: str) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for heading, justify in (("what", "left"), ("measured", "right"), ("ceiling", "right"), ("ratio", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]  # rich wants its own literal
+    table.add_column("bar")
+    for row in rows:
+        mark = "" if row.holds is None else " [green]✓[/]" if row.holds else " [red]✗[/]"
+        table.add_row(
+            row.name,
+            f"{_number(row.value)} {row.unit}",
+            f"{_number(row.ceiling)} {row.unit}" if row.ceiling is not None else "",
+            f"{row.ratio:.2f}" if row.ratio is not None else "",
+            row.bar + mark,
+        )
+    Console().print(table)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
