@@ -60,15 +60,11 @@ class Reads:
         return status, _encode(v1.subscriber(view, with_attributes=not caller.is_public))
 
     async def customer(self, exchange: Exchange, project_id: str, customer_id: str) -> tuple[int, bytes]:
-        view = await self.customer_view(exchange, project_id, customer_id)
-        return 200, _encode(v2.customer(view))
-
-    async def customer_view(self, exchange: Exchange, project_id: str, customer_id: str) -> View:
         caller, view = await self._read(exchange, customer_id, "customer_id", project_id)
         if view is None:
             raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
         self._note(exchange, caller, view)
-        return view
+        return 200, _encode(v2.customer(view))
 
     async def _read(
         self, exchange: Exchange, app_user_id: str, param: str, project_id: str | None = None
