@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import io
 import json
 import os
 import signal
@@ -12,8 +14,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from unittest import mock
 from urllib.parse import urlsplit
+
+from latchkey.cli.main import main
 
 LATCHKEY = Path(sys.executable).with_name("latchkey")
 
@@ -26,6 +31,23 @@ def latchkey(*words: str | Path, **environment: str) -> subprocess.CompletedProc
     return subprocess.run(
         [LATCHKEY, *words], capture_output=True, text=True, env=clean_environment(**environment), timeout=60
     )
+
+
+def typed(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """As `latchkey`, but in this process: for commands that begin and end, a second each is too much to wait."""
+    output, errors = io.StringIO(), io.StringIO()
+    code = 0
+    with (
+        mock.patch.dict(os.environ, clean_environment(**environment), clear=True),
+        mock.patch.object(sys, "argv", ["latchkey", *map(str, words)]),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        try:
+            main()
+        except SystemExit as exit_:
+            code = exit_.code if isinstance(exit_.code, int) else 0
+    return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
 
 
 class Running:
@@ -60,6 +82,27 @@ class Running:
                 self._reader.join(1)
                 assert words in self.output, self.output
             time.sleep(0.01)
+
+    def wait_for_event(self, event: str) -> dict[str, Any]:
+        """A line of the log, whatever its layout."""
+        deadline = time.monotonic() + 30
+        while True:
+            for line in list(self.lines):
+                with contextlib.suppress(ValueError):
+                    said = json.loads(line)
+                    if isinstance(said, dict) and said.get("event") == event:
+                        return said
+            assert time.monotonic() < deadline, self.output
+            assert self.process.poll() is None, self.output
+            time.sleep(0.01)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whatever became of the test, nothing it started goes on."""
+        if self.process.poll() is None:
+            self.kill()
 
     def ctrl_c(self) -> int:
         os.killpg(self.process.pid, signal.SIGINT)

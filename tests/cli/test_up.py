@@ -23,11 +23,10 @@ from latchkey.storage.leftovers import processes_on
 @pytest.fixture(scope="module")
 def up(short_folder: Path) -> Iterator[Up]:
     """One that is up, shared by the tests that only look."""
-    up = Up(short_folder / "up", "--port", "0")
-    up.wait_until_ready()
-    yield up
-    if up.process.poll() is None:
-        up.terminate()
+    with Up(short_folder / "up", "--port", "0") as up:
+        up.wait_until_ready()
+        yield up
+        assert up.terminate() == 0
 
 
 @pytest.fixture

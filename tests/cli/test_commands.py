@@ -1,0 +1,104 @@
+"""migrate, project, key, doctor and version, as somebody at a terminal would use them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.cli.running import latchkey, typed
+
+from latchkey.cli.listeners import bind
+
+
+def test_version_says_which_one_this_is() -> None:
+    assert re.match(r"latchkey \d+\.\d+\.\d+ \(Python 3\.", latchkey("version").stdout)
+
+
+def test_migrate_shows_what_it_does_and_does_it_once(empty_database_url: str) -> None:
+    would = typed("migrate", "--dry-run", LATCHKEY_DATABASE_URL=empty_database_url)
+    assert "would run 0001_core" in would.stdout
+    first = typed("migrate", LATCHKEY_DATABASE_URL=empty_database_url)
+    assert first.returncode == 0
+    assert "0001_core" in first.stdout
+    second = typed("migrate", LATCHKEY_DATABASE_URL=empty_database_url)
+    assert "Nothing to do" in second.stdout
+
+
+def test_a_command_without_a_database_says_how_to_name_one(tmp_path: Path) -> None:
+    told = typed("migrate", "--data", tmp_path)
+    assert told.returncode == 2
+    assert "LATCHKEY_DATABASE_URL" in told.stderr
+    assert "--data" in told.stderr
+
+
+def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -> None:
+    environment = {"LATCHKEY_DATABASE_URL": database_url, "COLUMNS": "250"}
+    assert "no project yet" in typed("key", "create", "--name", "x", **environment).stderr
+    made = typed("project", "create", "Shop", **environment)
+    assert made.returncode == 0, made.stderr
+    (project,) = re.findall(r"proj_[0-9a-f]+", made.stdout.splitlines()[0])
+    assert project in typed("project", "list", **environment).stdout
+
+    secret = typed("key", "create", "--name", "server", "--scopes", "read", "--rate-limit", "100", **environment)
+    key = secret.stdout.strip()
+    assert re.fullmatch(r"sk_[A-Za-z0-9]{32}", key), "The key alone is on stdout."
+    assert key not in secret.stderr
+    public = typed("key", "create", "--name", "ios", "--store", "app_store", "--project", project, **environment)
+    assert public.stdout.startswith("appl_"), public.stderr
+
+    listed = typed("key", "list", **environment).stdout
+    assert key not in listed
+    assert public.stdout.strip() not in listed
+    assert f"sk_…{key[-4:]}" in listed
+    assert "100" in listed
+    (key_id,) = re.findall(r"key_[0-9a-f]+", next(line for line in listed.splitlines() if "server" in line))
+
+    revoked = typed("key", "revoke", key_id, **environment)
+    assert revoked.returncode == 0
+    assert "is revoked since" in revoked.stdout
+    assert typed("key", "revoke", "key_none", **environment).returncode == 1
+
+
+def test_a_refused_key_says_why_without_a_traceback(database_url: str) -> None:
+    typed("project", "create", "Shop", LATCHKEY_DATABASE_URL=database_url)
+    for words, complaint in (
+        (("--scopes", "admin"), "read, write"),
+        (("--store", "corner_shop"), "app_store"),
+        (("--app", "app_none"), "no app"),
+        (("--project", "proj_none"), "no project"),
+    ):
+        told = typed("key", "create", "--name", "x", *words, LATCHKEY_DATABASE_URL=database_url)
+        assert told.returncode == 1
+        assert complaint in told.stderr
+        assert "Traceback" not in told.stderr
+
+
+def test_the_doctor_finds_a_healthy_machine_healthy(database_url: str, tmp_path: Path) -> None:
+    told = typed("doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL=database_url, LATCHKEY_PORT="0")
+    assert told.returncode == 0, told.stdout
+    for about in ("python", "disk", "database", "schema", "clock", "port"):
+        assert f"✓ {about}" in told.stdout, told.stdout
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(empty_database_url: str, tmp_path: Path) -> None:
+    (taken,) = bind("127.0.0.1", 0, 1)
+    told = typed(
+        "doctor",
+        "--data",
+        tmp_path,
+        LATCHKEY_DATABASE_URL=empty_database_url,
+        LATCHKEY_PORT=str(taken.getsockname()[1]),
+        LATCHKEY_TLS_CERT=str(tmp_path / "missing.pem"),
+        LATCHKEY_WORKERS="many",
+    )
+    taken.close()
+    assert told.returncode == 1
+    for words in ("✗ schema", "latchkey migrate", "✗ port", "is taken", "✗ tls", "✗ setting", "LATCHKEY_WORKERS"):
+        assert words in told.stdout, told.stdout
+
+
+def test_the_doctor_never_shows_a_password(tmp_path: Path) -> None:
+    told = typed("doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL="postgresql://b:hunter2@127.0.0.1:1/x")
+    assert told.returncode == 1
+    assert "✗ database" in told.stdout
+    assert "hunter2" not in told.stdout + told.stderr

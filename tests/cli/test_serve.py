@@ -1,0 +1,134 @@
+"""`latchkey serve` with real processes: what it refuses, and that it drains."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]  # ships no types
+import pytest
+from tests.cli.running import Running, get, latchkey, typed
+
+from latchkey.cli.authority import Certificates, ensure_certificates
+from latchkey.now import real_now
+
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return ensure_certificates(tmp_path / "tls", [ipaddress.ip_address("127.0.0.1")], real_now())
+
+
+@pytest.fixture
+def safe(database_url: str, certificates: Certificates) -> dict[str, str]:
+    return {
+        "LATCHKEY_DATABASE_URL": database_url,
+        "LATCHKEY_SECRET_KEY": KEY,
+        "LATCHKEY_TLS_CERT": str(certificates.cert),
+        "LATCHKEY_TLS_KEY": str(certificates.key),
+        "LATCHKEY_PORT": "0",
+        "LATCHKEY_LOG_FORMAT": "json",
+    }
+
+
+@pytest.fixture
+def serving(safe: dict[str, str]) -> Iterator[Running]:
+    with Running("serve", "--workers", "2", **safe) as running:
+        running.wait_for_event("ready")
+        yield running
+
+
+def address_of(running: Running) -> str:
+    return f"https://127.0.0.1:{running.wait_for_event('ready')['port']}"
+
+
+def test_it_serves_over_tls_and_stops_cleanly(serving: Running, certificates: Certificates) -> None:
+    address = address_of(serving)
+    for _ in range(8):
+        assert get(address, str(certificates.authority), "/readyz")[0] == 200
+    assert serving.terminate() == 0
+    assert "Traceback" not in serving.output
+
+
+def test_its_secrets_are_in_no_log_argument_or_environment_of_its_processes(
+    serving: Running, safe: dict[str, str]
+) -> None:
+    for child in psutil.Process(serving.process.pid).children(recursive=True):
+        assert KEY not in " ".join(child.cmdline())
+        assert KEY not in child.environ().values()
+    assert KEY not in serving.output
+
+
+def test_behind_a_proxy_it_speaks_plain_http_on_loopback(safe: dict[str, str]) -> None:
+    for name in ("LATCHKEY_TLS_CERT", "LATCHKEY_TLS_KEY"):
+        del safe[name]
+    with Running("serve", "--workers", "1", **safe, LATCHKEY_BEHIND_PROXY="true") as running:
+        assert get(address_of(running).replace("https", "http"), None, "/readyz")[0] == 200
+        assert running.terminate() == 0
+
+
+def test_a_machine_with_only_the_clock_listens_nowhere(safe: dict[str, str]) -> None:
+    with Running("serve", "--roles", "clock", **safe) as running:
+        running.wait_for_event("ready")
+        assert running.terminate() == 0
+
+
+def test_a_second_service_on_the_same_port_is_refused_rather_than_sharing_it(
+    serving: Running, safe: dict[str, str]
+) -> None:
+    port = address_of(serving).rsplit(":", 1)[1]
+    told = latchkey("serve", "--port", port, **{**safe, "LATCHKEY_PORT": port})
+    assert told.returncode == 1
+    assert "is taken by another program" in told.stderr
+
+
+def test_requests_that_arrive_while_a_process_restarts_wait_and_are_answered(
+    safe: dict[str, str], certificates: Certificates
+) -> None:
+    with Running("serve", "--workers", "1", "--roles", "api", **safe) as running:
+        address = address_of(running)
+        (child,) = psutil.Process(running.process.pid).children()
+        os.kill(child.pid, signal.SIGKILL)
+        running.wait_for_event("process ended")
+        # Nobody accepts at this moment.
+        assert get(address, str(certificates.authority), "/readyz")[0] == 200
+        assert running.terminate() == 0
+
+
+def test_unsafe_settings_are_all_told_at_once_with_exit_code_2(empty_database_url: str, tmp_path: Path) -> None:
+    told = typed(
+        "serve", LATCHKEY_DATABASE_URL=empty_database_url, LATCHKEY_SECRET_KEY="short", LATCHKEY_LOG_LEVEL="loud"
+    )
+    assert told.returncode == 2
+    for words in ("LATCHKEY_SECRET_KEY", "LATCHKEY_LOG_LEVEL", "LATCHKEY_TLS_CERT", "Run `latchkey migrate`"):
+        assert words in told.stderr, words
+    # A malformed key is not told as a missing one too.
+    assert told.stderr.count("LATCHKEY_SECRET_KEY") == 1
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"LATCHKEY_DATABASE_URL": ""}, "LATCHKEY_DATABASE_URL is missing"),
+        ({"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x"}, "cannot be reached"),
+        ({"LATCHKEY_SECRET_KEY": ""}, "LATCHKEY_SECRET_KEY is missing"),
+        ({"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""}, "in the clear"),
+        ({"LATCHKEY_TLS_KEY": ""}, "LATCHKEY_TLS_KEY is missing"),
+        (
+            {"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": "", "LATCHKEY_BEHIND_PROXY": "1", "LATCHKEY_HOST": "0.0.0.0"},
+            "can be reached from outside",
+        ),
+        ({"LATCHKEY_ROLES": "cook"}, "some of api, clock, delivery"),
+    ],
+)
+def test_each_unsafe_setting_is_refused_by_name(safe: dict[str, str], change: dict[str, str], complaint: str) -> None:
+    told = typed("serve", **{**safe, **change})
+    assert told.returncode == 2
+    assert complaint in told.stderr
+    assert "hunter2" not in told.stderr
