@@ -20,9 +20,12 @@ join customers c on c.project_id = a.project_id and c.id = a.customer_id
 order by c.project_id, c.id
 for update of c;
 
--- name: lock_customer_by_key
--- one customer by its row's key
-select id, state from customers where project_id = $1 and id = $2 for update;
+-- name: owner_of_purchase
+-- the id of the customer whom a purchase belongs to at the moment
+select c.app_user_id
+from purchase_owners o
+join customers c on c.project_id = o.project_id and c.id = o.customer_id
+where o.project_id = $1 and o.store = $2 and o.store_id = $3;
 
 -- name: create_customers
 -- new customers: whoever claims the app user id first makes the row, others find it on their next look
@@ -111,7 +114,11 @@ union all
 select project_id, $3::bigint, absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2;
 
 -- name: delete_customer
--- erase a customer; what refers to it goes along
+-- erase a customer with everything that refers to it
+with
+    ids as (delete from aliases where project_id = $1 and customer_id = $2),
+    movements as (delete from currency_transactions where project_id = $1 and customer_id = $2),
+    absorbed as (delete from absorbed_customers where project_id = $1 and customer_id = $2)
 delete from customers where project_id = $1 and id = $2;
 
 -- name: disown_purchases
