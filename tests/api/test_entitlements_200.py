@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.api.client import NOW, Shop
+from collections.abc import Awaitable, Callable
+
+from tests.api.client import NOW, Reply, Shop
 from tests.api.management import delete, get, holds, patch, post, walk
 
 ATTACH = "entitlements/{}/actions/attach_products"
@@ -60,7 +62,7 @@ async def test_detaching_takes_it_away_at_the_very_next_read(shop: Shop) -> None
 async def test_every_change_of_the_catalog_gives_it_a_new_version(shop: Shop) -> None:
     product = {"id": "p", "kind": "one_time", "price": 1, "currency": "USD"}
     named = {"product_ids": ["p"]}
-    changes = [
+    changes: list[Callable[[], Awaitable[Reply]]] = [
         lambda: post(shop, "entitlements", {"id": "e"}),
         lambda: patch(shop, "entitlements/e", {"display_name": "E"}),
         lambda: post(shop, "products", product),

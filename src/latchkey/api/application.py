@@ -15,15 +15,21 @@ from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.reads import Reads
 from latchkey.api.services import assemble
-from latchkey.api.v1 import access, attributes, identity, receipts, subscribers, virtual_currencies
+from latchkey.api.v1 import access, attributes, identity, offerings, receipts, subscribers, virtual_currencies
 from latchkey.api.v2 import (
+    api_keys,
+    apps,
+    currencies,
     currency_movements,
     customer_actions,
+    customer_list,
     customers,
     enrollments,
     entitlements,
     events,
+    experiments,
     products,
+    project,
     test_clocks,
     test_store,
 )
@@ -41,15 +47,22 @@ ROUTERS = (
     identity.router,
     access.router,
     virtual_currencies.router,
+    offerings.router,
     customers.router,
+    customer_list.router,
     customer_actions.router,
     currency_movements.router,
     events.router,
     test_store.router,
     test_clocks.router,
     enrollments.router,
+    experiments.router,
     products.router,
     entitlements.router,
+    currencies.router,
+    apps.router,
+    api_keys.router,
+    project.router,
     health.router,
 )
 

@@ -18,6 +18,7 @@ from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.money import HIGHEST, to_micros
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import MAX_LENGTH, problem_with
+from latchkey.usecases.keys import FASTEST
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, LARGEST_LIMIT
 
 # The kinds of validation error that V1 has codes of its own for.
@@ -91,6 +92,7 @@ CurrencyCode = Annotated[
 ]
 Amount = Annotated[float, Field(ge=0, le=HIGHEST, description="At most six decimals."), AfterValidator(_price)]
 Quantity = Annotated[int, Field(ge=1, le=MAX_BALANCE)]
+RateLimit = Annotated[int, Field(ge=1, le=FASTEST, description="Requests a minute.")]
 StartingAfter = Annotated[
     str | None, AfterValidator(_no_nul), Query(max_length=500, description="The last item of the page before.")
 ]

@@ -12,13 +12,16 @@ ID_PATTERN = r"^[A-Za-z0-9_.:-]+$"
 # At least one visible character and no control characters; spaces around it are taken off.
 NAME_PATTERN = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
 # Up to 99 years: whoever means for ever sells a one-time product without a duration.
-DURATION_PATTERN = r"^P(?!$)(\d{1,2}Y)?(\d{1,3}M)?(\d{1,3}W)?(\d{1,4}D)?(T(?=\d)(\d{1,5}H)?(\d{1,5}M)?(\d{1,6}S)?)?$"
+DURATION_PATTERN = (
+    r"^P(?!$)([0-9]{1,2}Y)?([0-9]{1,3}M)?([0-9]{1,3}W)?([0-9]{1,4}D)?"
+    r"(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,5}M)?([0-9]{1,6}S)?)?$"
+)
 CURRENCY_PATTERN = r"^[A-Z]{3}$"
 LONGEST_TEXT = 1000
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
-_DURATION = re.compile(DURATION_PATTERN.rstrip("$"), re.ASCII)
+_DURATION = re.compile(DURATION_PATTERN.rstrip("$"))
 # A client that normalises paths would make another path of these.
 _PATH_SIGNS = frozenset({".", ".."})
 

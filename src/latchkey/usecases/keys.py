@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.storage.database import Database, Record
 from latchkey.storage.sql import query
-from latchkey.usecases.projects import PUBLIC_PREFIXES, checked_name, load_app, load_project
+from latchkey.usecases.admission import Scope
+from latchkey.usecases.projects import PUBLIC_PREFIXES, load_app, load_project
 
 CREATE_KEY = query("create_key")
 LIST_KEYS = query("list_keys")
@@ -21,9 +23,12 @@ LOAD_KEY = query("load_key")
 FIND_KEY = query("find_key")
 REVOKE_KEY = query("revoke_key")
 
+Kind = Literal["secret", "public"]
+
 SECRET_PREFIX = "sk_"  # noqa: S105 - how a secret begins, not one
-SCOPES = ("read", "write")
+SCOPES: tuple[Scope, ...] = ("read", "write")
 RATE_LIMIT = 480
+FASTEST = 1_000_000
 _LETTERS = string.ascii_letters + string.digits
 # 32 of 62 letters are 190 bits: nobody guesses one, so a fast hash keeps it as safely as a slow one.
 _LENGTH = 32
@@ -34,9 +39,9 @@ class ApiKey:
     id: str
     project_id: str
     app_id: str | None
-    kind: Literal["secret", "public"]
+    kind: Kind
     name: str
-    scopes: tuple[str, ...]
+    scopes: tuple[Scope, ...]
     hint: str
     rate_limit: int
     created_at: Ms
@@ -67,7 +72,7 @@ async def create_secret_key(
     """A key for servers: it reads and writes, as its scopes say, everything in the project."""
     chosen = [scope for scope in SCOPES if scope in scopes]
     if not chosen or set(scopes) - set(SCOPES):
-        raise Refusal(f"Scopes are some of {', '.join(SCOPES)}.", param="scopes")
+        raise Invalid(f"Scopes are some of {', '.join(SCOPES)}.", param="scopes")
     await load_project(database, project_id)
     return await _issue(database, project_id, None, SECRET_PREFIX, name, chosen, rate_limit, now)
 
@@ -80,9 +85,20 @@ async def create_public_key(
     return await _issue(database, project_id, app.id, PUBLIC_PREFIXES[app.store], name, list(SCOPES), rate_limit, now)
 
 
-async def list_keys(database: Database, project_id: str, *, after: str | None = None, limit: int = 100) -> list[ApiKey]:
+async def list_keys(
+    database: Database,
+    project_id: str,
+    *,
+    after: str | None = None,
+    limit: int = 100,
+    kind: Kind | None = None,
+    app_id: str | None = None,
+) -> list[ApiKey]:
+    """A project's keys, oldest first, revoked ones too; only of one kind or of one app, where that is asked for."""
     async with database.acquire() as connection:
-        return [_key(row) for row in await connection.fetch(LIST_KEYS, project_id, after, limit)]
+        if after is not None and await connection.fetchrow(LOAD_KEY, project_id, after) is None:
+            raise NotFound(f"There is no key {after!r} to start after.", param="starting_after")
+        return [_key(row) for row in await connection.fetch(LIST_KEYS, project_id, after, limit, kind, app_id)]
 
 
 async def load_key(database: Database, project_id: str, key_id: str) -> ApiKey:
@@ -111,12 +127,12 @@ async def _issue(
     app_id: str | None,
     prefix: str,
     name: str,
-    scopes: list[str],
+    scopes: list[Scope],
     rate_limit: int,
     now: Ms,
 ) -> IssuedKey:
-    if not 1 <= rate_limit <= 1_000_000:
-        raise Refusal("A rate limit is from 1 to 1,000,000 requests a minute.", param="rate_limit")
+    if not 1 <= rate_limit <= FASTEST:
+        raise Invalid(f"A rate limit is from 1 to {FASTEST:,} requests a minute.", param="rate_limit")
     plaintext = prefix + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
     hint = f"{prefix}…{plaintext[-4:]}"
     kind = "secret" if prefix == SECRET_PREFIX else "public"

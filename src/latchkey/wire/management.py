@@ -7,14 +7,6 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 
-class Deleted(Struct, frozen=True, kw_only=True):
-    """What is left of something that was deleted."""
-
-    object: str
-    id: str
-    deleted_at: int
-
-
 class Project(Struct, frozen=True, kw_only=True):
     object: Literal["project"] = "project"
     id: str

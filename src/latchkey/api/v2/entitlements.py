@@ -16,6 +16,7 @@ from latchkey.usecases import entitlements
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
+from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
 router = APIRouter(prefix="/v2/projects/{project_id}/entitlements", tags=["V2 entitlements"])
@@ -75,11 +76,11 @@ async def update_entitlement(
     return reply(render.entitlement(caller.project_id, changed))
 
 
-@router.delete("/{entitlement_id}", responses=shows(wire.Deleted), response_class=Response)
+@router.delete("/{entitlement_id}", responses=shows(Deleted), response_class=Response)
 async def delete_entitlement(services: Provided, caller: WriteKey, entitlement_id: str) -> Response:
     """Delete an entitlement that no product grants. Detach the products first."""
     await entitlements.delete_entitlement(services.database, caller.project_id, entitlement_id)
-    return reply(wire.Deleted(object="entitlement", id=entitlement_id, deleted_at=services.now()))
+    return reply(Deleted(object="entitlement", id=entitlement_id, deleted_at=services.now()))
 
 
 @router.post("/{entitlement_id}/actions/attach_products", responses=shows(wire.Entitlement), response_class=Response)

@@ -27,12 +27,13 @@ from latchkey.usecases import products
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
+from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
 router = APIRouter(prefix="/v2/projects/{project_id}/products", tags=["V2 products"])
 
 
-class Credits(Body):
+class NewCredits(Body):
     code: Id
     amount: Quantity
 
@@ -45,7 +46,7 @@ class NewProduct(Body):
     trial_duration: IsoDuration | None = None
     price: Amount
     currency: CurrencyCode
-    credits: Credits | None = None
+    credits: NewCredits | None = None
 
 
 class ProductChanges(Body):
@@ -54,7 +55,7 @@ class ProductChanges(Body):
     trial_duration: IsoDuration | None = None
     price: Amount = not_null()
     currency: CurrencyCode = not_null()
-    credits: Credits | None = None
+    credits: NewCredits | None = None
 
 
 @router.post("", responses=shows(wire.Product, 201), status_code=201, response_class=Response)
@@ -89,12 +90,12 @@ async def update_product(services: Provided, caller: WriteKey, product_id: str, 
     return reply(render.product(caller.project_id, changed))
 
 
-@router.delete("/{product_id}", responses=shows(wire.Deleted), response_class=Response)
+@router.delete("/{product_id}", responses=shows(Deleted), response_class=Response)
 async def delete_product(services: Provided, caller: WriteKey, product_id: str) -> Response:
     """Take a product off sale. Those who hold it keep what it grants, and their subscriptions go on."""
     now = services.now()
     await products.delete_product(services.database, caller.project_id, product_id, now)
-    return reply(wire.Deleted(object="product", id=product_id, deleted_at=now))
+    return reply(Deleted(object="product", id=product_id, deleted_at=now))
 
 
 def _given(body: NewProduct | ProductChanges) -> dict[str, Any]:

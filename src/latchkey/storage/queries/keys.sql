@@ -5,10 +5,12 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at;
 
 -- name: list_keys
--- a project's keys, revoked ones too, oldest first, from after a given one
+-- a project's keys, revoked ones too, oldest first, from after a given one; of one kind or app where that is given
 select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
 from api_keys
 where project_id = $1
+  and ($4::text is null or kind = $4)
+  and ($5::text is null or app_id = $5)
   and ($2::text is null or (created_at, id) > (select k.created_at, k.id from api_keys k where k.project_id = $1 and k.id = $2))
 order by created_at, id
 limit $3;

@@ -17,6 +17,12 @@ select id, name, restore_behavior, created_at from projects where id = $1;
 -- every project of this deployment, oldest first
 select id, name, restore_behavior, created_at from projects order by created_at, id;
 
+-- name: update_project
+-- a project's settings, each where a new one is given
+update projects set name = coalesce($2, name), restore_behavior = coalesce($3, restore_behavior)
+where id = $1
+returning id, name, restore_behavior, created_at;
+
 -- name: create_app
 -- an app of a project; nothing when the id is taken
 insert into apps (project_id, id, name, store, created_at) values ($1, $2, $3, $4, $5)
@@ -35,3 +41,7 @@ where project_id = $1
   and ($2::text is null or (created_at, id) > (select a.created_at, a.id from apps a where a.project_id = $1 and a.id = $2))
 order by created_at, id
 limit $3;
+
+-- name: delete_app
+-- an app of a project, with its keys
+delete from apps where project_id = $1 and id = $2;

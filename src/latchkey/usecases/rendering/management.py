@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 from urllib.parse import quote
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from latchkey.usecases.currencies import Currency
+from latchkey.usecases.customer_list import ListedCustomer
 from latchkey.usecases.entitlements import Entitlement
 from latchkey.usecases.experiments import Experiment
+from latchkey.usecases.keys import ApiKey
 from latchkey.usecases.products import Product
+from latchkey.usecases.projects import App, Project
 from latchkey.usecases.rendering.v2 import page
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
@@ -65,4 +68,62 @@ def experiment(project_id: str, one: Experiment) -> wire.Experiment:
         name=one.name,
         variants=[wire.Variant(id=variant.id, weight=variant.weight) for variant in one.variants],
         created_at=one.created_at,
+    )
+
+
+def project(one: Project) -> wire.Project:
+    return wire.Project(id=one.id, name=one.name, restore_behavior=one.restore_behavior, created_at=one.created_at)
+
+
+def app(project_id: str, one: App, first_key: wire.PublicApiKey | UnsetType = UNSET) -> wire.App:
+    return wire.App(
+        id=one.id,
+        project_id=project_id,
+        name=one.name,
+        store=one.store,
+        created_at=one.created_at,
+        public_api_key=first_key,
+    )
+
+
+def api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UNSET) -> wire.ApiKey:
+    return wire.ApiKey(
+        id=one.id,
+        project_id=project_id,
+        name=one.name,
+        scopes=list(one.scopes),
+        rate_limit=one.rate_limit,
+        masked_key=one.hint,
+        key=plaintext,
+        created_at=one.created_at,
+        revoked_at=one.revoked_at,
+    )
+
+
+def public_api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UNSET) -> wire.PublicApiKey:
+    assert one.app_id is not None
+    return wire.PublicApiKey(
+        id=one.id,
+        project_id=project_id,
+        app_id=one.app_id,
+        name=one.name,
+        rate_limit=one.rate_limit,
+        masked_key=one.hint,
+        key=plaintext,
+        created_at=one.created_at,
+        revoked_at=one.revoked_at,
+    )
+
+
+def listed_customer(project_id: str, one: ListedCustomer) -> wire.ListedCustomer:
+    seen = one.last_seen
+    return wire.ListedCustomer(
+        id=one.app_user_id,
+        project_id=project_id,
+        first_seen_at=one.first_seen_at,
+        last_seen_at=seen.at,
+        last_seen_app_version=seen.app_version,
+        last_seen_country=seen.country,
+        last_seen_platform=seen.platform,
+        last_seen_platform_version=seen.platform_version,
     )

@@ -1,0 +1,101 @@
+"""Apps, and the public keys that ship inside them."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.domain.refusal import NotFound
+from latchkey.usecases import keys, projects
+from latchkey.usecases.rendering import management as render
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
+from latchkey.wire import management as wire
+from latchkey.wire.actions import Deleted
+from latchkey.wire.v2 import Page
+
+router = APIRouter(prefix="/v2/projects/{project_id}/apps", tags=["V2 apps"])
+
+
+class NewApp(Body):
+    name: Name
+    store: projects.Store
+
+
+class NewPublicKey(Body):
+    # The app's name, unless another is given.
+    name: Name | None = None
+    rate_limit: RateLimit = keys.RATE_LIMIT
+
+
+@router.post("", responses=shows(wire.App, 201), status_code=201, response_class=Response)
+async def create_app(services: Provided, caller: WriteKey, new: NewApp) -> Response:
+    """Make an app with its first public key. This reply is the only place that ever shows the key."""
+    now = services.now()
+    made = await projects.create_app(services.database, caller.project_id, new.name, new.store, now)
+    issued = await keys.create_public_key(services.database, caller.project_id, made.id, made.name, now)
+    first_key = render.public_api_key(caller.project_id, issued.key, issued.plaintext)
+    return reply(render.app(caller.project_id, made, first_key), 201)
+
+
+@router.get("", responses=shows(Page[wire.App]), response_class=Response)
+async def list_apps(
+    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """The project's apps, oldest first."""
+    found = await projects.list_apps(services.database, caller.project_id, after=starting_after, limit=limit + 1)
+    return reply(render.listed(found, render.app, lambda item: item.id, limit, caller.project_id, "apps"))
+
+
+@router.get("/{app_id}", responses=shows(wire.App), response_class=Response)
+async def read_app(services: Provided, caller: ReadKey, app_id: str) -> Response:
+    """One app."""
+    return reply(render.app(caller.project_id, await projects.load_app(services.database, caller.project_id, app_id)))
+
+
+@router.delete("/{app_id}", responses=shows(Deleted), response_class=Response)
+async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Response:
+    """Delete an app and its keys: what is installed of it is locked out. What was bought in it stays."""
+    await projects.delete_app(services.database, caller.project_id, app_id)
+    return reply(Deleted(object="app", id=app_id, deleted_at=services.now()))
+
+
+@router.post(
+    "/{app_id}/public_api_keys", responses=shows(wire.PublicApiKey, 201), status_code=201, response_class=Response
+)
+async def create_public_api_key(services: Provided, caller: WriteKey, app_id: str, new: NewPublicKey) -> Response:
+    """Make another key for an app. This reply is the only place that ever shows it."""
+    app = await projects.load_app(services.database, caller.project_id, app_id)
+    made = await keys.create_public_key(
+        services.database, caller.project_id, app_id, new.name or app.name, services.now(), rate_limit=new.rate_limit
+    )
+    return reply(render.public_api_key(caller.project_id, made.key, made.plaintext), 201)
+
+
+@router.get("/{app_id}/public_api_keys", responses=shows(Page[wire.PublicApiKey]), response_class=Response)
+async def list_public_api_keys(
+    services: Provided,
+    caller: ReadKey,
+    app_id: str,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """An app's keys, oldest first, revoked ones too."""
+    await projects.load_app(services.database, caller.project_id, app_id)
+    found = await keys.list_keys(
+        services.database, caller.project_id, after=starting_after, limit=limit + 1, app_id=app_id
+    )
+    path = caller.project_id, "apps", app_id, "public_api_keys"
+    return reply(render.listed(found, render.public_api_key, lambda item: item.id, limit, *path))
+
+
+@router.delete("/{app_id}/public_api_keys/{key_id}", responses=shows(wire.PublicApiKey), response_class=Response)
+async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: str, key_id: str) -> Response:
+    """The apps that carry it are locked out, from the next request on."""
+    if (await keys.load_key(services.database, caller.project_id, key_id)).app_id != app_id:
+        raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
+    revoked = await keys.revoke_key(services.database, caller.project_id, key_id, services.now())
+    return reply(render.public_api_key(caller.project_id, revoked))

@@ -1,0 +1,28 @@
+"""Every customer of the project."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey
+from latchkey.api.models import Limit, StartingAfter
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.usecases.customer_list import list_customers as find
+from latchkey.usecases.rendering import management as render
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
+from latchkey.wire import management as wire
+from latchkey.wire.v2 import Page
+
+router = APIRouter(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
+
+
+@router.get("", responses=shows(Page[wire.ListedCustomer]), response_class=Response)
+async def list_customers(
+    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """The project's customers by id, each with its own fields; read one to see what it holds."""
+    found = await find(services.database, caller.project_id, after=starting_after, limit=limit + 1)
+    path = caller.project_id, "customers"
+    return reply(render.listed(found, render.listed_customer, lambda item: item.id, limit, *path))

@@ -1,0 +1,59 @@
+"""Experiments. Enrolling customers is `enrollments.py`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.models import Body, Id, Limit, Name, StartingAfter
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.domain import experiment as domain
+from latchkey.usecases import experiments
+from latchkey.usecases.rendering import management as render
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
+from latchkey.wire import management as wire
+from latchkey.wire.v2 import Page
+
+router = APIRouter(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
+
+
+class NewVariant(Body):
+    id: Id
+    weight: Annotated[int, Field(ge=1, le=experiments.HEAVIEST)]
+
+
+class NewExperiment(Body):
+    name: Name
+    variants: Annotated[list[NewVariant], Field(min_length=experiments.FEWEST, max_length=experiments.MOST)]
+
+
+@router.post("", responses=shows(wire.Experiment, 201), status_code=201, response_class=Response)
+async def create_experiment(services: Provided, caller: WriteKey, new: NewExperiment) -> Response:
+    """Begin an experiment. Of all customers who are enrolled, each variant gets a share as large as its weight."""
+    variants = [domain.Variant(one.id, one.weight) for one in new.variants]
+    made = await experiments.create_experiment(services.database, caller.project_id, new.name, variants, services.now())
+    return reply(render.experiment(caller.project_id, made), 201)
+
+
+@router.get("", responses=shows(Page[wire.Experiment]), response_class=Response)
+async def list_experiments(
+    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """The project's experiments, oldest first."""
+    found = await experiments.list_experiments(
+        services.database, caller.project_id, after=starting_after, limit=limit + 1
+    )
+    path = caller.project_id, "experiments"
+    return reply(render.listed(found, render.experiment, lambda item: item.id, limit, *path))
+
+
+@router.get("/{experiment_id}", responses=shows(wire.Experiment), response_class=Response)
+async def read_experiment(services: Provided, caller: ReadKey, experiment_id: str) -> Response:
+    """One experiment."""
+    found = await experiments.load_experiment(services.database, caller.project_id, experiment_id)
+    return reply(render.experiment(caller.project_id, found))

@@ -1,0 +1,40 @@
+"""The project itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.models import Body, Name, not_null
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.domain.identity import RestoreBehavior
+from latchkey.usecases import projects
+from latchkey.usecases.rendering import management as render
+from latchkey.wire import management as wire
+
+router = APIRouter(prefix="/v2/projects", tags=["V2 project"])
+
+
+class ProjectChanges(Body):
+    name: Name = not_null()
+    restore_behavior: Literal["transfer", "keep"] = not_null()
+
+
+@router.get("/{project_id}", responses=shows(wire.Project), response_class=Response)
+async def read_project(services: Provided, caller: ReadKey) -> Response:
+    """The project and its settings."""
+    return reply(render.project(await projects.load_project(services.database, caller.project_id)))
+
+
+@router.patch("/{project_id}", responses=shows(wire.Project), response_class=Response)
+async def update_project(services: Provided, caller: WriteKey, changes: ProjectChanges) -> Response:
+    """Change what is named. `restore_behavior` says what becomes of a purchase that somebody else restores."""
+    behavior = RestoreBehavior(changes.restore_behavior) if "restore_behavior" in changes.model_fields_set else None
+    changed = await projects.update_project(
+        services.database, caller.project_id, name=changes.name, restore_behavior=behavior
+    )
+    return reply(render.project(changed))

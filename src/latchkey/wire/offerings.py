@@ -1,0 +1,32 @@
+"""V1: what an app can offer its user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class Package(Struct, frozen=True, kw_only=True):
+    identifier: str
+    platform_product_identifier: str
+
+
+class Offering(Struct, frozen=True, kw_only=True):
+    identifier: str
+    description: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    packages: list[Package]
+    # Always null: paywalls are drawn by the app.
+    paywall_components: None = None
+
+
+class Placements(Struct, frozen=True, kw_only=True):
+    fallback_offering_id: str | None
+    offering_ids_by_placement: dict[str, str] = field(default_factory=dict)
+
+
+class Offerings(Struct, frozen=True, kw_only=True):
+    current_offering_id: str | None
+    offerings: list[Offering]
+    placements: Placements

@@ -1,0 +1,63 @@
+"""Every customer of a project, page by page."""
+
+from __future__ import annotations
+
+import time
+
+from tests.api.client import NOW, Shop
+from tests.api.management import get, walk
+
+from latchkey.domain.customer import newcomer
+from latchkey.storage import customers
+from latchkey.usecases.customer_list import LIST_CUSTOMERS
+
+
+async def test_a_customer_is_listed_with_its_own_fields(shop: Shop) -> None:
+    await shop.act("purchase", "ada", "pro_monthly")
+    page = (await get(shop, "customers")).json()
+    assert page == {
+        "object": "list",
+        "items": [
+            {
+                "object": "customer",
+                "id": "ada",
+                "project_id": "proj_demo",
+                "first_seen_at": NOW,
+                "last_seen_at": NOW,
+                "last_seen_app_version": None,
+                "last_seen_country": None,
+                "last_seen_platform": None,
+                "last_seen_platform_version": None,
+            }
+        ],
+        "next_page": None,
+        "url": "/v2/projects/proj_demo/customers",
+    }
+    read = (await shop.v2("ada")).json()
+    assert page["items"][0].items() <= read.items()
+
+
+async def test_an_id_of_any_signs_is_a_cursor_that_leads_on(shop: Shop) -> None:
+    ids = ["$RCAnonymousID:0123456789abcdef0123456789abcdef", "a b", "a%2Fb", "a&limit=1", "a+b", "ünïcödé 🎟"]
+    for id in ids:
+        await shop.note(id, plan="x")
+    listed = [item["id"] for item in await walk(shop, "customers?limit=1")]
+    assert sorted(listed) == sorted(ids)
+
+
+async def test_a_thousand_customers_are_walked_quickly_each_once(shop: Shop) -> None:
+    ids = [f"user {n:04}" for n in range(1000)]
+    async with shop.database.transaction() as connection:
+        await customers.create(connection, [newcomer(shop.project_id, id, NOW) for id in ids])
+    begun = time.perf_counter()
+    assert [item["id"] for item in await walk(shop, "customers?limit=100")] == ids
+    assert time.perf_counter() - begun < 5
+
+
+async def test_a_page_is_read_along_the_index(shop: Shop) -> None:
+    async with shop.database.transaction() as connection:
+        made = [newcomer(shop.project_id, f"user {n:05}", NOW) for n in range(5000)]
+        await customers.create(connection, made)
+        await connection.execute("analyze customers")
+        plan = await connection.fetch(f"explain {LIST_CUSTOMERS}", shop.project_id, "user 02500", 101)
+    assert "customers_listed" in "\n".join(row[0] for row in plan)
