@@ -14,7 +14,7 @@ from latchkey.storage.sql import query
 
 _SHARE_CLOCKS = query("share_clocks")
 _LOCK = query("lock_customers")
-_LOCK_BY_KEY = query("lock_customer_by_key")
+_OWNER_OF = query("owner_of_purchase")
 _CREATE = query("create_customers")
 _OWNERS = query("owners_of_purchases")
 _SAVE = query("save_customers")
@@ -74,9 +74,10 @@ async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[
     return found
 
 
-async def lock_by_key(connection: Any, project_id: str, key: int) -> Stored | None:
-    row = await connection.fetchrow(_LOCK_BY_KEY, project_id, key)
-    return Stored(row["id"], decode(row["state"])) if row is not None else None
+async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> str | None:
+    """The id of whoever owns this purchase at the moment; nothing is locked, so it may be another's in the next."""
+    owner: str | None = await connection.fetchval(_OWNER_OF, project_id, *purchase)
+    return owner
 
 
 async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:

@@ -40,8 +40,9 @@ async def transfer(changes: Changes, project_id: str, source_id: str, target_id:
     return await _again(lambda: _transfer(changes, project_id, source_id, target_id))
 
 
-async def restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed:
-    """A purchase turned up with `app_user_id` though it belongs to somebody else."""
+async def restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
+    """A purchase turned up with `app_user_id` though it belongs to somebody else. None where it has changed hands
+    meanwhile, so that whoever asked must look again."""
     return await _again(lambda: _restore(changes, project_id, app_user_id, key))
 
 
@@ -86,18 +87,17 @@ async def _transfer(changes: Changes, project_id: str, source_id: str, target_id
         return await pair.transfer(source, target, None)
 
 
-async def _restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed:
+async def _restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
     wall = changes.now()
     async with changes.db.transaction() as connection:
-        owners = await customers.owners(connection, [(project_id, *key)])
-        owner = owners.get((project_id, *key))
-        source = await customers.lock_by_key(connection, project_id, owner) if owner is not None else None
-        if source is None:
-            raise OwnedByAnother("The purchase belongs to another customer.")
-        pair = await _Pair.locked(changes, connection, project_id, (source.customer.app_user_id, app_user_id), wall)
-        target = pair.found.get(app_user_id)
-        if target is not None and target.key == source.key:
-            return Committed(target.customer, pair.project.catalog, pair.now)
+        owner_id = await customers.owner_of(connection, project_id, key)
+        if owner_id is None:
+            return None
+        # Both are locked in the one order everywhere, and only then is it sure whose the purchase is.
+        pair = await _Pair.locked(changes, connection, project_id, (owner_id, app_user_id), wall)
+        source, target = pair.found.get(owner_id), pair.found.get(app_user_id)
+        if source is None or key not in purchase_keys(source.customer) or source is target:
+            return None
         # An anonymous owner is nobody else: the person had not signed in when they bought it.
         merges = identity.is_anonymous_customer(source.customer)
         if not merges and pair.project.restore_behavior is RestoreBehavior.KEEP:
