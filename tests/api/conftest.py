@@ -1,19 +1,45 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+import asyncpg
 import pytest
 from tests.api.client import Client, Clock, Shop, running
+from tests.api.doings import unhurried
 
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.storage.embedded import EmbeddedServer
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.demo import ensure_demo
+
+_numbers = itertools.count(1)
 
 
 @pytest.fixture
 async def shop(database: Database) -> AsyncIterator[Shop]:
+    async with opened(database) as shop:
+        yield shop
+
+
+@pytest.fixture(scope="module")
+async def steady_shop(
+    postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
+) -> AsyncIterator[Shop]:
+    """One shop for all tests of a file, for those that are refused and those that keep to customers of their own."""
+    name = f"steady_{next(_numbers)}"
+    await administration.execute(f"create database {name} template {template} strategy file_copy")
+    async with Database(postgres.url(name), max_size=8) as database, opened(database) as shop:
+        await unhurried(shop)
+        yield shop
+    await administration.execute(f"drop database {name} with (force)")
+
+
+@asynccontextmanager
+async def opened(database: Database) -> AsyncIterator[Shop]:
     clock = Clock()
     demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
     app = create_application(database, Settings(database_url=database.url), clock)

@@ -1,0 +1,89 @@
+"""What apps and operators do to the shop over HTTP, short enough to read."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from tests.api.client import NOW, Reply, Shop
+from tests.api.management import post, walk
+
+from latchkey.usecases import keys
+
+ANONYMOUS = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+OTHER_ANONYMOUS = "$RCAnonymousID:fedcba9876543210fedcba9876543210"
+TOKEN = "test_1800000000123_4f0c"
+
+
+async def show_receipt(
+    shop: Shop, app_user_id: str, token: str = TOKEN, product_id: str | None = "pro_monthly", **more: Any
+) -> Reply:
+    """An app shows a receipt. Headers and the key are given as `headers` and `key`, everything else is the body's."""
+    options = {name: more.pop(name) for name in ("headers", "key") if name in more}
+    body = {"app_user_id": app_user_id, "fetch_token": token, "product_id": product_id, **more}
+    return await shop.client.post("/v1/receipts", body, **options)
+
+
+async def act(shop: Shop, action: str, app_user_id: str = "ada", product_id: str | None = None, **more: Any) -> Reply:
+    named = {"product_id": product_id} if product_id is not None else {}
+    return await post(shop, "test_store/actions", {"action": action, "app_user_id": app_user_id, **named, **more})
+
+
+async def did(shop: Shop, action: str, app_user_id: str = "ada", product_id: str | None = None, **more: Any) -> Any:
+    """An action that must succeed; what it answered."""
+    reply = await act(shop, action, app_user_id, product_id, **more)
+    assert reply.status == 200, reply
+    return reply.json()
+
+
+async def make_clock(shop: Shop, now_ms: int = NOW, name: str = "mine") -> str:
+    reply = await post(shop, "test_clocks", {"name": name, "now_ms": now_ms})
+    assert reply.status == 201, reply
+    id: str = reply.json()["id"]
+    return id
+
+
+async def move_in(shop: Shop, app_user_id: str, clock_id: str) -> None:
+    """A customer who lives on a test clock."""
+    reply = await post(shop, "customers", {"id": app_user_id, "test_clock_id": clock_id})
+    assert reply.status == 201, reply
+
+
+async def advance(shop: Shop, clock_id: str, **how: Any) -> Any:
+    reply = await post(shop, f"test_clocks/{clock_id}/advance", how)
+    assert reply.status == 200, reply
+    return reply.json()
+
+
+async def told(shop: Shop, app_user_id: str = "ada") -> list[dict[str, Any]]:
+    """Every event of a customer, oldest first, from the feed."""
+    return await walk(shop, f"customers/{quote(app_user_id, safe='')}/events?limit=100")
+
+
+async def types_told(shop: Shop, app_user_id: str = "ada") -> list[str]:
+    return [event["type"] for event in await told(shop, app_user_id)]
+
+
+async def subscriber(shop: Shop, app_user_id: str = "ada") -> dict[str, Any]:
+    """The V1 subscriber as a server reads it."""
+    reply = await shop.v1(quote(app_user_id, safe=""))
+    assert reply.status == 200, reply
+    body: dict[str, Any] = reply.json()["subscriber"]
+    return body
+
+
+async def unhurried(shop: Shop) -> None:
+    """From here on the shop's client has a key that no limit slows."""
+    issued = await keys.create_secret_key(shop.database, shop.project_id, "unhurried", NOW, rate_limit=1_000_000)
+    shop.client.key = issued.plaintext
+
+
+async def count_rows(shop: Shop) -> dict[str, int]:
+    """How many rows every table has, to see that a refused request left none. Windows of the rate limit apart."""
+    async with shop.database.acquire() as connection:
+        names = await connection.fetch("select tablename from pg_tables where schemaname = 'public'")
+        return {
+            name: await connection.fetchval(f'select count(*) from "{name}"')
+            for (name,) in names
+            if name != "rate_windows"
+        }

@@ -1,0 +1,219 @@
+"""POST /v1/receipts, when a purchase is taken in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.api.client import DAY, NOW, Shop
+from tests.api.doings import ANONYMOUS, TOKEN, did, make_clock, move_in, show_receipt, subscriber, told, types_told
+from tests.api.management import get, holds
+
+from latchkey.api.front import Front
+from latchkey.domain.instants import to_iso
+
+
+async def test_a_receipt_of_a_stranger_makes_the_subscriber_and_answers_with_it(shop: Shop) -> None:
+    reply = await show_receipt(shop, "ada")
+    assert reply.status == 200
+    assert reply.json() == (await shop.v1("ada")).json()
+    body = reply.json()["subscriber"]
+    assert body["first_seen"] == body["original_purchase_date"] == to_iso(NOW)
+    assert body["subscriptions"]["pro_monthly"] == {
+        "auto_resume_date": None,
+        "billing_issues_detected_at": None,
+        "expires_date": to_iso(NOW + 31 * DAY),
+        "grace_period_expires_date": None,
+        "original_purchase_date": to_iso(NOW),
+        "purchase_date": to_iso(NOW),
+        "refunded_at": None,
+        "unsubscribe_detected_at": None,
+        "is_sandbox": True,
+        "ownership_type": "PURCHASED",
+        "period_type": "normal",
+        "store": "test_store",
+    }
+    assert body["entitlements"]["pro"] == {
+        "expires_date": to_iso(NOW + 31 * DAY),
+        "grace_period_expires_date": None,
+        "product_identifier": "pro_monthly",
+        "purchase_date": to_iso(NOW),
+    }
+    assert await holds(shop, "ada") == {"pro"}
+
+
+async def test_the_event_of_a_receipt_names_the_transaction_the_price_and_the_app(shop: Shop) -> None:
+    await show_receipt(shop, "ada", key=shop.public)
+    [event] = await told(shop)
+    assert event["type"] == "INITIAL_PURCHASE"
+    assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (9.99, 9.99, "USD")
+    assert event["original_transaction_id"] == TOKEN
+    assert (event["app_id"], event["store"], event["environment"]) == ("app_demo", "test_store", "SANDBOX")
+    assert event["sequence"] == 1
+
+
+async def test_the_same_receipt_again_is_the_same_purchase(shop: Shop) -> None:
+    first = await show_receipt(shop, "ada")
+    shop.clock.now += DAY
+    again = await show_receipt(shop, "ada")
+    assert (first.status, again.status) == (200, 200)
+    assert first.json()["subscriber"] == again.json()["subscriber"]
+    assert await types_told(shop) == ["INITIAL_PURCHASE"]
+
+
+async def test_the_same_receipt_many_times_at_once_is_one_purchase(shop: Shop) -> None:
+    replies = await asyncio.gather(*(show_receipt(shop, "ada") for _ in range(25)))
+    assert {reply.status for reply in replies} == {200}
+    assert len({reply.body for reply in replies}) == 1
+    assert await types_told(shop) == ["INITIAL_PURCHASE"]
+
+
+async def test_one_receipt_that_two_users_show_at_once_belongs_to_one_of_them(shop: Shop) -> None:
+    replies = await asyncio.gather(*(show_receipt(shop, name) for name in ["ada", "bob"] * 10))
+    assert {reply.status for reply in replies} == {200}
+    assert sorted([await holds(shop, "ada"), await holds(shop, "bob")]) == [set(), {"pro"}]
+    events = await told(shop) + await told(shop, "bob")
+    assert [event["type"] for event in events].count("INITIAL_PURCHASE") == 1
+
+
+async def test_another_receipt_for_the_same_product_is_another_purchase(shop: Shop) -> None:
+    await show_receipt(shop, "ada", "test_1_a")
+    await show_receipt(shop, "ada", "test_1_b")
+    assert await types_told(shop) == ["INITIAL_PURCHASE", "INITIAL_PURCHASE"]
+
+
+async def test_a_one_time_receipt_is_a_non_subscription(shop: Shop) -> None:
+    body = (await show_receipt(shop, "ada", product_id="pro_lifetime")).json()["subscriber"]
+    assert body["subscriptions"] == {}
+    assert body["non_subscriptions"] == {
+        "pro_lifetime": [
+            {
+                "id": TOKEN,
+                "is_sandbox": True,
+                "purchase_date": to_iso(NOW),
+                "original_purchase_date": to_iso(NOW),
+                "store": "test_store",
+                "store_transaction_id": TOKEN,
+            }
+        ]
+    }
+    assert body["entitlements"]["pro"]["expires_date"] is None
+
+
+async def test_a_receipt_for_coins_credits_them_once(shop: Shop) -> None:
+    for _ in range(3):
+        await show_receipt(shop, "ada", product_id="coins_100")
+    reply = await shop.client.get("/v1/subscribers/ada/virtual_currencies")
+    assert reply.json()["virtual_currencies"]["COIN"]["balance"] == 100
+    assert await types_told(shop) == ["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"]
+
+
+async def test_a_price_and_a_currency_in_the_receipt_are_what_was_paid(shop: Shop) -> None:
+    await show_receipt(shop, "ada", price=8.5, currency="EUR")
+    [event] = await told(shop)
+    assert (event["price"], event["currency"]) == (8.5, "EUR")
+
+
+async def test_a_price_may_be_a_whole_number_and_its_currency_is_then_dollars(shop: Shop) -> None:
+    await show_receipt(shop, "ada", price=8)
+    [event] = await told(shop)
+    assert (event["price"], event["currency"]) == (8, "USD")
+
+
+@pytest.mark.parametrize(
+    ("header", "environment"),
+    [(None, "SANDBOX"), ("true", "SANDBOX"), ("false", "PRODUCTION")],
+)
+async def test_the_header_says_whether_it_was_a_sandbox_purchase(
+    shop: Shop, header: str | None, environment: str
+) -> None:
+    headers = {"x-is-sandbox": header} if header is not None else {}
+    body = (await show_receipt(shop, "ada", headers=headers)).json()
+    assert body["subscriber"]["subscriptions"]["pro_monthly"]["is_sandbox"] is (environment == "SANDBOX")
+    assert [event["environment"] for event in await told(shop)] == [environment]
+
+
+@pytest.mark.parametrize("platform", ["ios", "iOS"])
+async def test_a_platform_that_exists_is_taken_and_seen_in_v2(shop: Shop, platform: str) -> None:
+    assert (await show_receipt(shop, "ada", headers={"x-platform": platform})).status == 200
+    assert isinstance(shop.client.app, Front)
+    await shop.client.app._app.state.services.presence.flush()  # type: ignore[attr-defined]  # sooner than by itself
+    assert (await shop.v2("ada")).json()["last_seen_platform"] == platform.lower()
+
+
+async def test_attributes_inside_the_receipt_are_noted_and_in_the_event(shop: Shop) -> None:
+    noted = {"$email": {"value": "ada@example.com", "updated_at_ms": NOW}, "plan": {"value": "x", "updated_at_ms": NOW}}
+    body = (await show_receipt(shop, "ada", attributes=noted)).json()
+    assert body["subscriber"]["subscriber_attributes"] == noted
+    [event] = await told(shop)
+    assert event["subscriber_attributes"] == noted
+
+
+async def test_attributes_inside_a_receipt_that_was_anothers_are_noted_too(shop: Shop) -> None:
+    noted = {"plan": {"value": "x", "updated_at_ms": NOW}}
+    await show_receipt(shop, "ada")
+    body = (await show_receipt(shop, "bob", attributes=noted)).json()
+    assert body["subscriber"]["subscriber_attributes"] == noted
+    assert (await subscriber(shop, "ada"))["subscriber_attributes"] == {}
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"observer_mode": True, "normal_duration": "P1M", "introductory_price": None, "app_transaction": {"a": [1]}},
+        {"presented_offering_identifier": "default", "initiation_source": "purchase", "is_restore": False},
+    ],
+)
+async def test_fields_that_apps_add_of_their_own_are_let_pass(shop: Shop, extra: dict[str, Any]) -> None:
+    assert (await show_receipt(shop, "ada", **extra)).status == 200
+
+
+async def test_a_public_key_does_not_see_the_attributes_and_a_secret_one_does(shop: Shop) -> None:
+    public = await show_receipt(shop, "ada", key=shop.public)
+    secret = await show_receipt(shop, "ada", key=shop.secret)
+    assert "subscriber_attributes" not in public.json()["subscriber"]
+    assert secret.json()["subscriber"]["subscriber_attributes"] == {}
+
+
+async def test_a_receipt_that_was_anothers_is_transferred_and_the_receiver_is_told(shop: Shop) -> None:
+    await show_receipt(shop, "ada")
+    body = (await show_receipt(shop, "bob", product_id=None, is_restore=True)).json()
+    assert set(body["subscriber"]["entitlements"]) == {"pro"}
+    assert (await subscriber(shop, "ada"))["entitlements"] == {}
+    [event] = await told(shop, "bob")
+    assert (event["type"], event["app_user_id"]) == ("TRANSFER", "bob")
+    assert (event["transferred_from"], event["transferred_to"]) == (["ada"], ["bob"])
+    assert set(event["entitlements"]) == {"pro"}
+    assert await types_told(shop, "ada") == ["INITIAL_PURCHASE"]
+
+
+async def test_a_receipt_of_an_anonymous_owner_makes_an_alias_and_no_transfer(shop: Shop) -> None:
+    await show_receipt(shop, ANONYMOUS)
+    body = (await show_receipt(shop, "bob")).json()
+    assert body["subscriber"]["original_app_user_id"] == ANONYMOUS
+    assert (await shop.v2(quote(ANONYMOUS))).json()["id"] == "bob"
+    assert [item["id"] for item in (await get(shop, "customers/bob/aliases")).json()["items"]] == [ANONYMOUS, "bob"]
+    assert await types_told(shop, "bob") == ["INITIAL_PURCHASE"]
+
+
+async def test_an_anonymous_owner_is_joined_even_where_purchases_are_kept(shop: Shop) -> None:
+    await shop.database.pool.execute("update projects set restore_behavior = 'keep'")
+    await show_receipt(shop, ANONYMOUS)
+    assert (await show_receipt(shop, "bob")).status == 200
+    assert await holds(shop, "bob") == {"pro"}
+
+
+async def test_a_receipt_of_a_customer_on_a_test_clock_is_bought_at_its_time(shop: Shop) -> None:
+    then = NOW + 500 * DAY
+    await move_in(shop, "ada", await make_clock(shop, then))
+    body = (await show_receipt(shop, "ada")).json()
+    assert body["request_date_ms"] == then
+    assert body["subscriber"]["subscriptions"]["pro_monthly"]["purchase_date"] == to_iso(then)
+
+
+async def test_a_receipt_settles_a_temporary_grant_in_silence(shop: Shop) -> None:
+    await did(shop, "store_outage", "ada", "pro_monthly")
+    await show_receipt(shop, "ada")
+    assert await types_told(shop) == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
