@@ -1,0 +1,154 @@
+"""Lanes: one customer's deliveries to one webhook, claimed with a lease and recorded only while it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import json
+
+from latchkey.delivery.outage import OUTAGES
+from latchkey.delivery.sender import Answer
+from latchkey.domain.instants import Ms
+from latchkey.domain.retry import Decision, GiveUp, Retry
+from latchkey.storage.database import Database
+from latchkey.storage.sql import query
+
+_CLAIM = query("claim_lanes")
+_RELEASE = query("release_lanes")
+_RECORD = query("record_attempts")
+_DUE = query("due_webhooks")
+
+_ENCODER = json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The head of a lane, ours until the lease runs out."""
+
+    project_id: str
+    customer_id: int
+    webhook_key: int
+    webhook_version: int
+    aside: int
+    token: int
+    lease_until: Ms
+    done: int
+    tries: int
+    tried_at: Ms | None
+    sequence: int
+    event_id: str
+    attempts: int
+    event: bytes
+
+    @property
+    def body(self) -> bytes:
+        """The same bytes with every attempt: the event as it was stored, in its envelope."""
+        return b'{"api_version":"1.0","event":' + self.event + b"}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    claim: Claim
+    answer: Answer
+    # None when it was delivered.
+    decision: Decision | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    result: Result
+    # The lane goes on at once with its next delivery.
+    more: bool
+    # The webhook has failures to its name, so this outcome may change its health.
+    troubled: bool
+
+
+async def claim(db: Database, budgets: Mapping[int, int], now: Ms, lease_until: Ms) -> Sequence[Claim]:
+    """The heads of due lanes, for each webhook at most its budget."""
+    token = secrets.randbits(62)
+    rows = await db.pool.fetch(_CLAIM, list(budgets), list(budgets.values()), now, lease_until, token)
+    claims, empty = [], []
+    for row in rows:
+        head = (row["project_id"], row["customer_id"], row["webhook_key"], row["aside"], token)
+        if row["body"] is None:
+            # The lane moved on between the moment we looked and the moment we took it.
+            empty.append(head)
+            continue
+        claims.append(
+            Claim(
+                project_id=row["project_id"],
+                customer_id=row["customer_id"],
+                webhook_key=row["webhook_key"],
+                webhook_version=row["version"],
+                aside=row["aside"],
+                token=token,
+                lease_until=lease_until,
+                done=row["done"],
+                tries=row["tries"],
+                tried_at=row["tried_at"],
+                sequence=row["sequence"],
+                event_id=row["event_id"],
+                attempts=row["attempts"],
+                event=row["body"],
+            )
+        )
+    if empty:
+        with contextlib.suppress(*OUTAGES):
+            await _release(db, empty)
+    return claims
+
+
+async def release(db: Database, claims: Sequence[Claim]) -> None:
+    """Give back what will not be sent, so that nobody has to wait for the lease to run out."""
+    await _release(db, [(one.project_id, one.customer_id, one.webhook_key, one.aside, one.token) for one in claims])
+
+
+async def _release(db: Database, heads: Sequence[tuple[str, int, int, int, int]]) -> None:
+    if heads:
+        await db.pool.execute(_RELEASE, *(list(column) for column in zip(*heads, strict=True)))
+
+
+async def record(db: Database, results: Sequence[Result], now: Ms) -> Sequence[Recorded]:
+    """Write down what came of these attempts; those whose lease was lost are left out, and were or will be repeated."""
+    claims = [one.claim for one in results]
+    answers = [one.answer for one in results]
+    steps = [_step(one) for one in results]
+    rows = await db.pool.fetch(
+        _RECORD,
+        [one.project_id for one in claims],
+        [one.customer_id for one in claims],
+        [one.webhook_key for one in claims],
+        [one.aside for one in claims],
+        [one.token for one in claims],
+        [one.done for one in claims],
+        [one.sequence for one in claims],
+        [one.attempts + 1 for one in claims],
+        [one.at for one in answers],
+        [one.took_ms for one in answers],
+        [next_at for next_at, _ in steps],
+        [others_at for _, others_at in steps],
+        [one.error for one in answers],
+        [one.status for one in answers],
+        [_ENCODER.encode(one.request_headers) for one in answers],
+        [_ENCODER.encode(one.response_headers) if one.status is not None else None for one in answers],
+        [one.response_body if one.status is not None else None for one in answers],
+        now,
+    )
+    return [Recorded(results[row["place"] - 1], row["more"], row["troubled"]) for row in rows]
+
+
+async def due(db: Database, keys: Sequence[int] | None = None) -> Mapping[int, Ms]:
+    """When these webhooks, or all, have something to send next."""
+    return {row["key"]: row["at"] for row in await db.pool.fetch(_DUE, keys)}
+
+
+def _step(result: Result) -> tuple[Ms | None, Ms | None]:
+    match result.decision:
+        case Retry(at, others_at):
+            # What stepped aside before has nobody behind it.
+            return at, others_at if result.claim.aside == 0 else None
+        case None | GiveUp():
+            return None, None
