@@ -83,7 +83,11 @@ def _name_schema(pattern: str) -> Any:
 
 Id = Annotated[str, _held_to(naming.checked_id), _name_schema(naming.ID_PATTERN)]
 Name = Annotated[str, _held_to(naming.checked_name), _name_schema(naming.NAME_PATTERN)]
-Description = Annotated[str, _held_to(naming.checked_text), Field(json_schema_extra={"maxLength": naming.LONGEST_TEXT})]
+Description = Annotated[
+    str,
+    _held_to(naming.checked_text),
+    Field(json_schema_extra={"maxLength": naming.LONGEST_TEXT, "pattern": naming.TEXT_PATTERN}),
+]
 IsoDuration = Annotated[
     str, _held_to(naming.checked_duration), Field(json_schema_extra={"pattern": naming.DURATION_PATTERN})
 ]

@@ -18,6 +18,7 @@ DURATION_PATTERN = (
 )
 CURRENCY_PATTERN = r"^[A-Z]{3}$"
 LONGEST_TEXT = 1000
+TEXT_PATTERN = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
