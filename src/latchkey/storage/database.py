@@ -165,6 +165,10 @@ def session_settings(*, application_name: str, statement_timeout_ms: int, lock_t
         "idle_in_transaction_session_timeout": "60000",
         # Plans of our short queries take microseconds; compiling them takes milliseconds.
         "jit": "off",
+        # One plan for each query and connection. Left to itself PostgreSQL plans a query over arrays anew every time,
+        # because it guesses 10 rows for an array it has not seen: 710 µs for the read of one customer instead of 70.
+        # A plan is made anew when its tables are analysed.
+        "plan_cache_mode": "force_generic_plan",
         "timezone": "UTC",
     }
 

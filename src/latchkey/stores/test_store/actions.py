@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customer import Customer
-from latchkey.domain.instants import DAY, Ms, add, to_iso
+from latchkey.domain.instants import DAY, LATEST, Ms, add, to_iso
 from latchkey.domain.money import Price
 from latchkey.domain.purchase import (
     TEMPORARY_ACCESS,
@@ -231,6 +231,8 @@ def extend(subscription: Subscription, now: Ms, *, until: Ms) -> Subscription:
             f"The subscription already runs until {to_iso(subscription.current.ends_at)}; an extension ends later.",
             param="expiry_time_ms",
         )
+    if until > LATEST:
+        raise Refusal("The subscription would run past the year 2199.", param="expiry_time_ms")
     return _ends(subscription, until, now)
 
 
