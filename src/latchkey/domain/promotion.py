@@ -35,7 +35,7 @@ def end_of(duration: str, now: Ms) -> Ms | None:
 def grant(customer: Customer, entitlement_id: str, ends_at: Ms | None, now: Ms) -> Customer:
     """Gives the entitlement until `ends_at`, or for ever. Each grant stands alone; the one that ends last counts."""
     if ends_at is not None and ends_at <= now:
-        raise Refusal("The grant would end in the past.", param="end_time_ms")
+        raise Refusal("The grant would end in the past.", param="expires_at")
     number = sum(one.kind is PurchaseKind.PROMOTIONAL for one in customer.purchases) + 1
     return with_purchase(
         customer,

@@ -1,0 +1,151 @@
+"""POST /v1/subscribers/{app_user_id}/attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.client import NOW, Reply, Shop
+from tests.api.doings import count_rows, subscriber
+
+
+async def note(shop: Shop, app_user_id: str, attributes: Any, **options: Any) -> Reply:
+    return await shop.client.post(f"/v1/subscribers/{app_user_id}/attributes", {"attributes": attributes}, **options)
+
+
+def one(value: str | None, at: int = NOW) -> dict[str, Any]:
+    return {"value": value, "updated_at_ms": at}
+
+
+async def noted(shop: Shop, app_user_id: str) -> Any:
+    return (await subscriber(shop, app_user_id))["subscriber_attributes"]
+
+
+async def test_attributes_of_a_stranger_make_the_subscriber(steady_shop: Shop) -> None:
+    attributes = {"$email": one("eve@example.com"), "favourite colour": one("green")}
+    reply = await note(steady_shop, "eve", attributes)
+    assert (reply.status, reply.json()) == (200, {"attribute_errors": []})
+    assert await noted(steady_shop, "eve") == attributes
+    items = (await steady_shop.v2("eve")).json()["attributes"]["items"]
+    assert [(item["name"], item["value"], item["updated_at"]) for item in items] == [
+        ("$email", "eve@example.com", NOW),
+        ("favourite colour", "green", NOW),
+    ]
+
+
+async def test_a_public_key_may_set_them_though_it_cannot_read_them(steady_shop: Shop) -> None:
+    assert (await note(steady_shop, "pat", {"plan": one("x")}, key=steady_shop.public)).status == 200
+    assert await noted(steady_shop, "pat") == {"plan": one("x")}
+
+
+async def test_of_two_values_the_newer_wins_in_whatever_order_they_come(steady_shop: Shop) -> None:
+    await note(steady_shop, "lww", {"plan": one("second", NOW + 1)})
+    await note(steady_shop, "lww", {"plan": one("first", NOW)})
+    assert await noted(steady_shop, "lww") == {"plan": one("second", NOW + 1)}
+    await note(steady_shop, "lww", {"plan": one("same moment", NOW + 1)})
+    assert await noted(steady_shop, "lww") == {"plan": one("second", NOW + 1)}
+    await note(steady_shop, "lww", {"plan": one("third", NOW + 2)})
+    assert await noted(steady_shop, "lww") == {"plan": one("third", NOW + 2)}
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+async def test_nothing_deletes_and_a_late_older_value_does_not_bring_it_back(
+    steady_shop: Shop, nothing: str | None
+) -> None:
+    who = f"gone{nothing}"
+    await note(steady_shop, who, {"plan": one("x", NOW), "kept": one("y")})
+    await note(steady_shop, who, {"plan": one(nothing, NOW + 2)})
+    assert await noted(steady_shop, who) == {"kept": one("y")}
+    await note(steady_shop, who, {"plan": one("late", NOW + 1)})
+    assert await noted(steady_shop, who) == {"kept": one("y")}
+    await note(steady_shop, who, {"plan": one("again", NOW + 3)})
+    assert (await noted(steady_shop, who))["plan"] == one("again", NOW + 3)
+
+
+async def test_names_and_values_of_exactly_the_limit_are_kept(steady_shop: Shop) -> None:
+    attributes = {"n" * 40: one("ü" * 500), "$displayName": one("Ada 🎟"), "a.b-c_d e": one(" ")}
+    assert (await note(steady_shop, "long", attributes)).status == 200
+    assert await noted(steady_shop, "long") == attributes
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n" * 41, "x"),
+        ("", "x"),
+        ("$", "x"),
+        ("$$email", "x"),
+        ("ä", "x"),
+        ("new\nline", "x"),
+        ("plan", "x" * 501),
+        ("$email", "nobody"),
+        ("$email", "a b@example.com"),
+    ],
+)
+async def test_what_cannot_be_kept_is_7263_and_named_and_nothing_is_saved(
+    steady_shop: Shop, name: str, value: str
+) -> None:
+    before = await count_rows(steady_shop)
+    reply = await note(steady_shop, "refused", {"fine": one("x"), name: one(value)})
+    assert (reply.status, reply.json()["code"]) == (400, 7263)
+    [error] = reply.json()["attribute_errors"]
+    assert error["key_name"] == name
+    assert error["message"]
+    assert await count_rows(steady_shop) == before
+    assert (await steady_shop.v1("refused")).status == 404
+
+
+async def test_a_customer_has_at_most_100_attributes_and_can_make_room(steady_shop: Shop) -> None:
+    await note(steady_shop, "full", {f"n{n}": one("x") for n in range(100)})
+    reply = await note(steady_shop, "full", {"more": one("x")})
+    assert (reply.status, reply.json()["code"]) == (422, 7226)
+    assert len(await noted(steady_shop, "full")) == 100
+    assert (await note(steady_shop, "full", {"n0": one(None, NOW + 1), "more": one("x")})).status == 200
+    assert "more" in await noted(steady_shop, "full")
+
+
+async def test_one_who_has_too_many_from_receipts_can_still_delete_and_change_some(steady_shop: Shop) -> None:
+    for part in range(2):
+        attributes = {f"n{part}.{n}": one("x") for n in range(60)}
+        body = {
+            "app_user_id": "collector",
+            "fetch_token": f"test_{part}_c",
+            "product_id": "coins_100",
+            "attributes": attributes,
+        }
+        assert (await steady_shop.client.post("/v1/receipts", body)).status == 200
+    assert (await note(steady_shop, "collector", {"n0.1": one(None, NOW + 1)})).status == 200
+    assert (await note(steady_shop, "collector", {"n0.2": one("y", NOW + 1)})).status == 200
+    assert (await note(steady_shop, "collector", {"another": one("y")})).status == 422
+    assert len(await noted(steady_shop, "collector")) == 119
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        None,
+        [],
+        {"a": None},
+        {"a": "b"},
+        {"a": {"value": "b"}},
+        {"a": {"updated_at_ms": NOW}},
+        {"a": {"value": 1, "updated_at_ms": NOW}},
+        {"a": {"value": "b", "updated_at_ms": str(NOW)}},
+        {"a": {"value": "b", "updated_at_ms": 1}},
+        {"a": {"value": "b", "updated_at_ms": NOW * 1000}},
+        {"a": {"value": "b", "updated_at_ms": NOW, "more": 1}},
+        {f"n{n}": {"value": "b", "updated_at_ms": NOW} for n in range(101)},
+    ],
+)
+async def test_attributes_of_another_shape_are_400(steady_shop: Shop, attributes: Any) -> None:
+    reply = await note(steady_shop, "refused", attributes)
+    assert (reply.status, reply.json()["code"]) == (400, 7226), reply
+    assert (await steady_shop.v1("refused")).status == 404
+
+
+async def test_the_next_event_carries_them(steady_shop: Shop) -> None:
+    await note(steady_shop, "told", {"plan": one("x")})
+    body = {"app_user_id": "told", "fetch_token": "test_1_told", "product_id": "pro_monthly"}
+    await steady_shop.client.post("/v1/receipts", body)
+    [event] = (await steady_shop.v2("told", "/events")).json()["items"]
+    assert event["subscriber_attributes"] == {"plan": one("x")}

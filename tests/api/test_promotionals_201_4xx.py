@@ -1,0 +1,195 @@
+"""POST /v1/subscribers/{id}/entitlements/{entitlement}/promotional and /revoke_promotionals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.client import DAY, NOW, Reply, Shop
+from tests.api.doings import advance, count_rows, did, make_clock, move_in, subscriber, told, types_told
+from tests.api.management import get, holds
+
+from latchkey.domain.instants import LATEST, to_iso
+
+
+async def grant(shop: Shop, who: str, entitlement: str = "pro", **body: Any) -> Reply:
+    return await shop.client.post(f"/v1/subscribers/{who}/entitlements/{entitlement}/promotional", body)
+
+
+async def revoke(shop: Shop, who: str, entitlement: str = "pro") -> Reply:
+    return await shop.client.post(f"/v1/subscribers/{who}/entitlements/{entitlement}/revoke_promotionals")
+
+
+@pytest.mark.parametrize(
+    ("duration", "days"),
+    [
+        ("daily", 1),
+        ("three_day", 3),
+        ("weekly", 7),
+        ("two_week", 14),
+        ("monthly", 31),
+        ("two_month", 59),
+        ("three_month", 90),
+        ("six_month", 181),
+        ("yearly", 365),
+        ("lifetime", None),
+    ],
+)
+async def test_every_duration_ends_when_it_says(steady_shop: Shop, duration: str, days: int | None) -> None:
+    who = f"for_{duration}"
+    reply = await grant(steady_shop, who, duration=duration)
+    assert reply.status == 201
+    assert reply.json() == (await steady_shop.v1(who)).json()
+    ends = NOW + days * DAY if days is not None else None
+    assert reply.json()["subscriber"]["entitlements"]["pro"] == {
+        "expires_date": to_iso(ends) if ends is not None else None,
+        "grace_period_expires_date": None,
+        "product_identifier": "rc_promo_pro",
+        "purchase_date": to_iso(NOW),
+    }
+    assert set(reply.json()["subscriber"]["non_subscriptions"]) == {"rc_promo_pro"}
+    [event] = await told(steady_shop, who)
+    assert (event["type"], event["store"], event["period_type"]) == (
+        "NON_RENEWING_PURCHASE",
+        "promotional",
+        "promotional",
+    )
+    assert event.get("expiration_at_ms") == ends
+    assert (event["price"], event["environment"]) == (0, "PRODUCTION")
+
+
+async def test_an_end_of_ones_own_choice_is_taken_to_the_millisecond(steady_shop: Shop) -> None:
+    reply = await grant(steady_shop, "until", end_time_ms=NOW + 1500)
+    assert reply.status == 201
+    [item] = (await steady_shop.v2("until")).json()["active_entitlements"]["items"]
+    assert item["expires_at"] == NOW + 1500
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"duration": "monthly", "end_time_ms": NOW + DAY},
+        {"duration": None, "end_time_ms": None},
+        {"duration": "fortnight"},
+        {"duration": 30},
+        {"end_time_ms": "tomorrow"},
+        {"end_time_ms": 1_800_000_000},
+        {"end_time_ms": LATEST + 1},
+        {"end_time_ms": float(NOW) + 0.5},
+        {"duration": "monthly", "start_time_ms": NOW},
+    ],
+)
+async def test_both_or_none_or_anything_else_is_400(steady_shop: Shop, body: dict[str, Any]) -> None:
+    before = await count_rows(steady_shop)
+    reply = await grant(steady_shop, "refused", **body)
+    assert (reply.status, reply.json()["code"]) == (400, 7226), reply
+    assert await count_rows(steady_shop) == before
+
+
+@pytest.mark.parametrize("end", [NOW, NOW - 1, NOW - 400 * DAY])
+async def test_an_end_that_has_passed_is_422(steady_shop: Shop, end: int) -> None:
+    before = await count_rows(steady_shop)
+    reply = await grant(steady_shop, "refused", end_time_ms=end)
+    assert (reply.status, reply.json()["code"]) == (422, 7226)
+    assert await count_rows(steady_shop) == before
+
+
+async def test_an_entitlement_that_does_not_exist_is_404(steady_shop: Shop) -> None:
+    before = await count_rows(steady_shop)
+    assert (await grant(steady_shop, "refused", "gold", duration="daily")).status == 404
+    await grant(steady_shop, "known", duration="daily")
+    before = await count_rows(steady_shop)
+    assert (await revoke(steady_shop, "known", "gold")).status == 404
+    assert await count_rows(steady_shop) == before
+    assert (await steady_shop.v1("refused")).status == 404
+
+
+async def test_revoking_ends_every_running_grant_and_is_told(steady_shop: Shop) -> None:
+    who = "revoked"
+    await grant(steady_shop, who, duration="monthly")
+    await grant(steady_shop, who, duration="lifetime")
+    reply = await revoke(steady_shop, who)
+    assert reply.status == 200
+    assert reply.json()["subscriber"]["entitlements"]["pro"]["expires_date"] == to_iso(NOW)
+    assert await holds(steady_shop, who) == set()
+    events = await told(steady_shop, who)
+    assert [event["type"] for event in events] == ["NON_RENEWING_PURCHASE"] * 2 + ["EXPIRATION"] * 2
+    assert events[-1]["expiration_reason"] == "DEVELOPER_INITIATED"
+    assert events[-1]["entitlements"] == {}
+
+
+async def test_revoking_what_was_never_granted_changes_nothing(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "buyer", "pro_monthly")
+    before = await count_rows(steady_shop)
+    assert (await revoke(steady_shop, "buyer")).status == 200
+    assert await count_rows(steady_shop) == before
+    assert await holds(steady_shop, "buyer") == {"pro"}
+
+
+async def test_revoking_leaves_what_was_bought(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "both", "pro_monthly")
+    await grant(steady_shop, "both", duration="lifetime")
+    await revoke(steady_shop, "both")
+    assert (await subscriber(steady_shop, "both"))["entitlements"]["pro"]["product_identifier"] == "pro_monthly"
+
+
+async def test_revoking_from_nobody_is_404(steady_shop: Shop) -> None:
+    reply = await revoke(steady_shop, "nobody")
+    assert (reply.status, reply.json()["code"]) == (404, 7259)
+
+
+async def test_a_grant_that_ends_by_itself_is_told(steady_shop: Shop) -> None:
+    clock = await make_clock(steady_shop)
+    await move_in(steady_shop, "clocked", clock)
+    await grant(steady_shop, "clocked", duration="weekly")
+    await advance(steady_shop, clock, by="P7D")
+    events = await told(steady_shop, "clocked")
+    assert [event["type"] for event in events] == ["NON_RENEWING_PURCHASE", "EXPIRATION"]
+    assert events[1]["expiration_at_ms"] == events[1]["event_timestamp_ms"] == NOW + 7 * DAY
+    assert {event["environment"] for event in events} == {"SANDBOX"}
+
+
+async def test_v2_grants_until_a_moment_or_for_ever_and_revokes(steady_shop: Shop) -> None:
+    path = f"/v2/projects/{steady_shop.project_id}/customers/vera/actions"
+    body = {"entitlement_id": "team", "expires_at": NOW + DAY}
+    assert (await steady_shop.client.post(f"{path}/grant_entitlement", body)).status == 404
+    await steady_shop.note("vera", plan="x")
+    reply = await steady_shop.client.post(f"{path}/grant_entitlement", body)
+    assert reply.status == 200
+    assert reply.json() == (await steady_shop.v2("vera")).json()
+    [item] = reply.json()["active_entitlements"]["items"]
+    assert (item["entitlement_id"], item["expires_at"]) == ("team", NOW + DAY)
+    reply = await steady_shop.client.post(f"{path}/grant_entitlement", {"entitlement_id": "team"})
+    assert reply.json()["active_entitlements"]["items"][0]["expires_at"] is None
+    reply = await steady_shop.client.post(f"{path}/revoke_granted_entitlement", {"entitlement_id": "team"})
+    assert (reply.status, reply.json()["active_entitlements"]["items"]) == (200, [])
+    assert await types_told(steady_shop, "vera") == ["NON_RENEWING_PURCHASE"] * 2 + ["EXPIRATION"] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"entitlement_id": "gold"}, 404, "entitlement_id"),
+        ({"entitlement_id": "pro", "expires_at": NOW}, 422, "expires_at"),
+        ({"entitlement_id": "pro", "expires_at": 5}, 400, "expires_at"),
+        ({"entitlement_id": ""}, 400, "entitlement_id"),
+        ({}, 400, "entitlement_id"),
+        ({"entitlement_id": "pro", "duration": "daily"}, 400, "duration"),
+    ],
+)
+async def test_v2_grants_that_cannot_be_are_refused_by_name(
+    steady_shop: Shop, body: dict[str, Any], status: int, param: str
+) -> None:
+    await steady_shop.note("vic", plan="x")
+    before = await count_rows(steady_shop)
+    path = f"/v2/projects/{steady_shop.project_id}/customers/vic/actions/grant_entitlement"
+    reply = await steady_shop.client.post(path, body)
+    assert (reply.status, reply.json().get("param")) == (status, param), reply
+    assert await count_rows(steady_shop) == before
+
+
+async def test_the_explanation_of_a_grant_names_it(steady_shop: Shop) -> None:
+    await grant(steady_shop, "why", duration="lifetime")
+    body = (await get(steady_shop, "customers/why/entitlements/pro/explanation")).json()
+    assert (body["has_access"], body["reason"], body["store"]) == (True, "granted", "promotional")
