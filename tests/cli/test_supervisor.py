@@ -1,0 +1,79 @@
+"""What the supervisor promises of its processes, with real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+
+import pytest
+from tests.cli.running import Running, get
+
+from latchkey.cli.listeners import bind
+from latchkey.cli.supervisor import DidNotBecomeReadyError, Supervisor, plan
+from latchkey.settings import Settings
+from latchkey.storage.database import Database, connect
+from latchkey.usecases import keys, projects
+
+NOW = 1_800_000_000_000
+WAITING = "select count(*) from pg_locks where not granted"
+
+
+def test_every_socket_gets_a_process_and_the_background_one_of_its_own() -> None:
+    sockets = bind("127.0.0.1", 0, 2)
+    assert len({one.getsockname() for one in sockets}) == 1
+    planned = [(child.name, child.roles) for child in plan(("api", "clock", "delivery"), sockets)]
+    assert planned == [("api-1", ("api",)), ("api-2", ("api",)), ("background", ("clock", "delivery"))]
+    assert [child.name for child in plan(("clock",), [])] == ["background"]
+    for one in sockets:
+        one.close()
+
+
+async def test_processes_that_crash_again_and_again_are_given_up_and_leave_nothing() -> None:
+    supervisor = Supervisor(plan(("clock",), []))
+    await supervisor.spawn()
+    supervisor.begin(Settings(database_url="postgresql://127.0.0.1:1/nowhere", secret_key=b"k" * 32))
+    with pytest.raises(DidNotBecomeReadyError, match="background crashed again and again"):
+        await supervisor.wait_until_ready()
+    await supervisor.stop()
+    assert all(child.process is None or child.process.returncode is not None for child in supervisor.children)
+
+
+async def test_a_request_under_way_is_answered_before_the_service_stops(database_url: str) -> None:
+    async with Database(database_url) as database:
+        project = await projects.create_project(database, "Shop", NOW)
+        key = (await keys.create_secret_key(database, project.id, "server", NOW)).plaintext
+    with Running(
+        "serve", "--workers", "1", "--roles", "api",
+        LATCHKEY_DATABASE_URL=database_url,
+        LATCHKEY_SECRET_KEY=base64.b64encode(b"k" * 32).decode(),
+        LATCHKEY_BEHIND_PROXY="true",
+        LATCHKEY_PORT="0",
+        LATCHKEY_LOG_FORMAT="json",
+    ) as running:  # fmt: skip
+        port = (await asyncio.to_thread(running.wait_for_event, "ready"))["port"]
+        blocker = await connect(database_url)
+        answers: list[int] = []
+
+        def ask() -> None:
+            answers.append(
+                get(f"http://127.0.0.1:{port}", None, "/v1/subscribers/alice", Authorization=f"Bearer {key}")[0]
+            )
+
+        asking = threading.Thread(target=ask)
+        async with blocker.transaction():
+            await blocker.execute("lock table aliases, customers in access exclusive mode")
+            asking.start()
+            async with asyncio.timeout(10):
+                # The request is under way once it waits for our lock.
+                while not await blocker.fetchval(WAITING):  # noqa: ASYNC110 - the database has no event to wait for
+                    await asyncio.sleep(0.02)
+            running.process.terminate()
+            await asyncio.to_thread(running.wait_for_event, "stopping")
+            await asyncio.sleep(0.2)
+            assert running.process.poll() is None
+            assert answers == []
+        await asyncio.to_thread(asking.join, 10)
+        await blocker.close()
+        assert answers == [404]
+        assert await asyncio.to_thread(running.ended) == 0
