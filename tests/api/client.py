@@ -11,10 +11,12 @@ from typing import Any
 from msgspec import json
 from starlette.types import ASGIApp, Message
 
+from latchkey.api.services import Services
 from latchkey.domain.customer import Attribute
 from latchkey.storage.database import Database
 from latchkey.usecases import attributes, test_store
 from latchkey.usecases.changes import Changes
+from latchkey.usecases.presence import Presence
 
 # 2027-01-15T08:00:00Z and a bit, so that truncating to seconds shows.
 NOW = 1_800_000_000_123
@@ -165,6 +167,13 @@ class Shop:
     async def note(self, app_user_id: str, **values: str) -> None:
         noted = {name.replace("__", "$"): Attribute(value, self.clock.now) for name, value in values.items()}
         await attributes.set_attributes(self.changes, self.project_id, app_user_id, noted, create=True)
+
+    @property
+    def presence(self) -> Presence:
+        """What the application has noted and not yet written."""
+        front: Any = self.client.app
+        services: Services = front._reads._services
+        return services.presence
 
     async def v1(self, app_user_id: str, **options: Any) -> Reply:
         return await self.client.get(f"/v1/subscribers/{app_user_id}", **options)

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from latchkey.api import documentation, health
+from latchkey.api import documentation, health, reference
 from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.reads import Reads
@@ -64,6 +64,7 @@ ROUTERS = (
     api_keys.router,
     project.router,
     health.router,
+    reference.router,
 )
 
 

@@ -1,0 +1,141 @@
+"""What every reply has, whoever answered."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import asyncpg
+import pytest
+import structlog
+from tests.api.client import Client, Clock, Shop
+
+from latchkey.api import application
+from latchkey.settings import Settings
+
+V1 = "/v1/subscribers/ada"
+V2 = "/v2/projects/proj_demo/customers/ada"
+EVERYWHERE = [V1, V2, f"{V2}/attributes", "/nothing", "/v1/%FF", "/healthz", "/metrics", "/openapi.json", "/docs"]
+
+
+@pytest.mark.parametrize("path", EVERYWHERE)
+async def test_every_reply_has_a_request_id_of_its_own_and_the_security_headers(shop: Shop, path: str) -> None:
+    first, second = await shop.client.get(path), await shop.client.get(path)
+    assert re.fullmatch(r"[0-9a-f]{24}", first.headers["x-request-id"])
+    assert first.headers["x-request-id"] != second.headers["x-request-id"]
+    assert first.headers["x-content-type-options"] == "nosniff"
+    assert first.headers["cache-control"] == "no-store"
+    assert first.headers["referrer-policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in first.headers["content-security-policy"]
+
+
+async def test_a_sane_request_id_of_the_callers_is_kept_and_an_odd_one_is_replaced(shop: Shop) -> None:
+    for path in (V1, "/healthz"):
+        reply = await shop.client.get(path, headers={"x-request-id": "trace-1.a_B"})
+        assert reply.headers["x-request-id"] == "trace-1.a_B"
+        for odd in ("", "a b", "x" * 65, "a\nb", "ü"):
+            reply = await shop.client.get(path, headers={"x-request-id": odd})
+            assert reply.headers["x-request-id"] != odd
+
+
+async def test_a_browsers_preflight_on_v1_is_answered_without_a_key(shop: Shop) -> None:
+    reply = await shop.client.request(
+        "OPTIONS",
+        V1,
+        key=None,
+        headers={
+            "origin": "https://shop.example",
+            "access-control-request-method": "GET",
+            "access-control-request-headers": "authorization, content-type, x-is-sandbox, x-platform, x-version",
+        },
+    )
+    assert (reply.status, reply.body) == (204, b"")
+    assert reply.headers["access-control-allow-origin"] == "*"
+    assert {"GET", "POST", "DELETE"} <= set(reply.headers["access-control-allow-methods"].split(", "))
+    allowed = reply.headers["access-control-allow-headers"].split(", ")
+    assert {"authorization", "content-type", "x-is-sandbox", "x-platform", "x-version"} <= set(allowed)
+
+
+async def test_a_browser_may_read_v1_from_anywhere_and_v2_from_nowhere(shop: Shop) -> None:
+    await shop.note("ada", plan="x")
+    for path in (V1, "/v1/nothing", "/v1/%FF"):
+        assert (await shop.client.get(path)).headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-origin" not in (await shop.client.get(V2)).headers
+
+
+async def test_whatever_answers_get_answers_head(shop: Shop) -> None:
+    await shop.note("ada", plan="x")
+    for path in (V1, V2, f"{V2}/attributes", "/healthz", "/nothing"):
+        full, head = await shop.client.get(path), await shop.client.request("HEAD", path)
+        assert (head.status, head.body) == (full.status, b"")
+        assert head.headers["content-length"] == full.headers["content-length"]
+
+
+async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(shop: Shop) -> None:
+    with structlog.testing.capture_logs() as lines:
+        await shop.client.get(V1, headers={"x-request-id": "mine"})
+        await shop.client.get(f"{V2}/attributes?starting_after=x")
+        await shop.client.get("/nothing/at/all")
+    requests = [line for line in lines if line["event"] == "request"]
+    assert [(line["route"], line["status"]) for line in requests] == [
+        ("/v1/subscribers/{app_user_id}", 404),
+        ("/v2/projects/{project_id}/customers/{customer_id}/attributes", 404),
+        ("unmatched", 404),
+    ]
+    assert requests[0]["request_id"] == "mine"
+    assert requests[0]["key_id"].startswith("key_")
+    assert requests[0]["ms"] >= 0
+    assert shop.secret not in str(lines)
+    assert "ada" not in str(lines)
+
+
+class Broken:
+    """A pool that fails in a given way."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def acquire(self, **_: Any) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RuntimeError("the password is hunter2"), 500),
+        (KeyError("secret"), 500),
+        (asyncpg.SyntaxOrAccessError("select hunter2"), 500),
+        (asyncpg.ConnectionDoesNotExistError("hunter2"), 503),
+        (ConnectionRefusedError("hunter2"), 503),
+        (asyncpg.QueryCanceledError("hunter2"), 503),
+    ],
+)
+@pytest.mark.parametrize("path", [V1, V2, f"{V2}/attributes"])
+async def test_a_fault_of_ours_shows_no_detail_but_a_request_id_that_the_log_has(
+    error: Exception, status: int, path: str
+) -> None:
+    database: Any = Broken(error)
+    app = application.create_application(database, Settings(secret_key=bytes(32)), Clock())
+    with structlog.testing.capture_logs() as lines:
+        reply = await Client(app, "sk_any").get(path)
+    assert reply.status == status
+    assert b"hunter2" not in reply.body
+    assert b"secret" not in reply.body
+    assert reply.headers["x-request-id"] in reply.json()["message"]
+    [failure] = [line for line in lines if line["event"] == "request_failed"]
+    assert failure["request_id"] == reply.headers["x-request-id"]
+    assert failure["exc_info"] is error
+    if path == V1:
+        assert (set(reply.json()), reply.json()["code"]) == ({"code", "message"}, 7110)
+    else:
+        assert (reply.json()["type"], reply.json()["retryable"]) == ("server_error", True)
+
+
+async def test_one_customer_that_cannot_be_decoded_fails_nobody_else(shop: Shop) -> None:
+    for name in ("ada", "bob"):
+        await shop.note(name, plan="x")
+    async with shop.database.acquire() as connection:
+        await connection.execute("update customers set state = '{\"odd\": 1}' where app_user_id = 'bob'")
+    replies = await asyncio.gather(shop.v1("ada"), shop.v1("bob"), shop.v2("ada"), shop.v2("bob"))
+    assert [reply.status for reply in replies] == [200, 500, 200, 500]
