@@ -1,0 +1,129 @@
+"""/healthz, /readyz, /metrics, /openapi.json and /docs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from tests.api.client import Client, Clock, Shop, running
+
+from latchkey.api.application import create_application
+from latchkey.settings import Settings
+from latchkey.storage.database import Database
+from latchkey.wire import v1, v2
+
+
+async def test_a_living_process_is_healthy_and_ready_without_a_key(shop: Shop) -> None:
+    for path in ("/healthz", "/readyz"):
+        reply = await shop.client.get(path, key=None)
+        assert (reply.status, reply.json()) == (200, {"status": "ok"})
+
+
+async def test_without_a_database_it_is_alive_but_not_ready_and_says_no_more_than_that(database_url: str) -> None:
+    database = Database(database_url)
+    client = Client(create_application(database, Settings(secret_key=bytes(32)), Clock()))
+    assert (await client.get("/healthz")).status == 200
+    reply = await client.get("/readyz")
+    assert reply.status == 503
+    assert reply.json() == {"status": "not_ready", "reason": "The database does not answer."}
+
+
+async def test_with_an_older_schema_it_is_not_ready(shop: Shop) -> None:
+    async with shop.database.acquire() as connection:
+        await connection.execute("delete from schema_migrations where version > 1")
+    reply = await shop.client.get("/readyz")
+    assert (reply.status, reply.json()["status"]) == (503, "not_ready")
+    assert "schema" in reply.json()["reason"]
+
+
+async def test_the_metrics_count_requests_by_route_and_status_and_the_sizes_of_batches(shop: Shop) -> None:
+    await asyncio.gather(*(shop.v1(f"user{n}") for n in range(6)), shop.v2("nobody"), shop.v1("x", key="sk_no"))
+    text = (await shop.client.get("/metrics", key=None)).body.decode()
+    assert 'latchkey_requests_total{route="/v1/subscribers/{app_user_id}",status="404"} 6.0' in text
+    assert 'latchkey_requests_total{route="/v1/subscribers/{app_user_id}",status="401"} 1.0' in text
+    assert 'latchkey_batch_size_count{kind="read"} 1.0' in text
+    assert 'latchkey_batch_size_sum{kind="read"} 8.0' in text
+    assert 'latchkey_request_seconds_count{route="/v1/subscribers/{app_user_id}"} 7.0' in text
+
+
+@pytest.fixture
+async def document(shop: Shop) -> Any:
+    reply = await shop.client.get("/openapi.json", key=None)
+    assert reply.status == 200
+    return reply.json()
+
+
+async def test_every_reference_in_the_document_leads_somewhere(document: Any) -> None:
+    def references(node: Any) -> list[str]:
+        if isinstance(node, dict):
+            found = [node["$ref"]] if "$ref" in node else []
+            return found + [ref for value in node.values() for ref in references(value)]
+        return [ref for value in node for ref in references(value)] if isinstance(node, list) else []
+
+    for reference in references(document):
+        place = document
+        for part in reference.removeprefix("#/").split("/"):
+            place = place[part]
+    assert "x-latchkey-shape" not in str(document)
+    assert "HTTPValidationError" not in str(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "shape", "error"),
+    [
+        ("/v1/subscribers/{app_user_id}", v1.SubscriberResponse, "V1Error"),
+        ("/v2/projects/{project_id}/customers/{customer_id}", v2.Customer, "V2Error"),
+    ],
+)
+async def test_the_document_tells_of_the_hot_reads_as_they_are(
+    document: Any, path: str, shape: type[msgspec.Struct], error: str
+) -> None:
+    operation = document["paths"][path]["get"]
+    assert operation["security"] == [{"ApiKey": []}]
+    shown = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[-1]
+    described = document["components"]["schemas"][shown]
+    assert set(described["properties"]) == {field.encode_name for field in msgspec.structs.fields(shape)}
+    for status in ("400", "401", "403", "404", "429", "500"):
+        schema = operation["responses"][status]["content"]["application/json"]["schema"]
+        assert schema["$ref"].endswith(f"/{error}")
+    assert "Retry-After" in operation["responses"]["429"]["headers"]
+    assert {parameter["name"] for parameter in operation["parameters"]} == {
+        part.strip("{}") for part in path.split("/") if part.startswith("{")
+    }
+
+
+async def test_every_operation_of_the_apis_needs_a_key_and_tells_what_can_go_wrong(document: Any) -> None:
+    assert document["components"]["securitySchemes"]["ApiKey"]["scheme"] == "bearer"
+    for path, item in document["paths"].items():
+        if not path.startswith(("/v1/", "/v2/")):
+            continue
+        for method, operation in item.items():
+            assert operation.get("security") == [{"ApiKey": []}], (method, path)
+            assert {"400", "401", "403", "429"} <= operation["responses"].keys(), (method, path)
+
+
+async def test_every_path_of_the_document_is_answered(shop: Shop, document: Any) -> None:
+    for path, item in document["paths"].items():
+        if "get" in item:
+            reply = await shop.client.get(path.replace("{", "").replace("}", ""))
+            assert reply.json() if "json" in reply.headers["content-type"] else reply.body
+            assert "Nothing lives" not in reply.body.decode()
+
+
+async def test_the_page_shows_every_operation_and_runs_nothing(shop: Shop, document: Any) -> None:
+    reply = await shop.client.get("/docs", key=None)
+    page = reply.body.decode()
+    for path in document["paths"]:
+        assert path in page
+    assert "<script" not in page
+    assert "src=" not in page
+    assert "href=http" not in page.replace("'", "").replace('"', "")
+    assert "style-src 'sha256-" in reply.headers["content-security-policy"]
+
+
+async def test_two_applications_live_in_one_process(shop: Shop) -> None:
+    other = create_application(shop.database, Settings(secret_key=bytes(32)), shop.clock)
+    async with running(other):
+        assert (await Client(other, shop.secret).get("/v1/subscribers/ada")).status == 404

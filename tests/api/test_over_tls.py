@@ -1,0 +1,162 @@
+"""The same application over real sockets: granian, TLS, HTTP/1.1 and HTTP/2."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from socket import AF_INET, SOCK_STREAM, socket
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from msgspec import json
+from pyreqwest.client import Client as Browser
+from pyreqwest.client import ClientBuilder
+from tests.api.client import Clock
+
+from latchkey.api.application import create_application
+from latchkey.server import Listener
+from latchkey.settings import Settings
+from latchkey.storage.database import Database
+from latchkey.usecases.demo import Demo, ensure_demo
+
+MIB = 1024 * 1024
+
+
+@dataclass
+class Site:
+    port: int
+    certificate: Path
+    demo: Demo
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(made.public_bytes(Encoding.PEM))
+    key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return cert_file, key_file
+
+
+@pytest.fixture
+async def site(database: Database, tmp_path: Path) -> AsyncIterator[Site]:
+    cert, key = certificate(tmp_path)
+    clock = Clock()
+    demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
+    settings = Settings(database_url=database.url, secret_key=bytes(32), tls_cert=cert, tls_key=key)
+    with socket(AF_INET, SOCK_STREAM) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        listener = Listener(create_application(database, settings, clock), listening, settings)
+        serving = asyncio.create_task(listener.serve())
+        yield Site(listening.getsockname()[1], cert, demo)
+        listener.stop()
+        await asyncio.wait_for(serving, 10)
+
+
+def browser(site: Site, *, http2: bool = False) -> Browser:
+    builder = ClientBuilder().add_root_certificate_pem(site.certificate.read_bytes()).https_only(True)
+    builder = builder.default_headers({"authorization": f"Bearer {site.demo.secret_key}"})
+    return (builder if http2 else builder.http1_only()).build()
+
+
+async def raw(site: Site, request: bytes) -> bytes:
+    """What comes back for these very bytes."""
+    context = ssl.create_default_context(cafile=str(site.certificate))
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port, ssl=context)
+    writer.write(request)
+    await writer.drain()
+    reply = await asyncio.wait_for(reader.read(65_536), 10)
+    writer.close()
+    return reply
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_both_reads_over_tls(site: Site, http2: bool) -> None:
+    async with browser(site, http2=http2) as client:
+        created = (
+            await client.get(f"{site.url}/v1/subscribers/ada%20b").bearer_auth(site.demo.public_key).build().send()
+        )
+        assert created.status == 201
+        for path in ("/v1/subscribers/ada%20b", "/v2/projects/proj_demo/customers/ada%20b?x=1"):
+            reply = await client.get(site.url + path).build().send()
+            assert reply.status == 200
+            assert "ada b" in await reply.text()
+            assert reply.headers["x-request-id"]
+
+
+async def test_a_path_arrives_as_it_was_sent(site: Site) -> None:
+    async def status(path: bytes) -> bytes:
+        key = site.demo.secret_key.encode()
+        request = b"GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
+        return (await raw(site, request % (path, key)))[9:12]
+
+    assert await status(b"/v1/subscribers/nobody") == b"404"
+    assert await status(b"/v1/subscribers/a%2Fb") == b"400"
+    assert await status(b"/v1/subscribers/a%252Fb") == b"404"
+    assert await status(b"/v1/subscribers/a%00b") == b"400"
+    assert await status(b"/v1/subscribers/%FF") == b"400"
+    assert await status(b"/v1/subscribers/..") == b"404"
+    assert await status(b"/v1/subscribers/a%3Fb?c=d") == b"404"
+
+
+async def test_a_body_that_is_too_large_is_refused_before_it_was_all_sent(site: Site) -> None:
+    key = site.demo.secret_key.encode()
+    head = b"POST /v1/receipts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
+    reply = await raw(site, head % key + b"Content-Length: 99999999\r\n\r\n{")
+    assert reply.startswith(b"HTTP/1.1 413")
+    chunk = b"%x\r\n%s\r\n" % (MIB, b" " * MIB)
+    reply = await raw(site, head % key + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 2)
+    assert reply.startswith(b"HTTP/1.1 413")
+
+
+async def test_a_crowd_shares_its_queries_and_everyone_is_answered(site: Site) -> None:
+    async with browser(site) as client:
+
+        async def status(n: int) -> int:
+            return (await client.get(f"{site.url}/v1/subscribers/nobody{n}").build().send()).status
+
+        assert set(await asyncio.gather(*(status(n) for n in range(100)))) == {404}
+        text = await (await client.get(f"{site.url}/metrics").build().send()).text()
+    counted = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("latchkey_batch_size"))
+    assert float(counted['latchkey_batch_size_sum{kind="read"}']) == 100
+    assert float(counted['latchkey_batch_size_count{kind="read"}']) < 100
+
+
+async def test_a_preflight_and_a_head_over_the_wire(site: Site) -> None:
+    request = (
+        b"OPTIONS /v1/subscribers/a HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\n"
+        b"Access-Control-Request-Method: GET\r\nConnection: close\r\n\r\n"
+    )
+    reply = await raw(site, request)
+    assert reply.startswith(b"HTTP/1.1 204")
+    assert b"content-length" not in reply.lower()
+    reply = await raw(site, b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    head, _, body = reply.partition(b"\r\n\r\n")
+    assert (head[:12], body) == (b"HTTP/1.1 200", b"")
+    assert b"content-length: %d" % len(json.encode({"status": "ok"})) in head.lower()
