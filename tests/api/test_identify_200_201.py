@@ -173,8 +173,16 @@ async def test_an_anonymous_customer_on_a_clock_takes_its_clock_along(shop: Shop
 
 @pytest.mark.parametrize(
     ("old", "new", "code"),
-    [("", "ada", 7220), ("ada", "", 7220), ("ada", "null", 7256), ("ada", "a/b", 7256), ("x" * 101, "ada", 7256)]
-    + [("ada", None, 7226), (None, "ada", 7226), (1, "ada", 7226)],
+    [
+        ("", "ada", 7220),
+        ("ada", "", 7220),
+        ("ada", "null", 7256),
+        ("ada", "a/b", 7256),
+        ("x" * 101, "ada", 7256),
+        ("ada", None, 7226),
+        (None, "ada", 7226),
+        (1, "ada", 7226),
+    ],
 )
 async def test_ids_that_cannot_be_one_are_400(steady_shop: Shop, old: Any, new: Any, code: int) -> None:
     before = await count_rows(steady_shop)

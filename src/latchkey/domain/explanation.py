@@ -82,17 +82,17 @@ def _never(who: str, entitlement_id: str, known: bool, products: tuple[str, ...]
 def _reason(access: Access, now: Ms) -> str:
     source = access.source
     if isinstance(source, Purchase):
+        if access.is_active(now):
+            return {PurchaseKind.PROMOTIONAL: "granted", PurchaseKind.TEMPORARY: "temporary"}.get(source.kind, "active")
         if source.refunded_at is not None:
             return "refunded"
-        if not access.is_active(now):
-            return "revoked" if source.revoked_at is not None else "expired"
-        return {PurchaseKind.PROMOTIONAL: "granted", PurchaseKind.TEMPORARY: "temporary"}.get(source.kind, "active")
-    if source.current.refunded_at is not None and source.current.product_id == access.product_id:
-        return "refunded"
+        return "revoked" if source.revoked_at is not None else "expired"
     if access.is_active(now):
         if access.grace_ends_at is not None and source.current.ends_at <= now:
             return "grace_period"
         return "trial" if source.current.period_type is PeriodType.TRIAL else "active"
+    if source.current.refunded_at is not None and source.current.product_id == access.product_id:
+        return "refunded"
     if source.expired is not None and source.expired.reason is Reason.SUBSCRIPTION_PAUSED:
         return "paused"
     return "billing_retry" if source.status.billing_issue_at is not None else "expired"

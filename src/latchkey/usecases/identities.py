@@ -32,18 +32,18 @@ class LoggedIn:
 
 async def log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
     """The app's user is now known as `new_app_user_id`; what the anonymous one had goes along where the rules allow."""
-    return await _again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id))
+    return await again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id))
 
 
 async def transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
     """All purchases of one customer go to another, and TRANSFER is told for the one who receives them."""
-    return await _again(lambda: _transfer(changes, project_id, source_id, target_id))
+    return await again(lambda: _transfer(changes, project_id, source_id, target_id))
 
 
 async def restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
     """A purchase turned up with `app_user_id` though it belongs to somebody else. None where it has changed hands
     meanwhile, so that whoever asked must look again."""
-    return await _again(lambda: _restore(changes, project_id, app_user_id, key))
+    return await again(lambda: _restore(changes, project_id, app_user_id, key))
 
 
 async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
@@ -160,7 +160,7 @@ async def _create(connection: Any, customer: Customer) -> Stored:
     return next(iter(made.values()))
 
 
-async def _again(attempt: Callable[[], Awaitable[T]]) -> T:
+async def again(attempt: Callable[[], Awaitable[T]]) -> T:
     """Two transactions that wanted the same row: the loser looks again."""
     for tries_left in reversed(range(_TRIES)):
         try:

@@ -184,6 +184,8 @@ create table events (
 );
 create unique index events_by_id on events (project_id, id);
 create unique index events_of_customer on events (project_id, customer_id, sequence);
+-- Whoever is erased must also be found where their purchases went: in the TRANSFER that the receiver was told.
+create index events_of_transfers on events (project_id, customer_id) where type = 'TRANSFER';
 
 -- Requests of the last minute for each key, as runs of (bucket, count). Unlogged: after a crash of the database the
 -- worst that happens is one fresh minute.

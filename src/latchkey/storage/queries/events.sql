@@ -50,6 +50,14 @@ where project_id = $1
         array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
     );
 
+-- name: transfers_from
+-- the events that tell of purchases which came from one of these ids, and who received them
+select e.id, e.body, c.app_user_id
+from events e
+left join absorbed_customers m on m.project_id = e.project_id and m.absorbed_id = e.customer_id
+left join customers c on c.project_id = e.project_id and c.id = coalesce(m.customer_id, e.customer_id)
+where e.project_id = $1 and e.type = 'TRANSFER' and (e.body -> 'transferred_from')::jsonb ?| $2::text[];
+
 -- name: replace_bodies
 -- events without the person they happened to
 update events e set body = n.body

@@ -1,0 +1,146 @@
+"""GET …/customers/{id}/entitlements/{entitlement_id}/explanation: every reason there is, in data and in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.client import DAY, NOW, Shop
+from tests.api.doings import advance, did, make_clock, move_in
+from tests.api.management import get, post, refused
+
+from latchkey.domain.instants import to_iso
+
+ENDS = NOW + 31 * DAY
+
+
+async def why(shop: Shop, who: str, entitlement: str = "pro") -> dict[str, Any]:
+    reply = await get(shop, f"customers/{who}/entitlements/{entitlement}/explanation")
+    assert reply.status == 200, reply
+    body: dict[str, Any] = reply.json()
+    active = (await shop.v2(who)).json()["active_entitlements"]["items"]
+    held = {item["entitlement_id"]: item["expires_at"] for item in active}
+    # Whatever it says, it says the same as V2.
+    assert body["has_access"] is (entitlement in held)
+    if body["has_access"]:
+        assert body["until"] == held[entitlement]
+    assert body["sentence"].startswith(f"{who} {'has' if body['has_access'] else 'does not have'} {entitlement}")
+    assert body["sentence"].endswith(".")
+    assert body["would_change"]
+    assert (body["object"], body["customer_id"], body["entitlement_id"]) == (
+        "entitlement_explanation",
+        who,
+        entitlement,
+    )
+    return body
+
+
+async def clocked(shop: Shop, who: str) -> str:
+    clock = await make_clock(shop)
+    await move_in(shop, who, clock)
+    return clock
+
+
+async def test_active_because_it_was_bought(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "active", "pro_monthly")
+    body = await why(steady_shop, "active")
+    assert (body["reason"], body["since"], body["until"], body["renews"]) == ("active", NOW, ENDS, True)
+    assert (body["product_id"], body["store"]) == ("pro_monthly", "test_store")
+    assert body["transaction_id"]
+    assert set(body["granting_products"]) == {"pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly"}
+    assert to_iso(ENDS) in body["sentence"]
+    await did(steady_shop, "cancel", "active", "pro_monthly")
+    body = await why(steady_shop, "active")
+    assert (body["reason"], body["renews"]) == ("active", False)
+    assert "does not renew" in body["sentence"]
+
+
+async def test_active_for_ever(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "forever", "pro_lifetime")
+    body = await why(steady_shop, "forever")
+    assert (body["reason"], body["until"], body["renews"]) == ("active", None, None)
+    assert "for ever" in body["sentence"]
+
+
+async def test_since_is_when_access_began_without_a_gap(steady_shop: Shop) -> None:
+    clock = await clocked(steady_shop, "loyal")
+    await did(steady_shop, "purchase", "loyal", "pro_monthly")
+    await advance(steady_shop, clock, by="P3M")
+    body = await why(steady_shop, "loyal")
+    assert (body["reason"], body["since"]) == ("active", NOW)
+
+
+async def test_trial(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "trial", "pro_monthly", trial=True)
+    body = await why(steady_shop, "trial")
+    assert (body["reason"], body["until"]) == ("trial", NOW + 7 * DAY)
+
+
+async def test_grace_period_and_billing_retry(steady_shop: Shop) -> None:
+    clock = await clocked(steady_shop, "late")
+    await did(steady_shop, "purchase", "late", "pro_monthly")
+    await did(steady_shop, "fail_billing", "late", grace_days=3)
+    assert (await why(steady_shop, "late"))["reason"] == "active"
+    await advance(steady_shop, clock, to_ms=ENDS)
+    body = await why(steady_shop, "late")
+    assert (body["reason"], body["until"]) == ("grace_period", ENDS + 3 * DAY)
+    await advance(steady_shop, clock, by="P3D")
+    assert (await why(steady_shop, "late"))["reason"] == "billing_retry"
+
+
+async def test_paused(steady_shop: Shop) -> None:
+    clock = await clocked(steady_shop, "paused")
+    await did(steady_shop, "purchase", "paused", "pro_monthly")
+    await did(steady_shop, "pause", "paused", resume_at_ms=ENDS + 9 * DAY)
+    await advance(steady_shop, clock, to_ms=ENDS)
+    assert (await why(steady_shop, "paused"))["reason"] == "paused"
+
+
+@pytest.mark.parametrize("product", ["pro_monthly", "pro_lifetime"])
+async def test_refunded(steady_shop: Shop, product: str) -> None:
+    who = f"refunded_{product}"
+    await did(steady_shop, "purchase", who, product)
+    await did(steady_shop, "refund", who, product)
+    body = await why(steady_shop, who)
+    assert (body["reason"], body["until"]) == ("refunded", NOW)
+
+
+async def test_a_refund_of_an_early_renewal_leaves_what_was_paid_before_it(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "early", "pro_monthly")
+    await did(steady_shop, "renew", "early", "pro_monthly")
+    await did(steady_shop, "refund", "early", "pro_monthly")
+    await why(steady_shop, "early")
+
+
+async def test_expired_and_revoked(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "expired", "pro_monthly")
+    await did(steady_shop, "expire", "expired")
+    body = await why(steady_shop, "expired")
+    assert (body["reason"], body["until"], body["renews"]) == ("expired", NOW, False)
+    await steady_shop.note("revoked", plan="x")
+    await post(steady_shop, "customers/revoked/actions/grant_entitlement", {"entitlement_id": "pro"})
+    assert (await why(steady_shop, "revoked"))["reason"] == "granted"
+    await post(steady_shop, "customers/revoked/actions/revoke_granted_entitlement", {"entitlement_id": "pro"})
+    assert (await why(steady_shop, "revoked"))["reason"] == "revoked"
+
+
+async def test_temporary(steady_shop: Shop) -> None:
+    clock = await clocked(steady_shop, "meanwhile")
+    await did(steady_shop, "store_outage", "meanwhile", "pro_monthly")
+    body = await why(steady_shop, "meanwhile")
+    assert (body["reason"], body["until"]) == ("temporary", NOW + DAY)
+    await advance(steady_shop, clock, by="P1D")
+    assert (await why(steady_shop, "meanwhile"))["reason"] == "expired"
+
+
+async def test_never_granted_and_unknown(steady_shop: Shop) -> None:
+    await steady_shop.note("plain", plan="x")
+    body = await why(steady_shop, "plain", "team")
+    assert (body["reason"], body["granting_products"]) == ("never_granted", ["team_monthly"])
+    assert (body["since"], body["until"], body["product_id"], body["renews"]) == (None, None, None, None)
+    assert (await why(steady_shop, "plain", "gold"))["reason"] == "unknown_entitlement"
+
+
+async def test_a_stranger_is_404(steady_shop: Shop) -> None:
+    reply = await get(steady_shop, "customers/nobody/entitlements/pro/explanation")
+    refused(reply, 404, "resource_missing", "customer_id")
