@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from latchkey.api.application import create_application
+from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
 from latchkey.server import Listener
 from latchkey.settings import Settings
@@ -63,9 +64,10 @@ async def _forever(
                 await _answer_requests(settings, database, listening, stop)
             case "clock":
                 await run_clock(database, real_now, stop)
+            case "delivery":
+                await run_delivery(database, settings, stop)
             case _:
-                # Delivery joins here when there are webhooks to deliver.
-                await stop.wait()
+                raise ValueError(f"{role} is no role")
     except Exception:
         log.exception("role failed", role=role)
         raise

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+
 from prometheus_client import Counter, Gauge, Histogram
 
 WAITING = Gauge("latchkey_deliveries_waiting", "Deliveries that wait to be sent", ["webhook"])
@@ -15,3 +18,16 @@ SECONDS = Histogram(
 )
 IN_FLIGHT = Gauge("latchkey_deliveries_in_flight", "Deliveries under way in this process")
 LOST_LEASES = Counter("latchkey_delivery_leases_lost", "Outcomes that came too late to be recorded; they are repeated")
+
+
+@dataclass(frozen=True, slots=True)
+class _OfWebhook:
+    delivered: Counter
+    failed: Counter
+    seconds: Histogram
+
+
+# Looking a label up costs as much as counting ten times.
+@lru_cache(maxsize=10_000)
+def of_webhook(id: str) -> _OfWebhook:
+    return _OfWebhook(ATTEMPTS.labels(id, "delivered"), ATTEMPTS.labels(id, "failed"), SECONDS.labels(id))

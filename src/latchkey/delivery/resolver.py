@@ -37,14 +37,18 @@ class Resolver:
         self._known: dict[tuple[str, int], tuple[float, Sequence[Address]]] = {}
         self._asking: dict[tuple[str, int], asyncio.Future[Sequence[Address]]] = {}
 
+    def known(self, target: Target) -> Sequence[Address] | None:
+        """Where the target may be reached, if that was found a moment ago."""
+        known = self._known.get((target.host, target.port))
+        if known is not None and time.monotonic() - known[0] < _KEPT_SECONDS:
+            return known[1]
+        return None
+
     async def addresses(self, target: Target) -> Sequence[Address]:
         """Where the target may be reached. NotAllowed when any of its addresses must not be; NameNotFound."""
         if target.literal is not None:
             return self._judged(target.host, [target.literal])
         key = target.host, target.port
-        known = self._known.get(key)
-        if known is not None and time.monotonic() - known[0] < _KEPT_SECONDS:
-            return known[1]
         asking = self._asking.get(key)
         if asking is None:
             asking = self._asking[key] = asyncio.ensure_future(self._ask(*key))

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
-import time
+from collections.abc import Awaitable, Callable
 
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from latchkey.delivery import metrics, operations, requeue
 from latchkey.delivery.listening import listen
 from latchkey.delivery.outage import outlive
+from latchkey.delivery.pruning import prune
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sender import Sender
+from latchkey.delivery.webhook import SECRET_PREFIX, Webhook
 from latchkey.delivery.worker import Worker
-from latchkey.domain.instants import Ms
+from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.storage.sql import query
 
-
-def real_now() -> Ms:
-    return time.time_ns() // 1_000_000
+_MEASURE = query("measure_queue")
+_DAY_MS = 24 * 3600 * 1000
 
 
 async def run_delivery(db: Database, settings: Settings, stop: asyncio.Event) -> None:
@@ -37,10 +44,72 @@ async def run_delivery(db: Database, settings: Settings, stop: asyncio.Event) ->
         timeout_ms=settings.webhook_timeout_ms,
         in_flight=settings.webhook_in_flight,
     )
-    listening = asyncio.create_task(listen(db, worker.woken, lambda: outlive(worker.sweep)))
+    new_replays = asyncio.Event()
+
+    async def look_around() -> None:
+        new_replays.set()
+        await outlive(worker.sweep)
+
+    chores = [
+        asyncio.create_task(listen(db, worker.woken, look_around)),
+        asyncio.create_task(_replay(db, new_replays)),
+        asyncio.create_task(_every(15, lambda: measure(db))),
+        asyncio.create_task(_every(3600, lambda: _prune(db, settings))),
+    ]
+    if settings.operations_url:
+        to = operations.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
+        chores.append(asyncio.create_task(_every(2, lambda: _tell(db, sender, to, settings))))
     try:
         await worker.run(stop, settings.drain_seconds)
     finally:
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
+        for task in chores:
+            task.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
         await sender.close()
+
+
+def operations_secret(secret_key: bytes) -> str:
+    """What signs operational events: derived, so that it is the same on every machine and needs no setting."""
+    derived = HKDF(hashes.SHA256(), 24, salt=None, info=b"latchkey operations").derive(secret_key)
+    return SECRET_PREFIX + base64.b64encode(derived).decode()
+
+
+async def measure(db: Database) -> None:
+    now = real_now()
+    rows = await db.pool.fetch(_MEASURE)
+    metrics.WAITING.clear()
+    metrics.OLDEST.clear()
+    for row in rows:
+        metrics.WAITING.labels(row["id"]).set(row["waiting"])
+        metrics.OLDEST.labels(row["id"]).set(max(0, now - row["oldest"]) / 1000)
+
+
+async def _replay(db: Database, new: asyncio.Event) -> None:
+    async def all_there_is() -> None:
+        # Live events come first; a replay of millions may take its time.
+        while await requeue.work_off(db, real_now()):  # noqa: ASYNC110 - nothing is waited for
+            await asyncio.sleep(0.02)
+
+    while True:
+        new.clear()
+        await outlive(all_there_is)
+        try:
+            async with asyncio.timeout(10):
+                await new.wait()
+        except TimeoutError:
+            pass
+
+
+async def _prune(db: Database, settings: Settings) -> None:
+    await prune(db, real_now() - settings.attempts_kept_days * _DAY_MS)
+
+
+async def _tell(db: Database, sender: Sender, to: Webhook, settings: Settings) -> None:
+    while await operations.tell(db, sender, to, real_now(), settings.webhook_timeout_ms, random.random):
+        pass
+
+
+async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await outlive(work)
+        await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - machines need not agree on it

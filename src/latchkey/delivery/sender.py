@@ -80,9 +80,11 @@ class Sender:
         shown = masked(headers)
         try:
             where = self._target(webhook.setup.url)
-            async with asyncio.timeout(self._timeout_ms / 1000):
-                addresses = await self._resolver.addresses(where)
-            return await self._post(webhook.setup.url, where, addresses, headers, body, at, began)
+            addresses = self._resolver.known(where)
+            if addresses is None:
+                async with asyncio.timeout(self._timeout_ms / 1000):
+                    addresses = await self._resolver.addresses(where)
+            return await self._post(webhook.setup.url, where, addresses, headers, shown, body, at, began)
         except (NotAllowed, NameNotFound) as error:
             return Answer(at, _since(began), None, str(error), shown)
         except (PyreqwestError, TimeoutError, OSError, ValueError) as error:
@@ -103,6 +105,7 @@ class Sender:
         where: Target,
         addresses: Sequence[Address],
         headers: dict[str, str],
+        shown: dict[str, str],
         body: bytes,
         at: Ms,
         began: float,
@@ -110,19 +113,19 @@ class Sender:
         for place, address in enumerate(addresses, 1):
             request = self._client(where, address).post(url).headers(headers).body_bytes(body)
             # Finding the name, and addresses that nobody answers at, have used some of the time.
-            if (left := self._timeout_ms - _since(began)) < self._timeout_ms:
-                request = request.timeout(timedelta(milliseconds=max(1, left)))
+            if (used := _since(began)) > 10:
+                request = request.timeout(timedelta(milliseconds=max(1, self._timeout_ms - used)))
             try:
                 # 0: hand over the answer with its headers, before any of its body.
                 async with request.streamed_read_buffer_limit(0).build_streamed() as response:
                     kept = await _beginning(response)
-                    return self._judged(response, kept, headers, at, began)
+                    return self._judged(response, kept, shown, at, began)
             except PyreqwestError as error:
                 if place == len(addresses) or not failure.never_connected(error):
                     raise
         raise AssertionError("unreachable: a name without addresses is not found")
 
-    def _judged(self, response: Response, kept: bytes, headers: dict[str, str], at: Ms, began: float) -> Answer:
+    def _judged(self, response: Response, kept: bytes, shown: dict[str, str], at: Ms, began: float) -> Answer:
         status = response.status
         error = None if status == 200 else failure.of_status(status, response.get_header("location"))
         return Answer(
@@ -130,7 +133,7 @@ class Sender:
             took_ms=_since(began),
             status=status,
             error=error,
-            request_headers=masked(headers),
+            request_headers=shown,
             response_headers=tuple(response.headers.items())[:HEADERS_LIMIT],
             response_body=kept,
             retry_after_ms=parse_retry_after(response.get_header("retry-after"), self._now()) if error else None,

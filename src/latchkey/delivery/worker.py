@@ -207,8 +207,9 @@ class Worker:
                 chance=self._chance(),
                 retry_after_ms=answer.retry_after_ms,
             )
-        metrics.ATTEMPTS.labels(webhook.id, "delivered" if answer.delivered else "failed").inc()
-        metrics.SECONDS.labels(webhook.id).observe(answer.took_ms / 1000)
+        counted = metrics.of_webhook(webhook.id)
+        (counted.delivered if answer.delivered else counted.failed).inc()
+        counted.seconds.observe(answer.took_ms / 1000)
         self._results.append(Result(claim, answer, decision))
         self._recorded_all.clear()
         self._recording.set()

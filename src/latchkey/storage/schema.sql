@@ -429,6 +429,7 @@ create table replays (
     position bigint not null,
     last_position bigint not null,
     scheduled bigint not null default 0,
-    finished_at bigint
+    finished_at bigint,
+    first_position bigint not null default 0
 );
 create index replays_unfinished on replays (created_at) where finished_at is null;

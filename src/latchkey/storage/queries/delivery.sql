@@ -39,7 +39,7 @@ with picked as (
     cross join lateral (
         select l.*
         from (
-            select f.project_id, f.customer_id, f.aside
+            select f.project_id, f.customer_id, f.aside, f.lease_until
             from lanes f
             where f.webhook_key = w.key and f.next_at <= $3
             order by f.next_at
@@ -54,6 +54,7 @@ with picked as (
             limit 1
             for update skip locked
         ) as l
+        where first.lease_until <= $3
         limit asked.amount
     ) as free
     where w.enabled and w.deleted_at is null and w.paused_at is null and (w.open_until is null or w.open_until <= $3)

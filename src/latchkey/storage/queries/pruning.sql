@@ -1,0 +1,73 @@
+-- name: prunable_webhooks
+-- the webhooks whose log may hold something old, and those that were deleted
+select key, deleted_at is not null as deleted from webhooks;
+
+-- name: prune_deliveries
+-- a batch of delivered deliveries from before a moment, with their attempts; rows that somebody is using are left alone
+with old as (
+    select project_id, customer_id, webhook_key, sequence
+    from deliveries
+    where webhook_key = $1 and created_at < $2 and status = 'delivered' and finished_at < $2
+    order by created_at
+    limit $3
+    for update skip locked
+),
+attempted as (
+    delete from attempts a
+    using old o
+    where a.project_id = o.project_id and a.customer_id = o.customer_id and a.webhook_key = o.webhook_key
+        and a.sequence = o.sequence
+),
+gone as (
+    delete from deliveries d
+    using old o
+    where d.project_id = o.project_id and d.customer_id = o.customer_id and d.webhook_key = o.webhook_key
+        and d.sequence = o.sequence
+    returning 1
+)
+select count(*) from gone;
+
+-- name: clear_lanes_of_deleted
+-- a batch of what still waited for a webhook that was deleted
+with some as (
+    select project_id, customer_id, webhook_key, aside from lanes where webhook_key = $1 limit $2 for update skip locked
+),
+gone as (
+    delete from lanes l using some s
+    where l.project_id = s.project_id and l.customer_id = s.customer_id and l.webhook_key = s.webhook_key
+        and l.aside = s.aside
+    returning 1
+)
+select count(*) from gone;
+
+-- name: clear_deleted
+-- a batch of the log of a webhook that was deleted
+with old as (
+    select project_id, customer_id, webhook_key, sequence
+    from deliveries
+    where webhook_key = $1
+    limit $2
+    for update skip locked
+),
+attempted as (
+    delete from attempts a
+    using old o
+    where a.project_id = o.project_id and a.customer_id = o.customer_id and a.webhook_key = o.webhook_key
+        and a.sequence = o.sequence
+),
+gone as (
+    delete from deliveries d
+    using old o
+    where d.project_id = o.project_id and d.customer_id = o.customer_id and d.webhook_key = o.webhook_key
+        and d.sequence = o.sequence
+    returning 1
+)
+select count(*) from gone;
+
+-- name: forget_webhook
+-- a deleted webhook of which nothing is left
+delete from webhooks w
+where w.key = $1 and w.deleted_at is not null
+    and not exists (select from deliveries d where d.webhook_key = w.key)
+    and not exists (select from lanes l where l.webhook_key = w.key)
+    and not exists (select from replays r where r.webhook_key = w.key and r.finished_at is null);

@@ -1,0 +1,136 @@
+-- name: find_delivery
+-- where a delivery is kept, by its webhook and event
+select w.key, e.customer_id, e.sequence
+from webhooks w
+join events e on e.project_id = w.project_id and e.id = $3
+join deliveries d on d.project_id = w.project_id and d.customer_id = e.customer_id and d.webhook_key = w.key
+    and d.sequence = e.sequence
+where w.project_id = $1 and w.id = $2 and w.deleted_at is null;
+
+-- name: lock_lanes
+-- hold the lanes of these customers at a webhook, in the order everybody takes them
+select customer_id, aside
+from lanes
+where project_id = $1 and webhook_key = $2 and customer_id = any($3::bigint[]) and aside = any($4::bigint[])
+order by project_id, customer_id, webhook_key, aside
+for update;
+
+-- name: hurry_lane
+-- what waits already is sent now instead of at its next retry, unless it is under way
+update lanes l
+set next_at = least(l.next_at, $5)
+where l.project_id = $1 and l.customer_id = $2 and l.webhook_key = $3
+    and l.aside = any(array[0, $4]) and l.lease_until <= $5
+    and exists (
+        select from deliveries d
+        where d.project_id = $1 and d.customer_id = $2 and d.webhook_key = $3 and d.sequence = $4
+            and d.status = 'waiting' and d.aside = (l.aside <> 0)
+    );
+
+-- name: resend_delivery
+-- a finished delivery starts over, outside its customer's line
+with again as (
+    update deliveries
+    set status = 'waiting', aside = true, finished_at = null
+    where project_id = $1 and customer_id = $2 and webhook_key = $3 and sequence = $4 and status <> 'waiting'
+    returning *
+)
+insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at)
+select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, $5
+from again
+on conflict do nothing;
+
+-- name: feed_end
+-- the last position of a project's feed
+select position from feeds where project_id = $1;
+
+-- name: committed_at
+-- when the event at a position was committed
+select committed_at from events where project_id = $1 and position >= $2 order by position limit 1;
+
+-- name: start_replay
+-- remember what is to be sent again
+insert into replays (
+    id, project_id, webhook_key, since_ms, until_ms, status, event_types, created_at, position, last_position,
+    first_position
+)
+select $3, w.project_id, w.key, $4, $5, $6, $7, $8, $9, $10, $9
+from webhooks w
+where w.project_id = $1 and w.id = $2 and w.deleted_at is null
+returning id;
+
+-- name: load_replay
+-- a replay, how far it has come and what became of what it queued
+select r.id, w.id as webhook_id, r.since_ms, r.until_ms, r.status, r.event_types, r.created_at,
+    r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.finished_at,
+    (select count(*) from deliveries d where d.replay_id = r.id and d.status = 'delivered') as delivered,
+    (select count(*) from deliveries d where d.replay_id = r.id and d.status = 'failed') as failed
+from replays r
+join webhooks w on w.key = r.webhook_key
+where r.project_id = $1 and w.id = $2 and r.id = $3;
+
+-- name: take_replay
+-- the oldest replay that nobody is working on
+select r.id, r.project_id, r.webhook_key, r.since_ms, r.until_ms, r.status, r.event_types, r.position, r.last_position,
+    w.environment, w.event_types as wanted_types, w.app_id, w.deleted_at
+from replays r
+join webhooks w on w.key = r.webhook_key
+where r.finished_at is null
+order by r.created_at
+limit 1
+for update of r skip locked;
+
+-- name: events_to_replay
+-- the next stretch of the feed: how far it reaches, and of which customers' lanes something in it may be sent again
+with stretch as (
+    select e.position, e.customer_id, e.sequence, e.id, e.type, e.committed_at,
+        e.committed_at >= $6 and e.committed_at < $7 and ($8::text[] = '{}' or e.type = any($8))
+            and ($9::text is null or $9 = lower(e.environment))
+            and ($10::text[] = '{}' or e.type = any($10))
+            and ($11::text is null or $11 = e.app_id) as wanted
+    from events e
+    where e.project_id = $1 and e.position > $3 and e.position <= $4
+    order by e.position
+    limit $5
+)
+select s.position, s.customer_id, s.sequence, s.id, s.type, s.committed_at,
+    s.wanted and case when $12 = 'failed' then d.status = 'failed' else d.status is distinct from 'waiting' end as wanted
+from stretch s
+left join deliveries d on d.project_id = $1 and d.customer_id = s.customer_id and d.webhook_key = $2
+    and d.sequence = s.sequence
+order by s.position;
+
+-- name: requeue_deliveries
+-- these events once more to a webhook, each in its customer's line; what waits already is left alone
+with again as (
+    insert into deliveries as d (
+        project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id
+    )
+    select $1, n.customer_id, $2, n.sequence, n.event_id, n.type, n.committed_at, $3
+    from unnest($5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bigint[])
+        as n (customer_id, sequence, event_id, type, committed_at)
+    order by n.customer_id, n.sequence
+    on conflict (project_id, customer_id, webhook_key, sequence) do update
+    set status = 'waiting', aside = false, finished_at = null, replay_id = excluded.replay_id
+    where d.status <> 'waiting'
+    returning d.customer_id, d.sequence
+),
+queued as (
+    insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at)
+    select $1, customer_id, $2, count(*), min(sequence) - 1, $4
+    from again
+    group by customer_id
+    order by customer_id
+    on conflict (project_id, customer_id, webhook_key, aside) do update
+    set waiting = l.waiting + excluded.waiting,
+        done = least(l.done, excluded.done),
+        -- An older one goes first now; its retries are its own.
+        tries = case when excluded.done < l.done and l.lease_until <= $4 then 0 else l.tries end,
+        tried_at = case when excluded.done < l.done and l.lease_until <= $4 then null else l.tried_at end,
+        next_at = case when excluded.done < l.done then least(l.next_at, $4) else l.next_at end
+)
+select count(*) from again;
+
+-- name: advance_replay
+-- a replay has come this far
+update replays set position = $2, scheduled = scheduled + $3, finished_at = $4 where id = $1;
