@@ -1,0 +1,126 @@
+"""The client: V1, V2 and the feed of events, with typed answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw
+from pyreqwest.middleware.types import Middleware
+
+from latchkey.client.errors import BadAnswer, UnusableId
+from latchkey.client.transport import Patience, Transport
+from latchkey.wire.event import Event
+from latchkey.wire.v1 import SubscriberResponse
+from latchkey.wire.v2 import ActiveEntitlement, Attribute, Customer, Page
+
+DEADLINE = 30.0
+LARGEST_PAGE = 100
+
+T = TypeVar("T")
+
+
+class Client:
+    """Reads what users hold. Use it as a context manager, or call `close`.
+
+    `deadline` is the longest, in seconds, that one read may take with all its attempts; every method takes one of its
+    own. `project_id` is needed for V2 only.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        project_id: str = "",
+        ca_cert: Path | str | None = None,
+        deadline: float = DEADLINE,
+        patience: Patience | None = None,
+        middleware: Middleware | None = None,
+    ) -> None:
+        ca_pem = Path(ca_cert).read_bytes() if ca_cert is not None else None
+        self._transport = Transport(
+            base_url, api_key, ca_pem=ca_pem, patience=patience or Patience(), middleware=middleware
+        )
+        self._project = f"/v2/projects/{_segment(project_id)}" if project_id else None
+        self._deadline = deadline
+
+    async def subscriber(self, app_user_id: str, *, deadline: float | None = None) -> SubscriberResponse:
+        """V1: the user with all entitlements ever granted, subscriptions and attributes."""
+        return await self._read(f"/v1/subscribers/{_segment(app_user_id)}", SubscriberResponse, deadline)
+
+    async def customer(self, customer_id: str, *, deadline: float | None = None) -> Customer:
+        """V2: what the user may do now, with the first page of each list."""
+        return await self._read(self._customer(customer_id), Customer, deadline)
+
+    async def rest(self, page: Page[T], item: type[T], *, deadline: float | None = None) -> list[T]:
+        """The items after a page that came inside another answer; most lists end with their first page."""
+        return [one async for one in self._walk(page.next_page, item, deadline)]
+
+    def active_entitlements(
+        self, customer_id: str, *, deadline: float | None = None
+    ) -> AsyncIterator[ActiveEntitlement]:
+        path = f"{self._customer(customer_id)}/active_entitlements?limit={LARGEST_PAGE}"
+        return self._walk(path, ActiveEntitlement, deadline)
+
+    def attributes(self, customer_id: str, *, deadline: float | None = None) -> AsyncIterator[Attribute]:
+        return self._walk(f"{self._customer(customer_id)}/attributes?limit={LARGEST_PAGE}", Attribute, deadline)
+
+    def events(self, *, after: str | None = None, deadline: float | None = None) -> AsyncIterator[Event]:
+        """Everything that happened in the project, oldest first, from after the event with this id on."""
+        return self._walk(_feed_path(self._v2, after), Event, deadline)
+
+    async def event_page(self, *, after: str | None = None, deadline: float | None = None) -> Page[Raw]:
+        """One page of the feed, each event exactly as it was delivered."""
+        return await self._read(_feed_path(self._v2, after), Page[Raw], deadline)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def _v2(self) -> str:
+        if self._project is None:
+            raise ValueError("V2 needs a project: give `project_id` to the client.")
+        return self._project
+
+    def _customer(self, customer_id: str) -> str:
+        return f"{self._v2}/customers/{_segment(customer_id)}"
+
+    async def _walk(self, path: str | None, item: type[T], deadline: float | None) -> AsyncIterator[T]:
+        seen = set()
+        while path is not None:
+            # A cursor that leads back to itself would be followed for ever.
+            if path in seen or not path.startswith("/"):
+                raise BadAnswer(f"The list's next page is {path!r}, which leads nowhere new.")
+            seen.add(path)
+            page: Page[Any] = await self._read(path, Page[item], deadline)  # type: ignore[valid-type]  # known at run time
+            for one in page.items:
+                yield one
+            path = page.next_page
+
+    async def _read(self, path: str, type: type[T], deadline: float | None) -> T:
+        body = await self._transport.get(path, self._deadline if deadline is None else deadline)
+        try:
+            return msgspec.json.decode(body, type=type)
+        except msgspec.DecodeError as error:
+            raise BadAnswer(f"The answer to {path} is not what the API promises: {error}") from error
+
+
+def _segment(text: str) -> str:
+    if text in {".", ".."}:
+        raise UnusableId(f"The id {text!r} cannot be part of a URL.")
+    return quote(text, safe="")
+
+
+def _feed_path(v2: str, after: str | None) -> str:
+    cursor = f"&starting_after={quote(after, safe='')}" if after is not None else ""
+    return f"{v2}/events?limit={LARGEST_PAGE}{cursor}"

@@ -1,0 +1,137 @@
+"""One GET with retries inside one total deadline, over connections that are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from pyreqwest.client import Client as HttpClient
+from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
+from pyreqwest.middleware.types import Middleware
+
+from latchkey.client.errors import ApiError, ClientError, NotFound, RateLimited, Unreachable
+from latchkey.client.retry import parse_retry_after, wait_before_retry
+
+CONNECT_TIMEOUT = timedelta(seconds=5)
+CONNECTIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How time passes for the client; tests bring their own, so that nothing is slept."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    fraction: Callable[[], float] = random.random
+    wall: Callable[[], float] = time.time
+
+
+class Transport:
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        ca_pem: bytes | None,
+        patience: Patience,
+        middleware: Middleware | None,
+    ) -> None:
+        self._base = checked(base_url)
+        self._key = api_key
+        self._patience = patience
+        self._http = _build(ca_pem, middleware)
+
+    async def get(self, path: str, deadline: float) -> bytes:
+        """The body of a 200. `deadline` is in seconds and covers every attempt and every wait between them."""
+        patience = self._patience
+        ends = patience.monotonic() + deadline
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._once(path, ends - patience.monotonic())
+            except ClientError as error:
+                wait = wait_before_retry(error, attempt, patience.fraction())
+                # There is no use in waiting for a moment at which we may no longer ask.
+                if wait is None or patience.monotonic() + wait >= ends:
+                    raise
+            await patience.sleep(wait)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _once(self, path: str, left: float) -> bytes:
+        request = (
+            self._http.get(self._base + path)
+            .header("Authorization", f"Bearer {self._key}", is_sensitive=True)
+            .header("Content-Type", "application/json")
+            .timeout(timedelta(seconds=max(left, 0.001)))
+        )
+        try:
+            response = await request.build().send()
+            body = bytes(await response.bytes())
+        except RequestTimeoutError as error:
+            raise Unreachable(f"The service did not answer within {left:.1f} s.") from error
+        except PyreqwestError as error:
+            raise Unreachable(f"The service cannot be reached: {_cause(error)}.") from error
+        if 200 <= response.status < 300:
+            return body
+        raise _refused(response.status, body, response.get_header("retry-after"), self._patience.wall())
+
+
+def checked(base_url: str) -> str:
+    """The address without its last slash. Keys travel over HTTPS only; this machine may talk to itself as it likes."""
+    parts = urlsplit(base_url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+        raise ValueError(f"{base_url!r} is not an https:// address.")
+    return base_url.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _build(ca_pem: bytes | None, middleware: Middleware | None) -> HttpClient:
+    builder = (
+        ClientBuilder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .max_connections(CONNECTIONS)
+        .follow_redirects(False)
+        .user_agent("latchkey-client")
+    )
+    if ca_pem is not None:
+        builder = builder.add_root_certificate_pem(ca_pem)
+    if middleware is not None:
+        builder = builder.with_middleware(middleware)
+    return builder.build()
+
+
+class _Told(msgspec.Struct):
+    message: Any = None
+
+
+def _refused(status: int, body: bytes, retry_after: str | None, now: float) -> ApiError:
+    try:
+        told = msgspec.json.decode(body, type=_Told).message
+    except msgspec.DecodeError:
+        told = None
+    kind = {404: NotFound, 429: RateLimited}.get(status, ApiError)
+    message = told if isinstance(told, str) else ""
+    return kind(status, message[:500], retry_after=parse_retry_after(retry_after, now))
+
+
+def _cause(error: PyreqwestError) -> str:
+    causes = (error.details.get("causes") or []) if isinstance(error, DetailedPyreqwestError) else []
+    return causes[-1]["message"] if causes else error.message

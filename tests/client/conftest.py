@@ -1,0 +1,3 @@
+from tests.api.conftest import shop
+
+__all__ = ["shop"]
