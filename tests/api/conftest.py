@@ -3,11 +3,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import pytest
 from tests.api.client import Client, Clock, Shop, running
 from tests.api.doings import unhurried
+from tests.api.receiving import Post, delivering, posting
 
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
@@ -38,11 +40,26 @@ async def steady_shop(
     await administration.execute(f"drop database {name} with (force)")
 
 
+@pytest.fixture
+async def post(database: Database, tmp_path: Path) -> AsyncIterator[Post]:
+    """A shop with a receiver of webhooks, and nothing that sends them but test events."""
+    async with posting(database, tmp_path) as post:
+        await unhurried(post)
+        yield post
+
+
+@pytest.fixture
+async def sending(post: Post) -> AsyncIterator[Post]:
+    """The same while the delivery role runs."""
+    async with delivering(post):
+        yield post
+
+
 @asynccontextmanager
 async def opened(database: Database) -> AsyncIterator[Shop]:
     clock = Clock()
     demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
-    app = create_application(database, Settings(database_url=database.url), clock)
+    app = create_application(database, Settings(database_url=database.url, secret_key=bytes(32)), clock)
     async with running(app):
         changes = Changes(database, clock)
         yield Shop(database, Client(app, demo.secret_key), clock, changes, demo.secret_key, demo.public_key)

@@ -41,7 +41,7 @@ router.post("/v2/echo")(echo)
 async def client(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
     monkeypatch.setattr(application, "ROUTERS", (*application.ROUTERS, router))
     demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
-    app = application.create_application(database, Settings(database_url=database.url), Clock())
+    app = application.create_application(database, Settings(database_url=database.url, secret_key=bytes(32)), Clock())
     async with running(app):
         yield Client(app, demo.secret_key)
 

@@ -24,14 +24,18 @@ from latchkey.api.v2 import (
     customer_actions,
     customer_list,
     customers,
+    deliveries,
     enrollments,
     entitlements,
     events,
     experiments,
+    operational_events,
     products,
     project,
+    replays,
     test_clocks,
     test_store,
+    webhooks,
 )
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
@@ -63,6 +67,10 @@ ROUTERS = (
     apps.router,
     api_keys.router,
     project.router,
+    webhooks.router,
+    deliveries.router,
+    replays.router,
+    operational_events.router,
     health.router,
     reference.router,
 )
@@ -71,7 +79,7 @@ ROUTERS = (
 def create_application(database: Database, settings: Settings, now: Callable[[], Ms]) -> ASGIApp:
     """The service as one ASGI application. The database must be open; its lifespan starts and stops what runs beside
     requests."""
-    services = assemble(database, now)
+    services = assemble(database, settings, now)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -81,6 +89,7 @@ def create_application(database: Database, settings: Settings, now: Callable[[],
         finally:
             await services.changes.drain()
             await services.presence.stop()
+            await services.sender.close()
 
     app = FastAPI(
         title=documentation.TITLE,

@@ -9,13 +9,18 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from latchkey.api.metrics import Metrics
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.sender import Sender
+from latchkey.delivery.webhook import Webhooks
 from latchkey.domain.instants import Ms
+from latchkey.settings import Settings
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.usecases.admission import Admission
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.presence import Presence
 from latchkey.usecases.reading import Reader
+from latchkey.usecases.webhooks import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +34,15 @@ class Services:
     reader: Reader
     changes: Changes
     presence: Presence
+    webhooks: Registry
+    # For test events only; what really happened is sent by the delivery role.
+    sender: Sender
 
 
-def assemble(database: Database, now: Callable[[], Ms]) -> Services:
+def assemble(database: Database, settings: Settings, now: Callable[[], Ms]) -> Services:
     metrics = Metrics()
     catalogs = Catalogs()
+    allowed = settings.webhook_allow_networks
     return Services(
         database=database,
         now=now,
@@ -43,6 +52,8 @@ def assemble(database: Database, now: Callable[[], Ms]) -> Services:
         reader=Reader(database, catalogs, measure=metrics.read_batch),
         changes=Changes(database, now, catalogs),
         presence=Presence(database, dropped=metrics.visit_dropped),
+        webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
+        sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
     )
 
 

@@ -1,0 +1,70 @@
+"""The delivery log of a webhook: what was sent, and what the receiver said."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey
+from latchkey.api.errors import InvalidParameter
+from latchkey.api.models import AppUserId, Limit, StartingAfter
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.api.v2.webhooks import EventType
+from latchkey.domain.instants import EARLIEST, LATEST
+from latchkey.usecases import delivery_log
+from latchkey.usecases.rendering import webhooks as render
+from latchkey.usecases.rendering.management import project_path
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, next_path
+from latchkey.wire import webhooks as wire
+from latchkey.wire.v2 import Page
+
+router = APIRouter(
+    prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"]
+)
+
+_Moment = Query(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")
+
+
+@router.get("/deliveries", responses=shows(Page[wire.Delivery]), response_class=Response)
+async def list_deliveries(
+    services: Provided,
+    caller: ReadKey,
+    webhook_id: str,
+    status: Annotated[wire.DeliveryStatus | None, Query()] = None,
+    type: Annotated[EventType | None, Query()] = None,
+    customer_id: Annotated[AppUserId | None, Query()] = None,
+    since_ms: Annotated[int | None, _Moment] = None,
+    until_ms: Annotated[int | None, _Moment] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """What was sent, newest first. Where what is asked for is rare, a page may be short and still have a next one."""
+    in_order(since_ms, until_ms)
+    chosen = delivery_log.Filter(status=status, type=type, customer_id=customer_id, since=since_ms, until=until_ms)
+    found = await delivery_log.page_of_deliveries(
+        services.database, caller.project_id, webhook_id, chosen, after=starting_after, limit=limit
+    )
+    url = project_path(caller.project_id, "integrations", "webhooks", webhook_id, "deliveries")
+    asked = {"status": status, "type": type, "customer_id": customer_id, "since_ms": since_ms, "until_ms": until_ms}
+    following = None
+    if found.after is not None:
+        kept = urlencode({name: value for name, value in asked.items() if value is not None})
+        following = next_path(url, limit, found.after) + (f"&{kept}" if kept else "")
+    items = [render.delivery(webhook_id, one) for one in found.deliveries]
+    return reply(Page(items=items, next_page=following, url=url))
+
+
+@router.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts), response_class=Response)
+async def read_delivery(services: Provided, caller: ReadKey, webhook_id: str, delivery_id: str) -> Response:
+    """One delivery with all its attempts. Its id is the event's."""
+    found = await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
+    return reply(render.detail(webhook_id, found))
+
+
+def in_order(since_ms: int | None, until_ms: int | None) -> None:
+    if since_ms is not None and until_ms is not None and until_ms <= since_ms:
+        raise InvalidParameter("until_ms must be later than since_ms.", param="until_ms")

@@ -1,0 +1,31 @@
+"""What the service itself has to tell its operator."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey
+from latchkey.api.models import Limit, StartingAfter
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.usecases.operational_events import page_of_operational_events
+from latchkey.usecases.rendering import webhooks as render
+from latchkey.usecases.rendering.management import project_path
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
+from latchkey.wire import webhooks as wire
+from latchkey.wire.v2 import Page
+
+router = APIRouter(prefix="/v2/projects/{project_id}/operational_events", tags=["V2 operational events"])
+
+
+@router.get("", responses=shows(Page[wire.OperationalEvent]), response_class=Response)
+async def list_operational_events(
+    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """Webhooks that began to fail, were paused, or work again; newest first."""
+    found = await page_of_operational_events(
+        services.database, caller.project_id, after=starting_after, limit=limit + 1
+    )
+    path = project_path(caller.project_id, "operational_events")
+    return reply(page([render.operational_event(one) for one in found], lambda item: item.id, path, limit, None))

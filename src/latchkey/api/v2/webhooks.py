@@ -1,0 +1,176 @@
+"""Webhooks: where events are sent, and a way to try it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.usecases import webhooks as rules
+from latchkey.usecases.rendering import webhooks as render
+from latchkey.usecases.rendering.management import project_path
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
+from latchkey.usecases.webhook_tests import send_test
+from latchkey.wire import webhooks as wire
+from latchkey.wire.actions import Deleted
+from latchkey.wire.v2 import Page
+
+router = APIRouter(prefix="/v2/projects/{project_id}/integrations/webhooks", tags=["V2 webhooks"])
+
+EventType = Literal[
+    "INITIAL_PURCHASE",
+    "RENEWAL",
+    "NON_RENEWING_PURCHASE",
+    "CANCELLATION",
+    "UNCANCELLATION",
+    "TRIAL_STARTED",
+    "TRIAL_CANCELLED",
+    "BILLING_ISSUE",
+    "EXPIRATION",
+    "REFUND",
+    "REFUND_REVERSED",
+    "PRODUCT_CHANGE",
+    "SUBSCRIPTION_PAUSED",
+    "SUBSCRIPTION_EXTENDED",
+    "TRANSFER",
+    "INVOICE_ISSUANCE",
+    "TEMPORARY_ENTITLEMENT_GRANT",
+    "VIRTUAL_CURRENCY_TRANSACTION",
+    "EXPERIMENT_ENROLLMENT",
+    "TEST",
+]
+Url = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=rules.LONGEST_URL,
+        description="https:// only, and not to a private address.",
+        examples=["https://app.example.com/webhooks/billing"],
+    ),
+]
+Secret = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=rules.LONGEST_HEADER,
+        description="The whole value of the Authorization header that is sent. Never shown again.",
+        examples=["Bearer <WEBHOOK_SECRET>"],
+        json_schema_extra={"writeOnly": True},
+    ),
+]
+Environment = Annotated[Literal["production", "sandbox"] | None, Field(description="Null is both.")]
+EventTypes = Annotated[list[EventType], Field(max_length=100, description="Empty is all.")]
+Wait = Annotated[int, Field(ge=1, le=rules.LONGEST_WAIT_SECONDS)]
+Schedule = Annotated[
+    list[Wait],
+    Field(max_length=rules.MOST_RETRIES, description="Seconds to wait after each failure. Null is the default."),
+]
+InFlight = Annotated[
+    int, Field(ge=1, le=rules.LARGEST_IN_FLIGHT, description="Deliveries under way at once. Null is the default.")
+]
+
+
+class NewWebhook(Body):
+    name: Name
+    url: Url
+    authorization_header: Secret | None = None
+    environment: Environment = None
+    event_types: EventTypes = Field(default_factory=list)
+    app_id: Id | None = None
+    retry_schedule_seconds: Schedule | None = None
+    in_flight_limit: InFlight | None = None
+    enabled: bool = True
+
+
+class WebhookChanges(Body):
+    name: Name = not_null()
+    url: Url = not_null()
+    authorization_header: Secret | None = None
+    environment: Environment = None
+    event_types: EventTypes = not_null()
+    app_id: Id | None = None
+    retry_schedule_seconds: Schedule | None = None
+    in_flight_limit: InFlight | None = None
+    enabled: bool = not_null()
+
+
+class Rotation(Body):
+    overlap_seconds: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=rules.LONGEST_OVERLAP_SECONDS,
+            description="For so long the old secret signs along; a day unless given.",
+        ),
+    ] = rules.OVERLAP_SECONDS
+
+
+class Trial(Body):
+    type: EventType
+
+
+@router.post("", responses=shows(wire.Webhook, 201), status_code=201, response_class=Response)
+async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) -> Response:
+    """Send events to a URL from now on. This reply is the only place that ever shows the signing secret."""
+    made = await services.webhooks.create(caller.project_id, _given(new), services.now())
+    return reply(render.webhook(made, with_secret=True), 201)
+
+
+@router.get("", responses=shows(Page[wire.Webhook]), response_class=Response)
+async def list_webhooks(
+    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """The project's webhooks, oldest first, and how they fare."""
+    found = await services.webhooks.page(caller.project_id, starting_after, limit + 1)
+    path = project_path(caller.project_id, "integrations", "webhooks")
+    return reply(page([render.webhook(one) for one in found], lambda item: item.id, path, limit, None))
+
+
+@router.get("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
+async def read_webhook(services: Provided, caller: ReadKey, webhook_id: str) -> Response:
+    """One webhook, and how it fares."""
+    return reply(render.webhook(await services.webhooks.load(caller.project_id, webhook_id)))
+
+
+@router.patch("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
+@router.post("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
+async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
+    """Change what is named. `enabled: false` pauses: events wait, and are sent in order once it is true again."""
+    changed = await services.webhooks.update(caller.project_id, webhook_id, _given(changes), services.now())
+    return reply(render.webhook(changed))
+
+
+@router.delete("/{webhook_id}", responses=shows(Deleted), response_class=Response)
+async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) -> Response:
+    """Nothing more is sent, what waits neither."""
+    now = services.now()
+    await services.webhooks.delete(caller.project_id, webhook_id, now)
+    return reply(Deleted(object="webhook", id=webhook_id, deleted_at=now))
+
+
+@router.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook), response_class=Response)
+async def rotate_signing_secret(
+    services: Provided, caller: WriteKey, webhook_id: str, new: Rotation | None = None
+) -> Response:
+    """Make a new signing secret, shown in this reply only. While the two overlap, both signatures are sent."""
+    overlap = (new or Rotation()).overlap_seconds
+    rotated = await services.webhooks.rotate(caller.project_id, webhook_id, overlap, services.now())
+    return reply(render.webhook(rotated, with_secret=True))
+
+
+@router.post("/{webhook_id}/test", responses=shows(wire.WebhookTest), response_class=Response)
+async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, new: Trial) -> Response:
+    """Send a test event at once and say what the receiver answered. Its id begins with `test_`; nothing is stored."""
+    shown = await services.webhooks.load(caller.project_id, webhook_id)
+    return reply(render.tried(await send_test(services.sender, shown.webhook, new.type, services.now())))
+
+
+def _given(body: NewWebhook | WebhookChanges) -> dict[str, Any]:
+    """The fields that were sent, each null among them."""
+    return {name: getattr(body, name) for name in body.model_fields_set}

@@ -1,0 +1,121 @@
+-- name: vitals_of_webhooks
+-- how webhooks fare by their deliveries. Looks at a bounded number of the newest ones: a status is in no index.
+-- While a webhook fails, what was delivered last was created before the trouble began, or soon after.
+select
+    w.key,
+    (select coalesce(sum(l.waiting), 0)::bigint from lanes l where l.webhook_key = w.key) as waiting,
+    (
+        select count(*) from (
+            select d.status from deliveries d where d.webhook_key = w.key
+            order by d.created_at desc, d.customer_id desc, d.sequence desc
+            limit 10000
+        ) as newest
+        where newest.status = 'failed'
+    ) as failed,
+    (
+        select max(newest.finished_at) from (
+            select d.status, d.finished_at from deliveries d
+            where d.webhook_key = w.key and d.created_at <= coalesce(w.failing_since, 9223372036854775807)
+            order by d.created_at desc, d.customer_id desc, d.sequence desc
+            limit 10000
+        ) as newest
+        where newest.status = 'delivered'
+    ) as last_success_at
+from webhooks w
+where w.key = any($1::bigint[]);
+
+-- name: webhook_was_made
+-- whether there is, or was until lately, a webhook of this id
+select exists (select from webhooks where project_id = $1 and id = $2);
+
+-- name: webhook_key
+-- the key that a webhook's deliveries are filed under
+select key from webhooks where project_id = $1 and id = $2 and deleted_at is null;
+
+-- name: delivery_place
+-- where a delivery stands in its webhook's log
+select d.created_at, d.customer_id, d.sequence
+from events e
+join deliveries d on d.project_id = e.project_id and d.customer_id = e.customer_id and d.sequence = e.sequence
+where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
+
+-- name: page_of_deliveries
+-- a webhook's deliveries, newest first. So many are looked at, whatever is asked for; the last row, where it is marked,
+-- says how far that was, so that a rare status among millions costs its reader pages and never minutes.
+with examined as materialized (
+    select d.*, ($7::text is null or d.status = $7) and ($8::text is null or d.event_type = $8) as wanted
+    from deliveries d
+    where d.webhook_key = $1 and (d.created_at, d.customer_id, d.sequence) < ($2::bigint, $3::bigint, $4::bigint)
+        and d.created_at >= $5 and d.created_at < $6
+    order by d.created_at desc, d.customer_id desc, d.sequence desc
+    limit $10
+),
+chosen as (
+    select * from examined where wanted
+    order by created_at desc, customer_id desc, sequence desc
+    limit $9
+),
+furthest as (
+    select * from examined
+    order by created_at, customer_id, sequence
+    limit case when (select count(*) from examined) = $10 then 1 else 0 end
+)
+select false as is_mark, c.*, e.body ->> 'app_user_id' as app_user_id
+from chosen c
+left join events e on e.project_id = c.project_id and e.customer_id = c.customer_id and e.sequence = c.sequence
+union all
+select true, f.*, null from furthest f
+order by is_mark, created_at desc, customer_id desc, sequence desc;
+
+-- name: deliveries_of_customer
+-- one customer's deliveries to a webhook, newest first, those told under an id it has absorbed too
+select d.*, e.body ->> 'app_user_id' as app_user_id
+from deliveries d
+left join events e on e.project_id = d.project_id and e.customer_id = d.customer_id and e.sequence = d.sequence
+where d.project_id = $1
+    and d.customer_id = any(
+        array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
+    )
+    and d.webhook_key = $3
+    and (d.created_at, d.customer_id, d.sequence) < ($4::bigint, $5::bigint, $6::bigint)
+    and d.created_at >= $7 and d.created_at < $8
+    and ($9::text is null or d.status = $9) and ($10::text is null or d.event_type = $10)
+order by d.created_at desc, d.customer_id desc, d.sequence desc
+limit $11;
+
+-- name: load_delivery
+-- one delivery with the event it carries, and when it is tried next if it is the first in its line
+select d.*, e.body ->> 'app_user_id' as app_user_id, e.body,
+    case when d.status = 'waiting' then (
+        select l.next_at from lanes l
+        where l.project_id = d.project_id and l.customer_id = d.customer_id and l.webhook_key = d.webhook_key
+            and l.aside = case when d.aside then d.sequence else 0 end
+            and not exists (
+                select from deliveries f
+                where f.project_id = d.project_id and f.customer_id = d.customer_id and f.webhook_key = d.webhook_key
+                    and not d.aside and not f.aside and f.status = 'waiting'
+                    and f.sequence > l.done and f.sequence < d.sequence
+            )
+    ) end as next_at
+from events e
+join deliveries d on d.project_id = e.project_id and d.customer_id = e.customer_id and d.sequence = e.sequence
+where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
+
+-- name: attempts_of_delivery
+-- every attempt that is still kept, in order
+select number, at, took_ms, error, status, request_headers, response_headers, response_body
+from attempts
+where project_id = $1 and customer_id = $2 and webhook_key = $3 and sequence = $4
+order by number;
+
+-- name: page_of_operational_events
+-- what was announced of webhooks, newest first
+select id, project_id, type, webhook_id, at, body, delivered_at, error
+from operational_events
+where project_id = $1 and (at, id) < ($2::bigint, $3::text) and ($4::text is null or webhook_id = $4)
+order by at desc, id desc
+limit $5;
+
+-- name: operational_event_place
+-- where an operational event stands in the log
+select at, id from operational_events where project_id = $1 and id = $2;

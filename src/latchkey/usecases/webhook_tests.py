@@ -1,0 +1,40 @@
+"""Trying a webhook: one test event through the same sending as real ones, and what the receiver said to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from msgspec import json
+
+from latchkey.delivery.echo import without_secrets
+from latchkey.delivery.sender import Answer, Sender
+from latchkey.delivery.webhook import Webhook
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchase import Environment
+from latchkey.usecases.sample_events import event_for_test
+from latchkey.wire.event import Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    webhook: Webhook
+    event_id: str
+    event_type: str
+    body: bytes
+    answer: Answer
+
+
+async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tried:
+    """Nothing is stored, retried or counted. The event looks as the webhook's filters would let one through."""
+    production = webhook.setup.environment == "production"
+    event = event_for_test(
+        type,
+        now,
+        str(uuid4()),
+        environment=Environment.PRODUCTION if production else Environment.SANDBOX,
+        app_id=webhook.setup.app_id,
+    )
+    body = json.encode(Envelope(event=event))
+    answer = await sender.send(webhook, event.id, body)
+    return Tried(webhook, event.id, type, body, without_secrets(answer, webhook))

@@ -1,0 +1,142 @@
+"""A shop with a receiver of its own: real TLS on loopback, the real delivery worker, and time that stands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+from tests.api.client import Client, Clock, Reply, Shop, running
+
+from latchkey.api.application import create_application
+from latchkey.cli.authority import ensure_certificates
+from latchkey.delivery.listening import listen as listen_for_deliveries
+from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.sender import Sender
+from latchkey.delivery.worker import Worker
+from latchkey.settings import Settings
+from latchkey.storage.database import Database
+from latchkey.usecases.changes import Changes
+from latchkey.usecases.demo import ensure_demo
+
+HOOKS = "integrations/webhooks"
+SECRET_KEY = bytes(range(32))
+
+
+@dataclass
+class Post(Shop):
+    """A shop that delivers."""
+
+    address: str = ""
+    settings: Settings = field(default_factory=Settings)
+    arrivals: list[Arrival] = field(default_factory=list)
+    worker: Worker | None = None
+
+    async def hook(self, behaviour: str = "/", **fields: Any) -> dict[str, Any]:
+        """A new webhook to the receiver, as the reply shows it."""
+        new = {"name": "Mine", "url": self.address + behaviour, **fields}
+        reply = await self.client.post(f"/v2/projects/{self.project_id}/{HOOKS}", new)
+        assert reply.status == 201, reply
+        made: dict[str, Any] = reply.json()
+        return made
+
+    async def call(self, method: str, path: str, value: Any = None) -> Reply:
+        below = path if not path or path.startswith("?") else f"/{path}"
+        path = f"/v2/projects/{self.project_id}/{HOOKS}{below}"
+        if method == "GET":
+            return await self.client.get(path)
+        return await self.client.post(path, value)
+
+    async def shown(self, path: str) -> Any:
+        reply = await self.call("GET", path)
+        assert reply.status == 200, reply
+        return reply.json()
+
+    async def settled(self, id: str, status: str, count: int = 1) -> list[dict[str, Any]]:
+        """The webhook's deliveries of this status, as soon as there are this many."""
+        async with asyncio.timeout(10):
+            while True:
+                items: list[dict[str, Any]] = (await self.shown(f"{id}/deliveries?status={status}"))["items"]
+                if len(items) >= count:
+                    return items
+                await asyncio.sleep(0.01)
+
+    async def later(self, ms: int) -> None:
+        """Time passes, and the worker looks at the clock."""
+        self.clock.now += ms
+        assert self.worker is not None
+        await self.worker.sweep()
+
+
+@asynccontextmanager
+async def posting(database: Database, folder: Path) -> AsyncIterator[Post]:
+    """Without a worker: nothing but test events is sent."""
+    clock = Clock()
+    demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
+    certificates = ensure_certificates(folder / "certificates", [], time.time_ns() // 1_000_000)
+    arrivals: list[Arrival] = []
+    server = await listen(
+        Receiver(lambda arrival, _: arrivals.append(arrival)), tls(certificates.cert, certificates.key)
+    )
+    port = server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]  # asyncio's own Server has it
+    settings = Settings(
+        database_url=database.url,
+        secret_key=SECRET_KEY,
+        webhook_allow_networks=(ip_network("127.0.0.0/8"),),
+        webhook_extra_ca=certificates.authority,
+        webhook_timeout_ms=1_000,
+    )
+    app = create_application(database, settings, clock)
+    async with running(app):
+        yield Post(
+            database,
+            Client(app, demo.secret_key),
+            clock,
+            Changes(database, clock),
+            demo.secret_key,
+            demo.public_key,
+            address=f"https://127.0.0.1:{port}",
+            settings=settings,
+            arrivals=arrivals,
+        )
+    server.close()
+
+
+@asynccontextmanager
+async def delivering(post: Post) -> AsyncIterator[Worker]:
+    """While the delivery role runs."""
+    settings = post.settings
+    sender = Sender(
+        post.clock,
+        timeout_ms=settings.webhook_timeout_ms,
+        allowed=settings.webhook_allow_networks,
+        extra_ca=settings.webhook_extra_ca,
+    )
+    worker = post.worker = Worker(
+        post.database,
+        sender,
+        Sealer(SECRET_KEY),
+        now=post.clock,
+        chance=lambda: 0.5,
+        timeout_ms=settings.webhook_timeout_ms,
+    )
+    stop = asyncio.Event()
+    tasks = [
+        asyncio.create_task(worker.run(stop, 1.0)),
+        asyncio.create_task(listen_for_deliveries(post.database, worker.woken, worker.sweep)),
+    ]
+    try:
+        yield worker
+    finally:
+        stop.set()
+        await tasks[0]
+        tasks[1].cancel()
+        await asyncio.gather(tasks[1], return_exceptions=True)
+        await sender.close()
+        post.worker = None

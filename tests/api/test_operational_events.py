@@ -1,0 +1,84 @@
+"""What the service tells of its webhooks: failing, paused, recovered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.api.doings import did
+from tests.api.management import get, refused, walk
+from tests.api.receiving import Post
+
+MINUTE = 60_000
+FIVE_DAYS = 5 * 24 * 60 * MINUTE
+
+
+async def announced(post: Post, count: int) -> list[dict[str, Any]]:
+    items = await walk(post, "operational_events?limit=1")
+    assert len(items) == count
+    return items
+
+
+async def failing(post: Post, id: str, more: int) -> None:
+    """Time passes, a retry at a time, until the webhook has failed so often again."""
+    at_least = more + await failures(post, id)
+    for _ in range(50):
+        before = await failures(post, id)
+        if before >= at_least:
+            return
+        await post.later(20_000)
+        for _ in range(100):
+            await asyncio.sleep(0.005)
+            if await failures(post, id) > before:
+                break
+    raise AssertionError("it does not fail")
+
+
+async def failures(post: Post, id: str) -> int:
+    count: int = await post.database.pool.fetchval("select failures from webhooks where id = $1", id)
+    return count
+
+
+async def test_failing_paused_and_recovered_are_announced_newest_first(sending: Post) -> None:
+    id = (await sending.hook("/later/99999/status/500", retry_schedule_seconds=[5] * 50))["id"]
+    assert await announced(sending, 0) == []
+    for number in range(3):
+        await did(sending, "purchase", f"user_{number}", "pro_yearly")
+    await failing(sending, id, 12)
+    sending.clock.now += 2 * MINUTE
+    await failing(sending, id, 1)
+    [first] = await announced(sending, 1)
+    assert first["object"] == "operational_event"
+    assert (first["type"], first["webhook_id"], first["project_id"]) == ("webhook.failing", id, "proj_demo")
+    assert (await sending.shown(id))["health"]["state"] == "failing"
+
+    sending.clock.now += FIVE_DAYS
+    await failing(sending, id, 1)
+    second, _ = await announced(sending, 2)
+    assert (second["type"], second["webhook_id"]) == ("webhook.paused", id)
+    assert first["occurred_at"] < second["occurred_at"]
+    shown = await sending.shown(id)
+    assert (shown["enabled"], shown["health"]["state"]) == (False, "paused")
+
+    sending.clock.now += MINUTE
+    await sending.call("POST", id, {"url": sending.address + "/good", "enabled": True})
+    await did(sending, "purchase", "somebody", "pro_yearly")
+    await sending.settled(id, "delivered")
+    while len(await walk(sending, "operational_events")) < 3:
+        pass
+    third, *_ = await announced(sending, 3)
+    assert third["type"] == "webhook.recovered"
+    assert third["data"]["webhook_id"] == id
+    assert (await sending.shown(id))["health"]["state"] == "ok"
+
+
+async def test_a_page_that_cannot_be_is_refused(post: Post) -> None:
+    refused(await get(post, "operational_events?limit=0"), 400, "parameter_error", "limit")
+    refused(await get(post, "operational_events?starting_after=x"), 404, "resource_missing", "starting_after")
+    assert (await post.client.get("/v2/projects/proj_other/operational_events")).status == 403
+    assert (await get(post, "operational_events")).json() == {
+        "object": "list",
+        "items": [],
+        "next_page": None,
+        "url": "/v2/projects/proj_demo/operational_events",
+    }

@@ -1,0 +1,193 @@
+"""The delivery log: every event for every webhook, every attempt, and what the receiver said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import json
+from tests.api.client import DAY, NOW
+from tests.api.doings import ANONYMOUS, did
+from tests.api.management import walk
+from tests.api.receiving import HOOKS, Post
+
+from latchkey.usecases import delivery_log
+
+
+async def ids(post: Post, id: str, query: str = "") -> list[str]:
+    items = await walk(post, f"{HOOKS}/{id}/deliveries{query}")
+    return [item["id"] for item in items]
+
+
+async def test_a_delivery_is_shown_with_what_was_sent_and_answered(sending: Post) -> None:
+    id = (await sending.hook(authorization_header="Bearer hush-hush"))["id"]
+    done = await did(sending, "purchase", "ada", "pro_monthly")
+    event_id = done["events"][0]["id"]
+    [listed] = await sending.settled(id, "delivered")
+    finished_at = listed.pop("finished_at")
+    assert NOW <= finished_at < NOW + 1000
+    assert listed == {
+        "object": "webhook_delivery",
+        "id": event_id,
+        "webhook_id": id,
+        "event_type": "INITIAL_PURCHASE",
+        "customer_id": "ada",
+        "sequence": 1,
+        "status": "delivered",
+        "attempts_count": 1,
+        "created_at": NOW,
+        "response_status": 200,
+        "error": None,
+        "replay_id": None,
+    }
+    one = await sending.shown(f"{id}/deliveries/{event_id}")
+    [attempt] = one.pop("attempts")
+    [arrival] = sending.arrivals
+    assert one.pop("request_body") == json.decode(arrival.body)
+    assert one.pop("next_attempt_at") is None
+    assert one == {**listed, "finished_at": finished_at}
+    assert (attempt["number"], attempt["at"], attempt["error"]) == (1, NOW, None)
+    assert 0 <= attempt["milliseconds"] < 1000
+    assert attempt["response_status"] == 200
+    assert attempt["response_body"] == '{"message":"ok"}'
+    assert ["content-type", "application/json"] in attempt["response_headers"]
+    shown = {name.lower(): value for name, value in attempt["request_headers"].items()}
+    assert shown["authorization"] == "Bearer ••••"
+    assert shown["webhook-id"] == event_id
+    assert shown["webhook-signature"] == arrival.headers["webhook-signature"]
+
+
+async def test_every_attempt_is_kept_with_the_same_body(sending: Post) -> None:
+    id = (await sending.hook("/flaky/1", retry_schedule_seconds=[5, 30]))["id"]
+    await did(sending, "purchase", "ada", "pro_monthly")
+
+    async def attempts() -> int:
+        [waiting] = await sending.settled(id, "waiting")
+        return int(waiting["attempts_count"])
+
+    while await attempts() < 1:
+        pass
+    [waiting] = await sending.settled(id, "waiting")
+    assert (waiting["response_status"], waiting["error"]) == (500, "answered 500 instead of 200")
+    one = await sending.shown(f"{id}/deliveries/{waiting['id']}")
+    assert NOW + 5_000 <= one["next_attempt_at"] < NOW + 6_000
+    assert (await sending.shown(id))["health"] == {
+        "state": "failing",
+        "last_success_at": None,
+        "failing_since": NOW,
+        "paused_at": None,
+        "waiting": 1,
+        "failed": 0,
+    }
+    await sending.later(10_000)
+    await sending.settled(id, "delivered")
+    one = await sending.shown(f"{id}/deliveries/{waiting['id']}")
+    assert [attempt["response_status"] for attempt in one["attempts"]] == [500, 200]
+    assert [attempt["response_body"] for attempt in one["attempts"]] == ["oops", '{"message":"ok"}']
+    assert len({arrival.body for arrival in sending.arrivals}) == 1
+    assert len({arrival.event.id for arrival in sending.arrivals}) == 1
+    assert (await sending.shown(id))["health"]["state"] == "ok"
+
+
+async def test_a_delivery_that_was_given_up_is_failed_and_counted(sending: Post) -> None:
+    id = (await sending.hook("/status/500", retry_schedule_seconds=[]))["id"]
+    await did(sending, "purchase", "ada", "pro_monthly")
+    [failed] = await sending.settled(id, "failed")
+    assert (failed["attempts_count"], failed["error"]) == (1, "answered 500 instead of 200")
+    health = (await sending.shown(id))["health"]
+    assert (health["waiting"], health["failed"]) == (0, 1)
+
+
+async def test_what_has_not_been_tried_is_in_the_log_too(post: Post) -> None:
+    id = (await post.hook())["id"]
+    await did(post, "purchase", "ada", "pro_monthly")
+    await did(post, "cancel", "ada")
+    second, first = (await post.shown(f"{id}/deliveries"))["items"]
+    assert [one["status"] for one in (first, second)] == ["waiting", "waiting"]
+    head = await post.shown(f"{id}/deliveries/{first['id']}")
+    behind = await post.shown(f"{id}/deliveries/{second['id']}")
+    assert (head["next_attempt_at"], head["attempts"]) == (NOW, [])
+    assert behind["next_attempt_at"] is None
+
+
+async def test_the_newest_come_first_page_by_page(post: Post) -> None:
+    id = (await post.hook())["id"]
+    made: list[str] = []
+    for number in range(7):
+        post.clock.now += 1000
+        done = await did(post, "purchase", f"user_{number}", "pro_monthly")
+        made.insert(0, done["events"][0]["id"])
+    assert await ids(post, id) == made
+    assert await ids(post, id, "?limit=2") == made
+    first = await post.shown(f"{id}/deliveries?limit=2")
+    assert first["url"] == f"/v2/projects/proj_demo/integrations/webhooks/{id}/deliveries"
+    assert first["next_page"] == f"{first['url']}?limit=2&starting_after={made[1]}"
+
+
+async def test_the_log_is_filtered_by_status_type_customer_and_time(sending: Post) -> None:
+    id = (await sending.hook("/status/500", retry_schedule_seconds=[], event_types=["CANCELLATION"]))["id"]
+    good = (await sending.hook())["id"]
+    await did(sending, "purchase", "ada", "pro_monthly")
+    sending.clock.now += DAY
+    await did(sending, "cancel", "ada")
+    await did(sending, "purchase", ANONYMOUS, "pro_monthly")
+    await sending.settled(good, "delivered", 3)
+    await sending.settled(id, "failed")
+    bought, cancelled, other = [item["id"] for item in await walk(sending, "events")]
+
+    assert await ids(sending, id) == [cancelled]
+    assert await ids(sending, id, "?status=delivered") == []
+    assert await ids(sending, good, "?status=failed") == []
+    assert set(await ids(sending, good, "?status=delivered&limit=1")) == {bought, cancelled, other}
+    assert set(await ids(sending, good, "?type=INITIAL_PURCHASE&limit=1")) == {bought, other}
+    assert await ids(sending, good, "?customer_id=ada&limit=1") == [cancelled, bought]
+    assert await ids(sending, good, "?customer_id=ada&type=CANCELLATION") == [cancelled]
+    assert await ids(sending, good, "?customer_id=ada&status=waiting") == []
+    assert await ids(sending, good, f"?customer_id={ANONYMOUS.replace(':', '%3A')}") == [other]
+    assert await ids(sending, good, f"?until_ms={NOW + DAY}") == [bought]
+    assert set(await ids(sending, good, f"?since_ms={NOW + DAY}&limit=1")) == {cancelled, other}
+    assert await ids(sending, good, f"?since_ms={NOW + 1}&until_ms={NOW + DAY}") == []
+
+
+async def test_a_rare_status_among_many_costs_pages_and_is_found(post: Post, monkeypatch: Any) -> None:
+    monkeypatch.setattr(delivery_log, "EXAMINED", 3)
+    id = (await post.hook())["id"]
+    made: list[str] = []
+    for number in range(10):
+        post.clock.now += 1000
+        done = await did(post, "purchase", f"user_{number}", "pro_monthly")
+        made.append(done["events"][0]["id"])
+    rare = made[1]
+    await post.database.pool.execute("update deliveries set status = 'failed' where event_id = $1", rare)
+    first = await post.shown(f"{id}/deliveries?status=failed")
+    assert first["items"] == []
+    assert first["next_page"] is not None
+    assert await ids(post, id, "?status=failed") == [rare]
+    assert await ids(post, id) == made[::-1]
+
+
+async def test_a_customer_is_found_by_every_id_it_has_and_had(sending: Post) -> None:
+    id = (await sending.hook())["id"]
+    await did(sending, "purchase", ANONYMOUS, "pro_monthly")
+    body = {"app_user_id": ANONYMOUS, "new_app_user_id": "ada"}
+    assert (await sending.client.post("/v1/subscribers/identify", body)).status in {200, 201}
+    await did(sending, "cancel", "ada")
+    await sending.settled(id, "delivered", 2)
+    by_name = await ids(sending, id, "?customer_id=ada")
+    assert len(by_name) == 2
+    assert await ids(sending, id, f"?customer_id={ANONYMOUS.replace(':', '%3A')}") == by_name
+
+
+async def test_whatever_a_receiver_sends_is_shown_as_text_up_to_16_kib(sending: Post) -> None:
+    id = (await sending.hook("/endless"))["id"]
+    await did(sending, "purchase", "ada", "pro_monthly")
+    [done] = await sending.settled(id, "delivered")
+    [attempt] = (await sending.shown(f"{id}/deliveries/{done['id']}"))["attempts"]
+    assert attempt["response_body"].startswith("and so on ")
+    assert len(attempt["response_body"]) == 16 * 1024
+
+
+async def test_another_projects_webhooks_are_out_of_reach(post: Post) -> None:
+    id = (await post.hook())["id"]
+    path = f"/v2/projects/proj_other/{HOOKS}/{id}"
+    for below in ("", "/deliveries", "/deliveries/x", "/replays/x"):
+        assert (await post.client.get(path + below)).status == 403

@@ -1,0 +1,177 @@
+"""Sending again: one delivery, everything that failed, or everything there ever was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.client import DAY, NOW
+from tests.api.doings import did
+from tests.api.management import refused, walk
+from tests.api.receiving import HOOKS, Post, delivering
+
+from latchkey.delivery import requeue
+
+MONTH = 30 * DAY
+
+
+async def replay(post: Post, id: str, **fields: Any) -> dict[str, Any]:
+    reply = await post.call("POST", f"{id}/replay", {"since_ms": NOW - MONTH, "status": "all", **fields})
+    assert reply.status == 202, reply
+    started: dict[str, Any] = reply.json()
+    return started
+
+
+async def worked_off(post: Post) -> None:
+    while await requeue.work_off(post.database, post.clock.now):
+        pass
+
+
+async def test_one_delivery_is_sent_again_with_the_same_id_and_body(sending: Post) -> None:
+    id = (await sending.hook())["id"]
+    await did(sending, "purchase", "ada", "pro_monthly")
+    [first] = await sending.settled(id, "delivered")
+    sending.clock.now += 5_000
+    reply = await sending.call("POST", f"{id}/deliveries/{first['id']}/resend")
+    assert reply.status == 202
+    assert (reply.json()["id"], reply.json()["object"]) == (first["id"], "webhook_delivery")
+    [again] = await sending.settled(id, "delivered")
+    while again["attempts_count"] < 2:
+        [again] = await sending.settled(id, "delivered")
+    assert len(sending.arrivals) == 2
+    assert len({arrival.body for arrival in sending.arrivals}) == 1
+    assert {arrival.headers["webhook-id"] for arrival in sending.arrivals} == {first["id"]}
+    one = await sending.shown(f"{id}/deliveries/{first['id']}")
+    assert [(attempt["number"], attempt["at"]) for attempt in one["attempts"]] == [(1, NOW), (2, NOW + 5_000)]
+
+
+async def test_what_failed_can_be_resent_once_the_receiver_is_back(post: Post) -> None:
+    id = (await post.hook("/flaky/1", retry_schedule_seconds=[]))["id"]
+    async with delivering(post):
+        await did(post, "purchase", "ada", "pro_monthly")
+        [failed] = await post.settled(id, "failed")
+        assert (await post.call("POST", f"{id}/deliveries/{failed['id']}/resend")).status == 202
+        await post.settled(id, "delivered")
+        assert await walk(post, f"{HOOKS}/{id}/deliveries?status=failed") == []
+
+
+async def test_everything_that_failed_since_a_moment_is_sent_again_in_order(post: Post) -> None:
+    id = (await post.hook("/flaky/1", retry_schedule_seconds=[]))["id"]
+    async with delivering(post):
+        await did(post, "purchase", "ada", "pro_monthly")
+        await did(post, "cancel", "ada")
+        await did(post, "uncancel", "ada")
+        await post.settled(id, "failed", 3)
+        post.arrivals.clear()
+        started = await replay(post, id, status="failed")
+        assert (started["object"], started["state"], started["webhook_id"]) == ("webhook_replay", "running", id)
+        assert (started["since_ms"], started["until_ms"]) == (NOW - MONTH, NOW + 1)
+        await worked_off(post)
+        await post.settled(id, "delivered", 3)
+        assert [arrival.event.sequence for arrival in post.arrivals] == [1, 2, 3]
+        done = await post.shown(f"{id}/replays/{started['id']}")
+    assert (done["state"], done["finished_at"]) == ("finished", NOW)
+    assert (done["examined"], done["total"]) == (3, 3)
+    assert (done["scheduled"], done["delivered"], done["failed"]) == (3, 3, 0)
+    listed = await walk(post, f"{HOOKS}/{id}/deliveries")
+    assert {item["replay_id"] for item in listed} == {started["id"]}
+
+
+async def test_a_webhook_added_today_gets_the_events_of_last_month(post: Post) -> None:
+    post.clock.now = NOW - MONTH
+    await did(post, "purchase", "ada", "pro_yearly")
+    await did(post, "cancel", "ada")
+    await did(post, "purchase", "bob", "pro_yearly")
+    post.clock.now = NOW
+    await did(post, "uncancel", "ada")
+    id = (await post.hook())["id"]
+    started = await replay(post, id, until_ms=NOW)
+    async with delivering(post):
+        await worked_off(post)
+        await post.settled(id, "delivered", 3)
+    assert [one.event.type for one in post.arrivals if one.event.app_user_id == "ada"] == [
+        "INITIAL_PURCHASE",
+        "CANCELLATION",
+    ]
+    assert len(post.arrivals) == 3
+    assert (await post.shown(f"{id}/replays/{started['id']}"))["scheduled"] == 3
+
+
+async def test_a_replay_keeps_to_its_time_its_types_and_the_webhooks_filters(post: Post) -> None:
+    post.clock.now = NOW - 10 * DAY
+    await did(post, "purchase", "ada", "pro_yearly", environment="PRODUCTION")
+    post.clock.now = NOW - 5 * DAY
+    await did(post, "cancel", "ada")
+    await did(post, "purchase", "bob", "pro_yearly", environment="SANDBOX")
+    post.clock.now = NOW
+    await did(post, "uncancel", "ada")
+    id = (await post.hook(environment="production"))["id"]
+    bounds = {"since_ms": NOW - 5 * DAY, "until_ms": NOW}
+    await replay(post, id, **bounds)
+    await replay(post, id, event_types=["UNCANCELLATION"], since_ms=NOW - 20 * DAY)
+    await worked_off(post)
+    found = await walk(post, f"{HOOKS}/{id}/deliveries")
+    assert [item["event_type"] for item in found] == ["UNCANCELLATION", "CANCELLATION"]
+
+
+async def test_a_replay_goes_on_where_it_was_when_its_process_died(post: Post, monkeypatch: Any) -> None:
+    monkeypatch.setattr(requeue, "_BATCH", 2)
+    for number in range(5):
+        await did(post, "purchase", f"user_{number}", "pro_yearly")
+    id = (await post.hook())["id"]
+    started = await replay(post, id)
+    await requeue.work_off(post.database, post.clock.now)
+    halfway = await post.shown(f"{id}/replays/{started['id']}")
+    assert (halfway["state"], halfway["examined"], halfway["total"], halfway["scheduled"]) == ("running", 2, 5, 2)
+    # Whoever comes next, in whatever process, finds the row as it was left.
+    await worked_off(post)
+    done = await post.shown(f"{id}/replays/{started['id']}")
+    assert (done["state"], done["examined"], done["scheduled"]) == ("finished", 5, 5)
+    assert len(await walk(post, f"{HOOKS}/{id}/deliveries")) == 5
+
+
+async def test_what_waits_already_is_not_queued_twice(post: Post) -> None:
+    id = (await post.hook())["id"]
+    await did(post, "purchase", "ada", "pro_monthly")
+    started = await replay(post, id)
+    await worked_off(post)
+    assert (await post.shown(f"{id}/replays/{started['id']}"))["scheduled"] == 0
+    assert (await post.shown(id))["health"]["waiting"] == 1
+
+
+async def test_a_paused_webhook_takes_a_replay_and_sends_it_when_it_is_resumed(post: Post) -> None:
+    await did(post, "purchase", "ada", "pro_monthly")
+    id = (await post.hook(enabled=False))["id"]
+    await replay(post, id)
+    await worked_off(post)
+    assert (await post.shown(id))["health"]["waiting"] == 1
+    async with delivering(post):
+        await post.call("POST", id, {"enabled": True})
+        await post.settled(id, "delivered")
+
+
+async def test_a_replay_that_cannot_be_is_refused(post: Post) -> None:
+    id = (await post.hook())["id"]
+    good = {"since_ms": NOW - DAY, "status": "all"}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"since_ms": None}, "since_ms"),
+        ({"since_ms": 1}, "since_ms"),
+        ({"since_ms": "yesterday"}, "since_ms"),
+        ({"since_ms": 1.5}, "since_ms"),
+        ({"until_ms": NOW - DAY}, "until_ms"),
+        ({"until_ms": NOW - 2 * DAY}, "until_ms"),
+        ({"until_ms": "now"}, "until_ms"),
+        ({"status": "delivered"}, "status"),
+        ({"status": None}, "status"),
+        ({"event_types": ["BIRTHDAY"]}, "event_types.0"),
+        ({"event_types": None}, "event_types"),
+        ({"event_types": "RENEWAL"}, "event_types"),
+        ({"limit": 5}, "limit"),
+    ]
+    for change, param in wrong:
+        refused(await post.call("POST", f"{id}/replay", {**good, **change}), 400, "parameter_error", param)
+    for missing in good:
+        given = {name: value for name, value in good.items() if name != missing}
+        refused(await post.call("POST", f"{id}/replay", given), 400, "parameter_error", missing)
+    refused(await post.call("POST", "wh_none/replay", good), 404, "resource_missing", "webhook_id")
+    refused(await post.call("GET", f"{id}/replays/rep_none"), 404, "resource_missing", "replay_id")
+    assert await post.database.pool.fetchval("select count(*) from replays") == 0

@@ -1,0 +1,150 @@
+"""Test events: through the same sending as real ones, answered with what the receiver said, and nothing changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec import json
+from standardwebhooks.webhooks import Webhook as Verifier
+from tests.api.client import NOW
+from tests.api.management import patch, walk
+from tests.api.receiving import HOOKS, Post
+
+from latchkey.delivery.receiver import Arrival
+from latchkey.usecases.sample_events import TYPES
+from latchkey.wire.event import Envelope
+
+
+async def tried(post: Post, id: str, type: str = "TEST") -> dict[str, Any]:
+    reply = await post.call("POST", f"{id}/test", {"type": type})
+    assert reply.status == 200, reply
+    said: dict[str, Any] = reply.json()
+    return said
+
+
+def signature(secret: str, arrival: Arrival) -> str:
+    """What the Standard Webhooks library makes of the same message."""
+    at = datetime.fromtimestamp(int(arrival.headers["webhook-timestamp"]), UTC)
+    return Verifier(secret).sign(arrival.headers["webhook-id"], at, arrival.body.decode())
+
+
+async def test_every_type_arrives_signed_and_marked(post: Post) -> None:
+    made = await post.hook(authorization_header="Bearer hush-hush")
+    for type in TYPES:
+        said = await tried(post, made["id"], type)
+        assert (said["status"], said["delivered"], said["body"]) == (200, True, '{"message":"ok"}')
+        assert "error" not in said
+        assert 0 <= said["milliseconds"] < 1000
+        arrival = post.arrivals[-1]
+        event = json.decode(arrival.body, type=Envelope).event
+        assert event.type == said["event_type"] == type
+        assert event.id == said["event_id"] == arrival.headers["webhook-id"]
+        assert event.id.startswith("test_")
+        assert event.environment == "SANDBOX"
+        assert "sequence" not in json.decode(arrival.body)["event"]
+        assert arrival.headers["authorization"] == "Bearer hush-hush"
+        assert arrival.headers["content-type"] == "application/json"
+        assert arrival.headers["webhook-signature"] == signature(made["signing_secret"], arrival)
+        assert said["request_body"] == json.decode(arrival.body)
+        assert said["request_headers"]["Authorization"] == "Bearer ••••"
+    assert len({arrival.event.id for arrival in post.arrivals}) == len(TYPES)
+
+
+async def test_a_test_changes_nothing(post: Post) -> None:
+    made = await post.hook("/status/500")
+    del made["signing_secret"]
+    for type in TYPES:
+        assert (await tried(post, made["id"], type))["status"] == 500
+    assert await post.shown(made["id"]) == made
+    assert (await post.shown(f"{made['id']}/deliveries"))["items"] == []
+    assert await walk(post, "events") == []
+    assert await walk(post, "customers") == []
+
+
+async def test_a_test_looks_as_the_filters_would_let_it_through(post: Post) -> None:
+    made = await post.hook(environment="production", app_id="app_demo", event_types=["EXPIRATION"])
+    said = await tried(post, made["id"], "RENEWAL")
+    event = said["request_body"]["event"]
+    assert (event["environment"], event["app_id"]) == ("PRODUCTION", "app_demo")
+
+
+async def test_a_paused_webhook_can_be_tried(post: Post) -> None:
+    made = await post.hook(enabled=False)
+    assert (await tried(post, made["id"]))["status"] == 200
+    assert (await post.shown(made["id"]))["health"]["state"] == "paused"
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "error"),
+    [
+        ("/status/503", 503, "answered 503 instead of 200"),
+        ("/status/204", 204, "answered 204 instead of 200"),
+        ("/redirect", 307, "redirect (307) to https://169.254.169.254/latest: redirects are not followed"),
+        ("/hang", None, "timed out after 1 s"),
+        ("/down", None, "the receiver closed the connection before it had answered"),
+        ("/garbage", None, "the answer is not HTTP"),
+    ],
+)
+async def test_a_failure_is_told_in_words(post: Post, behaviour: str, status: int | None, error: str) -> None:
+    said = await tried(post, (await post.hook(behaviour))["id"])
+    assert (said["delivered"], said["status"], said["error"]) == (False, status, error)
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("https://nowhere.invalid/", "name not found: nowhere.invalid"),
+        ("https://127.0.0.1:1/", "connection refused"),
+    ],
+)
+async def test_a_receiver_that_is_not_there_is_told_in_words(post: Post, url: str, error: str) -> None:
+    made = await post.hook()
+    await patch(post, f"{HOOKS}/{made['id']}", {"url": url})
+    said = await tried(post, made["id"])
+    assert (said["status"], said["body"], said["error"]) == (None, "", error)
+
+
+async def test_while_a_rotation_overlaps_both_secrets_sign(post: Post) -> None:
+    first = await post.hook()
+    id, path = first["id"], f"{first['id']}/rotate_signing_secret"
+    reply = await post.call("POST", path, {"overlap_seconds": 60})
+    second = reply.json()
+    assert reply.status == 200
+    assert second["signing_secret"] != first["signing_secret"]
+    assert second["previous_secret_expires_at"] == NOW + 60_000
+    assert "signing_secret" not in await post.shown(id)
+
+    await tried(post, id)
+    both = [signature(one["signing_secret"], post.arrivals[-1]) for one in (second, first)]
+    assert post.arrivals[-1].headers["webhook-signature"].split() == both
+
+    post.clock.now += 60_000
+    await tried(post, id)
+    assert post.arrivals[-1].headers["webhook-signature"] == signature(second["signing_secret"], post.arrivals[-1])
+
+
+async def test_without_an_overlap_only_the_new_secret_signs(post: Post) -> None:
+    made = await post.hook()
+    new = (await post.call("POST", f"{made['id']}/rotate_signing_secret", {"overlap_seconds": 0})).json()
+    assert new["previous_secret_expires_at"] is None
+    await tried(post, made["id"])
+    assert post.arrivals[-1].headers["webhook-signature"] == signature(new["signing_secret"], post.arrivals[-1])
+
+
+async def test_a_rotation_without_a_body_overlaps_for_a_day(post: Post) -> None:
+    made = await post.hook()
+    new = (await post.call("POST", f"{made['id']}/rotate_signing_secret")).json()
+    assert new["previous_secret_expires_at"] == NOW + 86_400_000
+
+
+async def test_a_new_authorization_is_sent_from_the_next_event_on(post: Post) -> None:
+    id = (await post.hook(authorization_header="Bearer one"))["id"]
+    await patch(post, f"{HOOKS}/{id}", {"authorization_header": "Bearer two"})
+    await tried(post, id)
+    assert post.arrivals[-1].headers["authorization"] == "Bearer two"
+    await patch(post, f"{HOOKS}/{id}", {"authorization_header": None})
+    said = await tried(post, id)
+    assert "authorization" not in post.arrivals[-1].headers
+    assert "Authorization" not in said["request_headers"]
