@@ -8,14 +8,19 @@ from typing import Any
 
 import structlog
 from msgspec import json
+from structlog.processors import ExceptionRenderer
+from structlog.tracebacks import ExceptionDictTransformer
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 def configure(level: str = "info", form: str = "auto") -> None:
     pretty = form == "pretty" or (form == "auto" and sys.stderr.isatty())
+    # Local variables hold keys and secrets: where something failed is shown, what was at hand is not.
     last: list[structlog.types.Processor] = (
-        [structlog.dev.ConsoleRenderer()] if pretty else [structlog.processors.dict_tracebacks, _as_json]
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        if pretty
+        else [ExceptionRenderer(ExceptionDictTransformer(show_locals=False)), _as_json]
     )
     stream = structlog.PrintLoggerFactory(sys.stderr) if pretty else structlog.BytesLoggerFactory(sys.stderr.buffer)
     structlog.configure(

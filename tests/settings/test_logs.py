@@ -1,0 +1,32 @@
+"""What the log may say of a failure: where it happened, and nothing of what was at hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import structlog
+from latchkey import logs
+
+logs.configure("info", sys.argv[1])
+
+def send(authorization):
+    raise RuntimeError("the receiver is gone")
+
+try:
+    send("Bearer " + "-".join(["very", "secret"]))
+except RuntimeError:
+    structlog.get_logger().exception("failed")
+"""
+
+
+@pytest.mark.parametrize("form", ["json", "pretty"])
+def test_a_traceback_shows_no_local_variables(form: str) -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, form], capture_output=True, text=True, check=True)
+    assert "the receiver is gone" in done.stderr
+    assert "send" in done.stderr
+    assert "very-secret" not in done.stdout + done.stderr
