@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
 import structlog
 from msgspec import json
@@ -12,6 +12,20 @@ from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+# What `configure` chose, for the one writer that cannot afford structlog: the line that every request leaves.
+_writes_info = True
+_writes_json = False
+
+
+def writes_info() -> bool:
+    return _writes_info
+
+
+def json_stream() -> BinaryIO | None:
+    """Where whole lines of JSON may be written, if that is what the log is made of."""
+    return sys.stderr.buffer if _writes_json else None
 
 
 def configure(level: str = "info", form: str = "auto") -> None:
@@ -23,6 +37,8 @@ def configure(level: str = "info", form: str = "auto") -> None:
         else [ExceptionRenderer(ExceptionDictTransformer(show_locals=False)), _as_json]
     )
     stream = structlog.PrintLoggerFactory(sys.stderr) if pretty else structlog.BytesLoggerFactory(sys.stderr.buffer)
+    global _writes_info, _writes_json
+    _writes_info, _writes_json = _LEVELS[level] <= logging.INFO, not pretty
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

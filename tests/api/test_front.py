@@ -9,8 +9,10 @@ from typing import Any
 import asyncpg
 import pytest
 import structlog
+from msgspec import json
 from tests.api.client import Client, Clock, Shop
 
+from latchkey import logs
 from latchkey.api import application
 from latchkey.settings import Settings
 
@@ -72,11 +74,15 @@ async def test_whatever_answers_get_answers_head(shop: Shop) -> None:
         assert head.headers["content-length"] == full.headers["content-length"]
 
 
-async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(shop: Shop) -> None:
+async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_writes_json", False)
     with structlog.testing.capture_logs() as lines:
         await shop.client.get(V1, headers={"x-request-id": "mine"})
         await shop.client.get(f"{V2}/attributes?starting_after=x")
         await shop.client.get("/nothing/at/all")
+        await asyncio.sleep(0)
     requests = [line for line in lines if line["event"] == "request"]
     assert [(line["route"], line["status"]) for line in requests] == [
         ("/v1/subscribers/{app_user_id}", 404),
@@ -88,6 +94,40 @@ async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(shop: 
     assert requests[0]["ms"] >= 0
     assert shop.secret not in str(lines)
     assert "ada" not in str(lines)
+
+
+async def test_as_json_requests_that_end_together_are_written_together(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(logs, "_writes_json", True)
+    await asyncio.gather(*(shop.v1(f"user{n}") for n in range(3)))
+    await asyncio.sleep(0)
+    lines = [json.decode(line) for line in capfdbinary.readouterr().err.splitlines()]
+    assert len(lines) == 3
+    for line in lines:
+        assert set(line) == {
+            "request_id",
+            "method",
+            "route",
+            "status",
+            "ms",
+            "key_id",
+            "event",
+            "level",
+            "timestamp",
+        }
+        assert (line["event"], line["level"], line["status"]) == ("request", "info", 404)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["timestamp"])
+
+
+async def test_a_quiet_log_has_no_requests(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(logs, "_writes_json", True)
+    monkeypatch.setattr(logs, "_writes_info", False)
+    await shop.v1("ada")
+    await asyncio.sleep(0)
+    assert capfdbinary.readouterr().err == b""
 
 
 class Broken:

@@ -8,6 +8,7 @@ import asyncpg
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from latchkey.api.access_log import AccessLog, Line
 from latchkey.api.body import CheckedBody, check_announced
 from latchkey.api.cors import answer_preflight, is_preflight
 from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
@@ -44,6 +45,7 @@ class Front:
         self._app = app
         self._reads = reads
         self._metrics = metrics
+        self._access_log = AccessLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,14 +95,15 @@ class Front:
     def _note(self, exchange: Exchange, method: str) -> None:
         seconds = perf_counter() - exchange.started
         self._metrics.answered(exchange.route, exchange.status, seconds)
-        log.info(
-            "request",
-            request_id=exchange.request_id.decode(),
-            method=method,
-            route=exchange.route,
-            status=exchange.status,
-            ms=round(seconds * 1000, 2),
-            key_id=exchange.key_id,
+        self._access_log.add(
+            Line(
+                exchange.request_id.decode(),
+                method,
+                exchange.route,
+                exchange.status,
+                round(seconds * 1000, 2),
+                exchange.key_id,
+            )
         )
 
 

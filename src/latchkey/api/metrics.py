@@ -1,48 +1,83 @@
-"""What /metrics shows. Every application has its own registry, so that several can live in one process."""
+"""What /metrics shows. Every application has its own registry, so that several can live in one process.
+
+Requests are counted in plain lists and turned into Prometheus' families when somebody looks: counting with the
+library's own classes takes 3 µs a request, this takes one.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 
 
-class Metrics:
+class Tally:
+    """How often values fell between which bounds, and their sum."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        total = 0
+        found: list[tuple[str, float]] = []
+        for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
+            total += count
+            found.append((str(bound), total))
+        return found
+
+
+class Metrics(Collector):
     def __init__(self) -> None:
+        self._requests: dict[tuple[str, int], int] = {}
+        self._seconds: dict[str, Tally] = {}
+        self._batches = {"read": Tally(_SIZES), "admission": Tally(_SIZES)}
         self.registry = CollectorRegistry()
-        self._requests = Counter("latchkey_requests", "Requests answered.", ("route", "status"), registry=self.registry)
-        self._latency = Histogram(
-            "latchkey_request_seconds",
-            "Time from a request's arrival to its reply.",
-            ("route",),
-            buckets=_LATENCIES,
-            registry=self.registry,
-        )
-        self._batches = Histogram(
-            "latchkey_batch_size",
-            "How many questions shared one query.",
-            ("kind",),
-            buckets=_SIZES,
-            registry=self.registry,
-        )
-        self._dropped = Counter(
+        self.registry.register(self)
+        dropped = Counter(
             "latchkey_last_seen_dropped", "Visits not noted because too many were waiting.", registry=self.registry
         )
-        # Looking a labelled child up costs more than counting with it.
-        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        self.read_batch = self._batches.labels("read").observe
-        self.admission_batch = self._batches.labels("admission").observe
-        self.visit_dropped = self._dropped.inc
+        self.read_batch = self._batches["read"].add
+        self.admission_batch = self._batches["admission"].add
+        self.visit_dropped = dropped.inc
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        children = self._known.get((route, status))
-        if children is None:
-            children = self._requests.labels(route, str(status)), self._latency.labels(route)
-            self._known[route, status] = children
-        children[0].inc()
-        children[1].observe(seconds)
+        key = route, status
+        self._requests[key] = self._requests.get(key, 0) + 1
+        tally = self._seconds.get(route)
+        if tally is None:
+            tally = self._seconds[route] = Tally(_SECONDS)
+        tally.add(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily("latchkey_requests", "Requests answered.", labels=("route", "status"))
+        for (route, status), count in self._requests.items():
+            requests.add_metric((route, str(status)), count)
+        yield requests
+        seconds = HistogramMetricFamily(
+            "latchkey_request_seconds", "Time from a request's arrival to its reply.", labels=("route",)
+        )
+        for route, tally in self._seconds.items():
+            seconds.add_metric((route,), tally.buckets(), tally.sum)
+        yield seconds
+        batches = HistogramMetricFamily("latchkey_batch_size", "How many questions shared one query.", labels=("kind",))
+        for kind, tally in self._batches.items():
+            batches.add_metric((kind,), tally.buckets(), tally.sum)
+        yield batches
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -73,20 +73,21 @@ class Reads:
         hashed = key_hash(exchange.headers.get(b"authorization"))
         admitting = services.admission.admit(hashed)
         problem = problem_with(app_user_id)
-        reading = services.reader.read(Question(hashed, None, app_user_id)) if problem is None else None
-        try:
-            caller = admitted(await admitting, exchange)
-            if project_id is not None:
-                require_secret(caller)
-                require_scope(caller, "read")
-                require_project(caller, project_id)
-            if reading is None:
-                raise InvalidAppUserId(problem or "", param=param, empty=not app_user_id.strip())
-        except BaseException:
-            if reading is not None:
-                reading.cancel()
-            raise
-        row = await reading
+        row = None
+        if problem is None:
+            try:
+                # The read takes longer than the admission beside it, so this is the only time the request waits.
+                row = await services.reader.read(Question(hashed, None, app_user_id))
+            except BaseException:
+                admitting.cancel()
+                raise
+        caller = admitted(await admitting, exchange)
+        if project_id is not None:
+            require_secret(caller)
+            require_scope(caller, "read")
+            require_project(caller, project_id)
+        if problem is not None:
+            raise InvalidAppUserId(problem, param=param, empty=not app_user_id.strip())
         return caller, row.view(services.now()) if row is not None else None
 
     async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:

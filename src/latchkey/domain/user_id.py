@@ -30,6 +30,7 @@ BLOCKED = frozenset(
         "[object Object]",
     }
 )
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f/\ud800-\udfff]")
 _ANONYMOUS = re.compile(r"\$RCAnonymousID:[0-9a-f]{32}")
 
 
@@ -43,9 +44,11 @@ def problem_with(app_user_id: str) -> str | None:
         return "The app user id is empty."
     if len(app_user_id) > MAX_LENGTH:
         return f"The app user id has {len(app_user_id)} characters; at most {MAX_LENGTH} are allowed."
-    if "/" in app_user_id:
-        return "An app user id cannot contain '/'."
-    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in app_user_id):
+    if (found := _FORBIDDEN.search(app_user_id)) is not None:
+        if found[0] == "/":
+            return "An app user id cannot contain '/'."
+        if found[0] >= "\ud800":
+            return "An app user id cannot contain half of a character (a lone surrogate)."
         return "An app user id cannot contain control characters."
     if app_user_id in BLOCKED:
         return (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import asyncpg
+from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.instants import Ms
@@ -29,8 +29,7 @@ class Question(NamedTuple):
     app_user_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A customer as it was read, not yet decoded."""
 
     key: int

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
 
 
-@dataclass(frozen=True, slots=True)
-class LastSeen:
+# Structs, because a frozen dataclass takes ten times as long to make, and every read makes three of these.
+class LastSeen(Struct, frozen=True, gc=False):
     at: Ms
     platform: str | None = None
     platform_version: str | None = None
@@ -18,8 +18,7 @@ class LastSeen:
     country: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     # The key of the customer's row.
     key: int
     customer: Customer
