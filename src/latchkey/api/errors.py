@@ -30,7 +30,7 @@ from typing import ClassVar, Literal
 from msgspec import UNSET, json
 from starlette.exceptions import HTTPException
 
-from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, OwnedByAnother, Refusal
+from latchkey.domain.refusal import Conflict, InUse, Invalid, KeyReused, NotFound, OwnedByAnother, Refusal
 from latchkey.wire.errors import RejectedAttribute, V1Error, V2Error, V2ErrorType
 
 Version = Literal["v1", "v2"]
@@ -203,6 +203,8 @@ def from_refusal(refusal: Refusal) -> ApiError:
             return Missing(refusal.message, param=refusal.param, code=code)
         case Conflict():
             return Conflicting(refusal.message, param=refusal.param)
+        case KeyReused():
+            return Conflicting(refusal.message, param=refusal.param, type="idempotency_error")
         case InUse():
             return Conflicting(refusal.message, param=refusal.param, type="unprocessable_entity_error")
         case Invalid():

@@ -24,6 +24,10 @@ class Conflict(Refusal):
     """What was to be made exists already."""
 
 
+class KeyReused(Refusal):
+    """An idempotency key was used for something else before."""
+
+
 class InUse(Refusal):
     """What was to go is still needed by something else."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from latchkey.domain.currency import move
 from latchkey.domain.customer import CurrencyTransaction, Customer
-from latchkey.domain.refusal import Conflict, NotFound
+from latchkey.domain.refusal import KeyReused, NotFound
 from latchkey.storage import customers
 from latchkey.storage.sql import query
 from latchkey.usecases.changes import Changes, Committed, load_projects
@@ -52,7 +52,7 @@ async def adjust(
         done = await customers.currency_by_key(connection, project_id, stored.key, idempotency_key)
         if done:
             if done != dict(adjustments):
-                raise Conflict("This idempotency key was used for other adjustments.", param="Idempotency-Key")
+                raise KeyReused("This idempotency key was used for other adjustments.", param="Idempotency-Key")
             return Committed(stored.customer, project.catalog, now)
         known = {row["code"] for row in await connection.fetch(_CODES, project_id)}
         for code in adjustments:

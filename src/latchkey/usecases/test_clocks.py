@@ -7,7 +7,7 @@ from typing import Any
 
 from latchkey.domain.customer import Customer, newcomer
 from latchkey.domain.instants import LATEST, Duration, Ms, add, to_iso
-from latchkey.domain.refusal import Conflict, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, InUse, NotFound, Refusal
 from latchkey.storage import customers
 from latchkey.storage.customers import Stored, decode
 from latchkey.storage.database import Database
@@ -57,6 +57,8 @@ async def get_clock(db: Database, project_id: str, id: str) -> TestClock:
 
 async def list_clocks(db: Database, project_id: str, after: str | None, limit: int) -> list[TestClock]:
     async with db.acquire() as connection:
+        if after is not None and await connection.fetchrow(_BY_ID, project_id, after) is None:
+            raise NotFound(f"There is no test clock {after!r} to start after.", param="starting_after")
         return [_clock(row) for row in await connection.fetch(_LIST, project_id, after, limit)]
 
 
@@ -65,7 +67,7 @@ async def delete_clock(db: Database, project_id: str, id: str) -> None:
         if await connection.fetchval(_HOLD, project_id, id) is None:
             raise _unknown(id)
         if await connection.fetchval(_IS_USED, project_id, id):
-            raise Conflict("Customers live on this test clock; delete them first.")
+            raise InUse("Customers live on this test clock; delete them first.")
         await connection.execute(_DELETE, project_id, id)
 
 
@@ -98,10 +100,10 @@ async def advance(
 ) -> Advanced:
     """Move a clock forward. Returns when everything that fell due on the way is committed."""
     clock = await get_clock(changes.db, project_id, id)
-    target = to if to is not None else add(clock.now, by or Duration())
-    if target < clock.now:
+    target = to if to is not None else _later(clock.now, by or Duration())
+    if target is not None and target < clock.now:
         raise Refusal(f"The clock stands at {to_iso(clock.now)}; time only moves forward.", param="to_ms")
-    if target > LATEST:
+    if target is None or target > LATEST:
         raise Refusal("The clock would leave the year 2199.", param="by" if by else "to_ms")
     told = 0
     while True:
@@ -109,6 +111,14 @@ async def advance(
         told += len(events)
         if arrived:
             return Advanced(await get_clock(changes.db, project_id, id), told)
+
+
+def _later(now: Ms, by: Duration) -> Ms | None:
+    """None where the calendar ends before."""
+    try:
+        return add(now, by)
+    except (ValueError, OverflowError):
+        return None
 
 
 async def _step(changes: Changes, project_id: str, id: str, target: Ms) -> tuple[list[Event], bool]:

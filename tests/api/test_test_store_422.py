@@ -1,0 +1,184 @@
+"""POST …/test_store/actions that make no sense: each is a 422 that says why, and nothing is changed."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import pytest
+from tests.api.client import DAY, NOW, Shop
+from tests.api.doings import act, advance, count_rows, did, make_clock, move_in
+from tests.api.management import refused
+
+Life: TypeAlias = list[tuple[str, dict[str, Any]]]
+
+ENDS = NOW + 31 * DAY
+BOUGHT: Life = [("purchase", {"product_id": "pro_monthly"})]
+TRIAL: Life = [("purchase", {"product_id": "pro_monthly", "trial": True})]
+CANCELLED: Life = [*BOUGHT, ("cancel", {})]
+FAILED: Life = [*BOUGHT, ("fail_billing", {})]
+PAUSED: Life = [*BOUGHT, ("pause", {"resume_at_ms": ENDS + DAY})]
+REFUNDED: Life = [*BOUGHT, ("refund", {})]
+EXPIRED: Life = [*BOUGHT, ("expire", {})]
+LIFETIME: Life = [("purchase", {"product_id": "pro_lifetime"})]
+COINS: Life = [("purchase", {"product_id": "coins_100"})]
+ANNOUNCED: Life = [*BOUGHT, ("change_product", {"new_product_id": "pro_yearly", "when": "at_renewal"})]
+
+NONSENSE: list[tuple[Life, str, dict[str, Any], str]] = [
+    (BOUGHT, "purchase", {"product_id": "pro_monthly"}, "already"),
+    (LIFETIME, "purchase", {"product_id": "pro_lifetime"}, "already"),
+    ([], "purchase", {"product_id": "pro_yearly", "trial": True}, "no trial"),
+    ([], "purchase", {"product_id": "pro_lifetime", "trial": True}, "no trial"),
+    ([*TRIAL, ("expire", {})], "purchase", {"product_id": "pro_monthly", "trial": True}, "used the trial"),
+    ([], "purchase", {}, "needs product_id"),
+    (COINS, "renew", {}, "one-time"),
+    (CANCELLED, "renew", {}, "off"),
+    (FAILED, "renew", {}, "recover_billing"),
+    (PAUSED, "renew", {}, "resume"),
+    (REFUNDED, "renew", {}, "refunded"),
+    (EXPIRED, "renew", {}, "purchase anew"),
+    (CANCELLED, "cancel", {}, "off already"),
+    (EXPIRED, "cancel", {}, "ended at"),
+    (REFUNDED, "cancel", {}, "refunded"),
+    (LIFETIME, "cancel", {}, "one-time"),
+    (BOUGHT, "uncancel", {}, "on already"),
+    ([*CANCELLED, ("expire", {})], "uncancel", {}, "ended at"),
+    (CANCELLED, "fail_billing", {}, "off"),
+    (FAILED, "fail_billing", {}, "recover_billing"),
+    (PAUSED, "fail_billing", {}, "resume"),
+    (EXPIRED, "fail_billing", {}, "ended at"),
+    (BOUGHT, "recover_billing", {}, "nothing to recover"),
+    ([*FAILED, ("expire", {})], "recover_billing", {}, "purchase anew"),
+    ([*FAILED, ("refund", {})], "recover_billing", {}, "refunded"),
+    (EXPIRED, "expire", {}, "ended at"),
+    (REFUNDED, "expire", {}, "refunded"),
+    (REFUNDED, "refund", {}, "refunded"),
+    (TRIAL, "refund", {}, "free"),
+    ([*LIFETIME, ("refund", {})], "refund", {}, "already"),
+    (BOUGHT, "reverse_refund", {}, "Nothing was refunded"),
+    ([*REFUNDED, ("reverse_refund", {})], "reverse_refund", {}, "Nothing was refunded"),
+    (LIFETIME, "reverse_refund", {}, "Nothing was refunded"),
+    (BOUGHT, "change_product", {}, "needs new_product_id"),
+    (BOUGHT, "change_product", {"new_product_id": "pro_monthly"}, "already"),
+    (BOUGHT, "change_product", {"new_product_id": "pro_monthly", "when": "at_renewal"}, "already"),
+    (ANNOUNCED, "change_product", {"new_product_id": "pro_yearly", "when": "at_renewal"}, "already"),
+    (BOUGHT, "change_product", {"new_product_id": "pro_lifetime"}, "not a subscription"),
+    (CANCELLED, "change_product", {"new_product_id": "pro_yearly", "when": "at_renewal"}, "off"),
+    (EXPIRED, "change_product", {"new_product_id": "pro_yearly"}, "ended at"),
+    (BOUGHT, "pause", {}, "needs resume_at_ms"),
+    (BOUGHT, "pause", {"resume_at_ms": ENDS}, "later"),
+    (CANCELLED, "pause", {"resume_at_ms": ENDS + DAY}, "off"),
+    (PAUSED, "pause", {"resume_at_ms": ENDS + DAY}, "resume"),
+    (BOUGHT, "resume", {}, "not paused"),
+    (BOUGHT, "extend", {}, "needs days"),
+    (EXPIRED, "extend", {"days": 1}, "ended at"),
+    (REFUNDED, "extend", {"days": 1}, "refunded"),
+    (LIFETIME, "issue_invoice", {}, "one-time"),
+    ([], "store_outage", {"product_id": "coins_100"}, "grants no entitlement"),
+    ([("store_outage", {"product_id": "pro_monthly"})], "store_outage", {"product_id": "pro_monthly"}, "already"),
+]
+
+
+@pytest.mark.parametrize(("life", "action", "fields", "words"), NONSENSE)
+async def test_nonsense_is_422_and_says_why(
+    steady_shop: Shop, life: Life, action: str, fields: dict[str, Any], words: str
+) -> None:
+    who = f"user_{abs(hash((str(life), action, str(fields))))}"
+    await steady_shop.note(who, plan="x")
+    for step, more in life:
+        await did(steady_shop, step, who, **more)
+    before, shown = await count_rows(steady_shop), (await steady_shop.v1(who)).json()
+    reply = await act(steady_shop, action, who, **fields)
+    assert (reply.status, reply.json()["type"]) == (422, "unprocessable_entity_error"), reply
+    assert words in reply.json()["message"]
+    assert reply.json()["param"]
+    assert await count_rows(steady_shop) == before
+    assert (await steady_shop.v1(who)).json() == shown
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        *("renew", "cancel", "uncancel", "fail_billing", "recover_billing", "expire", "refund", "reverse_refund"),
+        *("change_product", "pause", "resume", "extend", "issue_invoice"),
+    ],
+)
+async def test_who_has_bought_nothing_can_do_nothing_but_buy(steady_shop: Shop, action: str) -> None:
+    await steady_shop.note("poor", plan="x")
+    fields: dict[str, Any] = {"new_product_id": "pro_yearly", "resume_at_ms": ENDS, "days": 1}
+    reply = await act(steady_shop, action, "poor", **fields)
+    refused(reply, 422, "unprocessable_entity_error", "product_id")
+    reply = await act(steady_shop, action, "poor", "pro_monthly", **fields)
+    refused(reply, 422, "unprocessable_entity_error", "product_id")
+    # And a stranger is not made by it.
+    refused(await act(steady_shop, action, "stranger", "pro_monthly", **fields), 404, "resource_missing", "app_user_id")
+    assert (await steady_shop.v1("stranger")).status == 404
+
+
+async def test_products_that_do_not_exist_are_404_by_name(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "buyer", "pro_monthly")
+    before = await count_rows(steady_shop)
+    for action in ("purchase", "store_outage"):
+        refused(await act(steady_shop, action, "stranger", "nothing"), 404, "resource_missing", "product_id")
+    reply = await act(steady_shop, "change_product", "buyer", new_product_id="nothing")
+    refused(reply, 404, "resource_missing", "new_product_id")
+    assert await count_rows(steady_shop) == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"action": "steal"}, "action"),
+        ({"action": None}, "action"),
+        ({"app_user_id": "null"}, "app_user_id"),
+        ({"app_user_id": ""}, "app_user_id"),
+        ({"environment": "sandbox"}, "environment"),
+        ({"environment": None}, "environment"),
+        ({"trial": "true"}, "trial"),
+        ({"trial": 1}, "trial"),
+        ({"ownership_type": "STOLEN"}, "ownership_type"),
+        ({"reason": "WEATHER"}, "reason"),
+        ({"reason": "SUBSCRIPTION_PAUSED"}, "reason"),
+        ({"grace_days": -1}, "grace_days"),
+        ({"grace_days": 366}, "grace_days"),
+        ({"grace_days": 1.5}, "grace_days"),
+        ({"when": "later"}, "when"),
+        ({"days": 0}, "days"),
+        ({"days": 3651}, "days"),
+        ({"resume_at_ms": 1_800_000_000}, "resume_at_ms"),
+        ({"resume_at_ms": NOW * 1000}, "resume_at_ms"),
+        ({"product_id": ""}, "product_id"),
+        ({"product_id": 7}, "product_id"),
+        ({"price": 1}, "price"),
+    ],
+)
+async def test_a_field_that_is_wrong_is_400_by_name(steady_shop: Shop, fields: dict[str, Any], param: str) -> None:
+    before = await count_rows(steady_shop)
+    body = {"action": "purchase", "app_user_id": "stranger", "product_id": "pro_monthly", **fields}
+    path = f"/v2/projects/{steady_shop.project_id}/test_store/actions"
+    refused(await steady_shop.client.post(path, body), 400, "parameter_error", param)
+    assert await count_rows(steady_shop) == before
+
+
+async def test_a_customer_on_a_clock_makes_only_sandbox_purchases(steady_shop: Shop) -> None:
+    await move_in(steady_shop, "clocked", await make_clock(steady_shop))
+    for action in ("purchase", "store_outage"):
+        reply = await act(steady_shop, action, "clocked", "pro_monthly", environment="PRODUCTION")
+        refused(reply, 422, "unprocessable_entity_error", "environment")
+
+
+async def test_resuming_or_recovering_after_renewal_was_turned_off_makes_no_sense(steady_shop: Shop) -> None:
+    clock = await make_clock(steady_shop)
+    troubles: list[tuple[str, str, dict[str, Any]]] = [
+        ("paused", "pause", {"resume_at_ms": ENDS + 9 * DAY}),
+        ("failed", "fail_billing", {"grace_days": 9}),
+    ]
+    for who, step, fields in troubles:
+        await move_in(steady_shop, who, clock)
+        await did(steady_shop, "purchase", who, "pro_monthly")
+        await did(steady_shop, step, who, **fields)
+        await did(steady_shop, "cancel", who)
+    assert (await act(steady_shop, "resume", "paused")).status == 422
+    assert (await act(steady_shop, "recover_billing", "failed")).status == 422
+    await advance(steady_shop, clock, by="P1Y")
+    for who in ("paused", "failed"):
+        assert (await steady_shop.v2(who)).json()["active_entitlements"]["items"] == []
