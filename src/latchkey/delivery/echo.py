@@ -37,10 +37,11 @@ def _contains(answer: Answer, text: str) -> bool:
 
 
 def _secrets(webhook: Webhook) -> list[str]:
-    """Longest first. Of `Bearer abc` the part after the scheme alone is the secret."""
+    """Of `Bearer abc` only what follows the scheme is secret."""
     found = [webhook.secret.removeprefix(SECRET_PREFIX)]
     if webhook.previous_secret is not None:
         found.append(webhook.previous_secret.removeprefix(SECRET_PREFIX))
     if webhook.setup.authorization is not None:
-        found += [webhook.setup.authorization.partition(" ")[2], webhook.setup.authorization]
-    return sorted(found, key=len, reverse=True)
+        scheme, _, rest = webhook.setup.authorization.partition(" ")
+        found.append(rest or scheme)
+    return found

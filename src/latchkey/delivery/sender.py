@@ -17,6 +17,7 @@ from pyreqwest.http import Url
 from pyreqwest.response import Response
 
 from latchkey.delivery import failure
+from latchkey.delivery.echo import without_secrets
 from latchkey.delivery.resolver import Lookup, NameNotFound, Resolver, system_lookup
 from latchkey.delivery.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
@@ -84,7 +85,8 @@ class Sender:
             if addresses is None:
                 async with asyncio.timeout(self._timeout_ms / 1000):
                     addresses = await self._resolver.addresses(where)
-            return await self._post(webhook.setup.url, where, addresses, headers, shown, body, at, began)
+            answer = await self._post(webhook.setup.url, where, addresses, headers, shown, body, at, began)
+            return without_secrets(answer, webhook)
         except (NotAllowed, NameNotFound) as error:
             return Answer(at, _since(began), None, str(error), shown)
         except (PyreqwestError, TimeoutError, OSError, ValueError) as error:

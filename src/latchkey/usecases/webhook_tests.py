@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from msgspec import json
 
-from latchkey.delivery.echo import without_secrets
 from latchkey.delivery.sender import Answer, Sender
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
@@ -36,5 +35,4 @@ async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tri
         app_id=webhook.setup.app_id,
     )
     body = json.encode(Envelope(event=event))
-    answer = await sender.send(webhook, event.id, body)
-    return Tried(webhook, event.id, type, body, without_secrets(answer, webhook))
+    return Tried(webhook, event.id, type, body, await sender.send(webhook, event.id, body))

@@ -79,7 +79,7 @@ InFlight = Annotated[
 class NewWebhook(Body):
     name: Name
     url: Url
-    authorization_header: Secret | None = None
+    authorization_header: Secret | None = Field(default=None, repr=False)
     environment: Environment = None
     event_types: EventTypes = Field(default_factory=list)
     app_id: Id | None = None
@@ -91,7 +91,7 @@ class NewWebhook(Body):
 class WebhookChanges(Body):
     name: Name = not_null()
     url: Url = not_null()
-    authorization_header: Secret | None = None
+    authorization_header: Secret | None = Field(default=None, repr=False)
     environment: Environment = None
     event_types: EventTypes = not_null()
     app_id: Id | None = None
