@@ -4,7 +4,7 @@ The path of the URL chooses the behaviour: `/` answers 200; `/status/503` that s
 twice with 500 and then takes it; `/slow/250` answers after so many milliseconds; `/hang` never answers; `/half` closes
 in the middle of its headers; `/cut` in the middle of its body; `/endless` answers 200 and an endless body, `/trickle`
 the same a byte at a time; `/garbage` is not HTTP; `/redirect` points elsewhere; `/down` closes at once. `/later/5/...`
-behaves for the first 5 seconds as the rest of the path says, and well afterwards.
+behaves for 5 seconds from its first request as the rest of the path says, and well afterwards.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Arrival:
 @dataclass(slots=True)
 class Receiver:
     told: Callable[[Arrival, str], None]
-    _began: float = field(default_factory=time.monotonic)
+    _began: dict[str, float] = field(default_factory=dict)
     _tries: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def protocol(self) -> asyncio.Protocol:
@@ -65,7 +65,8 @@ class Receiver:
         word, _, rest = arrival.path.lstrip("/").partition("/")
         if word == "later":
             seconds, _, rest = rest.partition("/")
-            if time.monotonic() - self._began >= float(seconds):
+            now = time.monotonic()
+            if now - self._began.setdefault(arrival.path, now) >= float(seconds):
                 return "status", 200
             word, _, rest = rest.partition("/")
         number = int(rest) if rest.isdigit() else 0

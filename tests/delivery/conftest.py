@@ -1,0 +1,96 @@
+"""A project with the demo catalog, receivers and workers as real processes, and a hand on all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.storage.database import Database
+from latchkey.usecases import test_store
+from latchkey.usecases.changes import Changes
+from latchkey.usecases.demo import add_catalog
+from latchkey.usecases.projects import create_project
+from latchkey.wire.event import Event
+from tests.delivery import certificates
+from tests.delivery.processes import SECRET_KEY, Process, Receiver, Worker
+
+PROJECT = "proj_shop"
+# Seconds instead of minutes: what is tested is that the schedule is followed, not how long it is.
+QUICK = (1, 1, 1, 1, 1, 1, 1, 1)
+
+
+@pytest.fixture(scope="session")
+def certs(short_folder: Path) -> certificates.Certificates:
+    return certificates.make(short_folder / "certificates")
+
+
+class Yard:
+    def __init__(self, folder: Path, certs: certificates.Certificates, db: Database) -> None:
+        self.folder = folder
+        self.certs = certs
+        self.db = db
+        self.webhooks = Webhooks(db, Sealer(SECRET_KEY))
+        self.changes = Changes(db, now_ms)
+        self._numbers = itertools.count(1)
+        self._processes = contextlib.ExitStack()
+
+    async def open(self) -> None:
+        await create_project(self.db, "Shop", now_ms(), project_id=PROJECT)
+        await add_catalog(self.db, PROJECT, now_ms())
+
+    def close(self) -> None:
+        self._processes.close()
+
+    def keep(self, process: Any) -> Any:
+        return self._processes.enter_context(process)
+
+    def receiver(self, certificate: tuple[Path, Path] | None = None) -> Receiver:
+        receiver: Receiver = self.keep(Receiver(self.folder, certificate or self.certs.good))
+        return receiver
+
+    def worker(self, **settings: str) -> Process:
+        worker: Process = self.keep(Worker(self.folder, self.db.url, self.certs.authority, **settings))
+        return worker
+
+    async def hook(self, url: str, **setup: Any) -> Webhook:
+        made = {"name": url, "retry_seconds": QUICK, "authorization": "Bearer open sesame", **setup}
+        return await self.webhooks.create(PROJECT, Setup(url=url, **made), now_ms())
+
+    async def buy(self, user: str, times: int = 1) -> list[Event]:
+        """One purchase is two events: what was bought, and the coins."""
+        told: list[Event] = []
+        for _ in range(times):
+            action = test_store.Action(
+                name="purchase", app_user_id=user, new_id=f"test_{next(self._numbers)}", product_id="coins_100"
+            )
+            told += (await test_store.act(self.changes, PROJECT, action)).events
+        return told
+
+    async def count(self, status: str) -> int:
+        found: int = await self.db.pool.fetchval("select count(*) from deliveries where status = $1", status)
+        return found
+
+    async def leased(self) -> int:
+        """How many lanes somebody has claimed."""
+        found: int = await self.db.pool.fetchval("select count(*) from lanes where lease_until > $1", now_ms())
+        return found
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+async def yard(tmp_path: Path, certs: certificates.Certificates, database: Database) -> AsyncIterator[Yard]:
+    made = Yard(tmp_path, certs, database)
+    await made.open()
+    yield made
+    made.close()

@@ -1,0 +1,205 @@
+"""Real processes to kill: receivers, delivery workers, and a writer that commits events without end.
+
+A worker is what `latchkey serve --roles delivery` starts, without the supervisor that would start it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import uvloop
+from msgspec import json
+
+from latchkey import logs
+from latchkey.app import run_process
+from latchkey.settings import load
+from latchkey.storage.database import Database
+from latchkey.usecases import test_store
+from latchkey.usecases.changes import Changes
+
+SECRET_KEY = bytes(range(32))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    at_us: int
+    path: str
+    user: str
+    sequence: int
+    event_id: str
+    did: str
+
+    @property
+    def taken(self) -> bool:
+        """Answered with 200."""
+        return self.did in {"status 200", "endless", "cut"} or self.did.startswith("slow")
+
+
+class Process:
+    """A child that says on its first line that it is ready, and ends with its `with`."""
+
+    def __init__(self, *words: str | Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        with log.open("ab") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, *map(str, words)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, **(environment or {})},
+            )
+        assert self.process.stdout is not None
+        self.said = self.process.stdout.readline().strip()
+        assert self.said, f"it did not start: {log.read_text()[-2000:]}"
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9"""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and how it ended."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+        try:
+            return self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class Receiver(Process):
+    def __init__(self, folder: Path, certificate: tuple[Path, Path], port: int = 0) -> None:
+        self.log = folder / f"arrivals-{time.monotonic_ns()}.jsonl"
+        super().__init__(
+            "-m", "latchkey.delivery.receiver", "--port", str(port), "--log", self.log,
+            "--cert", certificate[0], "--key", certificate[1], log=folder / "receiver.log",
+        )  # fmt: skip
+        self.port = int(self.said)
+
+    def url(self, path: str = "/") -> str:
+        return f"https://localhost:{self.port}{path}"
+
+    def arrivals(self, path: str | None = None) -> list[Arrival]:
+        with self.log.open("rb") as lines:
+            found = [Arrival(*json.decode(line)) for line in lines if line.endswith(b"\n")]
+        return [one for one in found if path is None or one.path == path]
+
+
+class Worker(Process):
+    def __init__(self, folder: Path, database_url: str, authority: Path, **settings: str) -> None:
+        environment = {
+            "LATCHKEY_DATABASE_URL": database_url,
+            "LATCHKEY_SECRET_KEY": base64.b64encode(SECRET_KEY).decode(),
+            "LATCHKEY_WEBHOOK_EXTRA_CA": str(authority),
+            "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
+            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "1000",
+            "LATCHKEY_LOG_FORMAT": "json",
+            **settings,
+        }
+        super().__init__("-m", "tests.delivery.processes", "worker", log=folder / "worker.log", environment=environment)
+
+
+class Writer(Process):
+    """Commits events for random customers as fast as asked; each user's purchases are counted in a file."""
+
+    def __init__(self, folder: Path, database_url: str, per_second: int, seed: int) -> None:
+        environment = {"LATCHKEY_DATABASE_URL": database_url}
+        words = ["-m", "tests.delivery.processes", "writer", str(per_second), str(seed)]
+        super().__init__(*words, log=folder / "writer.log", environment=environment)
+
+
+def in_order(arrivals: Iterable[Arrival]) -> bool:
+    """Each customer's events were first taken in the order of their sequence; repetitions do not count."""
+    last: dict[str, int] = defaultdict(int)
+    seen: set[str] = set()
+    for one in arrivals:
+        if one.taken and one.event_id not in seen:
+            seen.add(one.event_id)
+            if one.sequence < last[one.user]:
+                return False
+            last[one.user] = one.sequence
+    return True
+
+
+async def until(true: Callable[[], bool], seconds: float = 20.0, why: str = "") -> None:
+    ends = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < ends, why or "it did not happen in time"
+        await asyncio.sleep(0.02)
+
+
+async def _worker(stop: asyncio.Event) -> None:
+    settings = load(os.environ)
+    logs.configure("info", "json")
+    await run_process(settings, ["delivery"], None, stop, ready=_ready)
+
+
+async def _writer(stop: asyncio.Event, per_second: int, seed: int) -> None:
+    chances = random.Random(seed)
+    async with Database(os.environ["LATCHKEY_DATABASE_URL"], max_size=3) as db:
+        changes = Changes(db, lambda: time.time_ns() // 1_000_000)
+        _ready()
+
+        async def buy(number: int) -> None:
+            action = test_store.Action(
+                name="purchase",
+                app_user_id=f"user{chances.randrange(40)}",
+                new_id=f"test_{seed}_{number}_{time.time_ns()}",
+                product_id="coins_100",
+            )
+            # The database is stopped and started under us: whatever was not committed has not happened.
+            with contextlib.suppress(Exception):
+                await test_store.act(changes, "proj_shop", action)
+
+        number = 0
+        writing: set[asyncio.Task[None]] = set()
+        while not stop.is_set():
+            number += 1
+            if len(writing) < 100:
+                writing.add(task := asyncio.create_task(buy(number)))
+                task.add_done_callback(writing.discard)
+            await asyncio.sleep(1 / per_second)
+        await asyncio.gather(*writing)
+
+
+def _ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+async def _run(words: list[str]) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    if words[0] == "worker":
+        await _worker(stop)
+    else:
+        await _writer(stop, int(words[1]), int(words[2]))
+
+
+if __name__ == "__main__":
+    uvloop.run(_run(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""Workers killed at the worst moments, receivers that misbehave: nothing is lost, order holds, nobody is slowed."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.delivery.conftest import PROJECT, Yard
+from tests.delivery.processes import Arrival, in_order, until
+
+
+def ids(arrivals: list[Arrival]) -> set[str]:
+    return {one.event_id for one in arrivals if one.taken}
+
+
+async def test_everything_arrives_once_and_in_order_when_all_is_well(yard: Yard) -> None:
+    receiver = yard.receiver()
+    await yard.hook(receiver.url())
+    worker = yard.worker()
+    told = [event for user in ("ann", "bob", "cyd") for event in await yard.buy(user, 5)]
+    await until(lambda: len(receiver.arrivals()) >= len(told))
+    assert worker.stop() == 0
+    arrivals = receiver.arrivals()
+    assert [len(arrivals), ids(arrivals)] == [len(told), {event.id for event in told}]
+    assert in_order(arrivals)
+    assert await yard.count("delivered") == len(told)
+
+
+async def test_killed_before_it_claims_another_worker_delivers(yard: Yard) -> None:
+    receiver = yard.receiver()
+    await yard.hook(receiver.url())
+    yard.worker().kill()
+    told = await yard.buy("ann", 3)
+    yard.worker()
+    await until(lambda: len(receiver.arrivals()) >= len(told))
+    assert [one.event_id for one in receiver.arrivals()] == [event.id for event in told]
+
+
+async def test_killed_after_the_claim_the_lease_runs_out_and_another_worker_delivers(yard: Yard) -> None:
+    receiver = yard.receiver()
+    await yard.hook(receiver.url())
+    # Frozen, the receiver takes the connection and never shakes hands: claimed, and nothing sent.
+    receiver.signal(signal.SIGSTOP)
+    first = yard.worker(LATCHKEY_WEBHOOK_TIMEOUT_MS="5000")
+    told = await yard.buy("ann", 3)
+    await _until_leased(yard)
+    first.kill()
+    receiver.signal(signal.SIGCONT)
+    assert receiver.arrivals() == []
+    yard.worker()
+    await until(lambda: ids(receiver.arrivals()) == {event.id for event in told})
+    assert in_order(receiver.arrivals())
+
+
+async def test_killed_after_the_answer_and_before_it_was_recorded_the_same_is_sent_again(yard: Yard) -> None:
+    receiver = yard.receiver()
+    await yard.hook(receiver.url("/slow/300"))
+    first = yard.worker()
+    told = await yard.buy("ann", 2)
+    await _until_leased(yard)
+    async with yard.db.transaction() as connection:
+        # Whoever records must wait for us; the receiver answers meanwhile.
+        await connection.fetch("select from lanes where project_id = $1 for update", PROJECT)
+        await until(lambda: len(receiver.arrivals()) == 1)
+        await asyncio.sleep(0.6)
+        first.kill()
+        # The statement that waits for us would still be finished by the server; with its machine it would be gone too.
+        await connection.fetch(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'latchkey delivery'"
+        )
+    assert await yard.count("delivered") == 0
+    yard.worker()
+    await until(lambda: ids(receiver.arrivals()) == {event.id for event in told})
+    arrivals = receiver.arrivals()
+    assert arrivals[0].event_id == arrivals[1].event_id == told[0].id
+    assert in_order(arrivals)
+    assert len(arrivals) == len(told) + 1
+
+
+async def test_sigterm_finishes_what_is_under_way(yard: Yard) -> None:
+    receiver = yard.receiver()
+    await yard.hook(receiver.url("/slow/500"))
+    worker = yard.worker()
+    await yard.buy("ann")
+    await _until_leased(yard)
+    assert worker.stop() == 0
+    assert await yard.leased() == 0
+    assert await yard.count("delivered") >= 1
+
+
+BAD = {
+    "/hang": "timed out after 1 s",
+    "/half": "closed the connection",
+    "/garbage": "not HTTP",
+    "/down": "closed the connection",
+    "/status/500": "answered 500",
+    "/status/204": "answered 204",
+    "/redirect": "redirects are not followed",
+}
+
+
+async def test_bad_receivers_are_retried_in_order_and_slow_nobody(yard: Yard) -> None:
+    bad, good = yard.receiver(), yard.receiver()
+    hooks = {behaviour: await yard.hook(bad.url(f"/later/2{behaviour}")) for behaviour in BAD}
+    await yard.hook(good.url())
+    yard.worker()
+    told = [event for user in ("ann", "bob") for event in await yard.buy(user, 3)]
+    committed = await yard.db.pool.fetchval("select max(committed_at) from events")
+    await until(lambda: len(good.arrivals()) == len(told), 5)
+    assert good.arrivals()[-1].at_us / 1000 - committed < 1000, "the good receiver was slowed"
+    for behaviour, hook in hooks.items():
+        path = f"/later/2{behaviour}"
+        await until(lambda path=path: ids(bad.arrivals(path)) == {event.id for event in told}, 30)  # type: ignore[misc]
+        assert in_order(bad.arrivals(path))
+        errors = await yard.db.pool.fetch("select distinct error from attempts where webhook_key = $1", hook.key)
+        assert any(BAD[behaviour] in (row["error"] or "") for row in errors), (behaviour, errors)
+
+
+async def test_a_200_counts_whatever_its_body_does(yard: Yard) -> None:
+    receiver = yard.receiver()
+    for behaviour in ("/endless", "/trickle", "/cut", "/"):
+        await yard.hook(receiver.url(behaviour))
+    yard.worker()
+    told = await yard.buy("ann", 2)
+    await until(lambda: len(receiver.arrivals()) == 4 * len(told))
+    await _until_delivered(yard, 4 * len(told))
+    kept = await yard.db.pool.fetchrow(
+        "select max(length(response_body)) as most, max(took_ms) as longest from attempts"
+    )
+    assert kept is not None
+    assert kept["most"] == 16 * 1024
+    assert kept["longest"] < 2000, "a body without end held its place"
+
+
+async def test_500_then_200_is_delivered_by_the_retry(yard: Yard) -> None:
+    receiver = yard.receiver()
+    await yard.hook(receiver.url("/flaky/2"))
+    yard.worker()
+    told = await yard.buy("ann", 2)
+    await until(lambda: ids(receiver.arrivals()) == {event.id for event in told}, 30)
+    assert in_order(receiver.arrivals())
+    assert len(receiver.arrivals()) == 3 * len(told)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "words"), [("expired", "certificate expired"), ("stranger", "certificate not trusted")]
+)
+async def test_a_certificate_that_does_not_hold_is_never_spoken_to(yard: Yard, certificate: str, words: str) -> None:
+    receiver, good = yard.receiver(getattr(yard.certs, certificate)), yard.receiver()
+    await yard.hook(receiver.url())
+    await yard.hook(good.url())
+    yard.worker()
+    told = await yard.buy("ann")
+    await until(lambda: len(good.arrivals()) == len(told))
+    await _until_delivered(yard, len(told))
+    await asyncio.sleep(0.1)
+    error = await yard.db.pool.fetchval("select min(error) from attempts where error is not null")
+    assert words in error
+    assert receiver.arrivals() == []
+
+
+async def _until_leased(yard: Yard) -> None:
+    for _ in range(500):
+        if await yard.leased():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("nothing was claimed")
+
+
+async def _until_delivered(yard: Yard, count: int) -> None:
+    for _ in range(400):
+        if await yard.count("delivered") >= count:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{await yard.count('delivered')} of {count} were delivered")
