@@ -1,0 +1,88 @@
+"""What a provider's answer means. Pure: a status and a body go in, what was sent or why not comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from latchkey.push.errors import (
+    BrokenError,
+    BusyError,
+    KeyRefusedError,
+    NonsenseError,
+    NotificationRefusedError,
+    PushError,
+)
+from latchkey.push.notification import Sent
+
+# What the provider answers when none of the ids can be reached; it says so with a status of 200, older ones with 400.
+_NOBODY = "not subscribed"
+_INVALID = ("invalid_player_ids", "invalid_subscription_ids")
+_REASONS = 5
+_REASON_LENGTH = 200
+
+
+def judge(status: int, body: bytes, asked: Sequence[str]) -> Sent | PushError:
+    """What an answer to a call for the `asked` ids says."""
+    if status == 429:
+        return BusyError("The push provider is busy (429).")
+    if status >= 500 or status == 408:
+        return BrokenError(f"The push provider failed ({status}).")
+    said = _decoded(body)
+    errors = said.get("errors") if isinstance(said, dict) else None
+    if 200 <= status < 300 or status == 400:
+        sent = _sent(said, errors, asked)
+        if sent is not None:
+            return sent
+    if 200 <= status < 300:
+        return NonsenseError(f"The push provider answered {status} with something that is not its protocol.")
+    reasons = tuple(_words(errors))[:_REASONS]
+    shown = f": {'; '.join(reasons)}" if reasons else "."
+    if status in {401, 403}:
+        return KeyRefusedError(f"The push provider refused the REST API key ({status}){shown}", status=status)
+    if status == 400:
+        return NotificationRefusedError(
+            f"The push provider refused the notification (400){shown}", status=status, reasons=reasons
+        )
+    return NotificationRefusedError(
+        f"The push provider answered {status}; is the push API URL right?", status=status, reasons=reasons
+    )
+
+
+def _sent(said: Any, errors: Any, asked: Sequence[str]) -> Sent | None:
+    if not isinstance(said, dict):
+        return None
+    id = said.get("id")
+    named = set(_invalid(errors))
+    # Only what we asked about: an answer must not be able to remove anybody else's device.
+    invalid = tuple(one for one in asked if one in named)
+    if isinstance(id, str) and id:
+        return Sent((id,), invalid)
+    if invalid or any(_NOBODY in words for words in _words(errors)):
+        return Sent((), invalid, tuple(one for one in asked if one not in named))
+    return None
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _invalid(errors: Any) -> Iterator[str]:
+    """Unknown ids are in an object; mixed answers have that object inside the list."""
+    for part in errors if isinstance(errors, list) else [errors]:
+        if isinstance(part, dict):
+            for name in _INVALID:
+                found = part.get(name)
+                if isinstance(found, list):
+                    yield from (one for one in found if isinstance(one, str))
+
+
+def _words(errors: Any) -> Iterator[str]:
+    for part in errors if isinstance(errors, list) else [errors]:
+        if isinstance(part, str):
+            yield "".join(sign if sign.isprintable() else " " for sign in part[:_REASON_LENGTH])

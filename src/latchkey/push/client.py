@@ -1,0 +1,178 @@
+"""The consumer's side of the push provider: `POST {push_api_url}/api/v1/notifications`.
+
+    async with PushClient(url, app_id, key) as push:
+        sent = await push.send(Notification(contents={"en": "Your payment failed"}, headings={"en": "Demo"}), ids)
+
+Every call carries an `external_id`, by which the provider recognises a call it has already carried out. So an answer
+that got lost is asked for again, and nobody's phone rings twice. Give `key` to have that across a restart too: the same
+key with the same ids is the same call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from importlib.metadata import version
+from typing import Self
+
+import msgspec
+import structlog
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+from pyreqwest.response import Response
+
+from latchkey.push.answer import judge
+from latchkey.push.errors import BusyError, NotSentError, PushError, RefusedError, UnreachableError
+from latchkey.push.notification import Notification, Sent
+from latchkey.push.patience import Patience, retry_after
+
+log = structlog.get_logger()
+
+MOST_IDS = 2_000
+# 2,000 invalid ids are about 80 kB; whoever answers more than this is not a push provider.
+MOST_BYTES = 1024 * 1024
+USER_AGENT = f"latchkey/{version('latchkey')}"
+_NAMESPACE = uuid.UUID("5b7d1f0e-6f0a-4b43-9d55-3c0f7f0f8f11")
+
+
+class PushClient:
+    def __init__(
+        self,
+        api_url: str,
+        app_id: str,
+        rest_api_key: str,
+        *,
+        extra_ca: bytes | None = None,
+        patience: Patience | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        if not api_url.startswith("https://"):
+            raise ValueError("push_api_url must begin with https://: the REST API key travels in every call")
+        if not rest_api_key or not rest_api_key.isascii() or not rest_api_key.isprintable():
+            raise ValueError("the REST API key must be printable ASCII")
+        self._url = f"{api_url.rstrip('/')}/api/v1/notifications"
+        self._app_id = app_id
+        self._key = rest_api_key
+        self._patience = patience or Patience()
+        self._sleep = sleep
+        self._chance = chance
+        self._client = _build(extra_ca, self._patience.timeout)
+
+    async def send(self, notification: Notification, player_ids: Sequence[str], *, key: str | None = None) -> Sent:
+        """Send to all these ids. A `PushError` says in `so_far` which calls had gone through."""
+        key = key or str(uuid.uuid4())
+        wanted = list(dict.fromkeys(player_ids))
+        done: list[Sent] = []
+        for first in range(0, len(wanted), MOST_IDS):
+            try:
+                done.append(await self._call(notification, wanted[first : first + MOST_IDS], key))
+            except PushError as error:
+                error.so_far = Sent.together(done)
+                raise
+        return Sent.together(done)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _call(self, notification: Notification, ids: Sequence[str], key: str) -> Sent:
+        body = self._body(notification, ids, key)
+        began = time.monotonic()
+        tried = 0
+        while True:
+            tried += 1
+            answer = await self._attempt(body, ids)
+            if isinstance(answer, Sent):
+                return answer
+            if not isinstance(answer, NotSentError):
+                raise answer
+            asked = answer.retry_after
+            if asked is None and isinstance(answer, BusyError):
+                asked = answer.retry_after = self._patience.busy_wait
+            spent = time.monotonic() - began
+            wait = self._patience.wait(tried=tried, spent=spent, chance=self._chance(), asked=asked)
+            if wait is None:
+                raise answer
+            log.warning("push not sent yet", reason=str(answer), tried=tried, again_in_seconds=round(wait, 2))
+            await self._sleep(wait)
+
+    def _body(self, notification: Notification, ids: Sequence[str], key: str) -> bytes:
+        return msgspec.json.encode(
+            {
+                "app_id": self._app_id,
+                "include_player_ids": ids,
+                "headings": dict(notification.headings),
+                "contents": dict(notification.contents),
+                "external_id": str(uuid.uuid5(_NAMESPACE, "\n".join((key, *ids)))),
+            }
+        )
+
+    async def _attempt(self, body: bytes, ids: Sequence[str]) -> Sent | PushError:
+        request = (
+            self._client.post(self._url)
+            .header("Content-Type", "application/json; charset=utf-8")
+            .header("Authorization", f"Basic {self._key}", is_sensitive=True)
+            .body_bytes(body)
+        )
+        try:
+            # One limit for everything: a provider that sends a byte a second is as good as none.
+            async with asyncio.timeout(self._patience.timeout), request.build_streamed() as response:
+                said = await _beginning(response)
+        except TimeoutError:
+            return UnreachableError(f"The push provider did not answer within {self._patience.timeout:g} s.")
+        except PyreqwestError as error:
+            return UnreachableError(f"The push provider cannot be reached ({self._redacted(_innermost(error))}).")
+        judged = judge(response.status, said, ids)
+        if isinstance(judged, PushError):
+            judged.args = (self._redacted(str(judged)),)
+        if isinstance(judged, RefusedError):
+            judged.reasons = tuple(self._redacted(reason) for reason in judged.reasons)
+        if isinstance(judged, NotSentError):
+            judged.retry_after = retry_after(response.get_header("retry-after"), time.time())
+        return judged
+
+    def _redacted(self, words: str) -> str:
+        return words.replace(self._key, "[key]")
+
+
+def _build(extra_ca: bytes | None, timeout: float) -> Client:
+    builder = (
+        ClientBuilder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(timedelta(seconds=min(10.0, timeout)))
+        .follow_redirects(False)
+        .https_only(True)
+        .http2(True)
+        .gzip(False)
+        .brotli(False)
+        .deflate(False)
+        .zstd(False)
+    )
+    if extra_ca is not None:
+        builder = builder.add_root_certificate_pem(extra_ca)
+    return builder.build()
+
+
+async def _beginning(response: Response) -> bytes:
+    kept = b""
+    while len(kept) <= MOST_BYTES:
+        chunk = await response.body_reader.read_chunk()
+        if chunk is None:
+            return kept
+        kept += bytes(chunk)
+    return b""
+
+
+def _innermost(error: PyreqwestError) -> str:
+    causes = getattr(error, "details", {}).get("causes") or ()
+    return str(causes[-1]["message"]) if causes else type(error).__name__

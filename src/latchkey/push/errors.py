@@ -1,0 +1,65 @@
+"""Why a notification did not go out.
+
+PushError
+├── NotSentError                  trying later may help; `retry_after` is what the provider asked for
+│   ├── UnreachableError          no answer: down, too slow, cut off, not trusted
+│   ├── BusyError                 429
+│   ├── BrokenError               5xx
+│   └── NonsenseError             an answer that says neither yes nor no
+└── RefusedError                  trying again changes nothing
+    ├── KeyRefusedError           401 or 403
+    └── NotificationRefusedError  400 and every other answer; `reasons` are the provider's
+
+No message ever holds the REST API key, not even when the provider repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from latchkey.push.notification import Sent
+
+
+class PushError(Exception):
+    """The notification did not reach everybody. `so_far` is what had been accepted before."""
+
+    so_far: Sent | None = None
+
+
+class NotSentError(PushError):
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class UnreachableError(NotSentError):
+    pass
+
+
+class BusyError(NotSentError):
+    pass
+
+
+class BrokenError(NotSentError):
+    pass
+
+
+class NonsenseError(NotSentError):
+    pass
+
+
+class RefusedError(PushError):
+    def __init__(self, message: str, *, status: int, reasons: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reasons = tuple(reasons)
+
+
+class KeyRefusedError(RefusedError):
+    pass
+
+
+class NotificationRefusedError(RefusedError):
+    pass

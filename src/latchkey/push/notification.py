@@ -1,0 +1,44 @@
+"""What is sent, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """Texts by language code. Providers fall back on `en` for everybody whose language is not there."""
+
+    contents: Mapping[str, str]
+    headings: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if not any(text.strip() for text in self.contents.values()):
+            raise ValueError("a notification needs a text in at least one language")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the provider accepted. One notification may be several calls, because a call takes 2,000 ids.
+
+    `invalid_player_ids` do not exist and can be forgotten. `unsubscribed_player_ids` were in a call that reached
+    nobody: they may exist and have notifications turned off, so they are worth another try some day.
+    """
+
+    notification_ids: tuple[str, ...] = ()
+    invalid_player_ids: tuple[str, ...] = ()
+    unsubscribed_player_ids: tuple[str, ...] = ()
+
+    @property
+    def anybody(self) -> bool:
+        return bool(self.notification_ids)
+
+    @classmethod
+    def together(cls, parts: Iterable[Sent]) -> Sent:
+        parts = tuple(parts)
+        return cls(
+            tuple(one for part in parts for one in part.notification_ids),
+            tuple(one for part in parts for one in part.invalid_player_ids),
+            tuple(one for part in parts for one in part.unsubscribed_player_ids),
+        )

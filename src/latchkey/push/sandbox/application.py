@@ -1,0 +1,208 @@
+"""The sandbox as an ASGI application.
+
+Servers:  POST /api/v1/notifications (or /notifications) with Authorization: Basic KEY (or Key KEY)
+          GET  /api/v1/notifications, /api/v1/notifications/{id}, /api/v1/players      what was sent, who is there
+Devices:  POST /api/v1/players                    register; answers {success, id}
+          PUT  /api/v1/players/{id}               language, notifications on or off
+          GET  /api/v1/players/{id}/arrivals      a line for server-sent events
+People:   PUT, GET, DELETE /sandbox/fault         see faults.py
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from latchkey.push.sandbox import protocol
+from latchkey.push.sandbox.book import Book
+from latchkey.push.sandbox.faults import Fault, Faults
+from latchkey.push.sandbox.lines import Lines
+from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, Refused
+
+MOST_BYTES = 1024 * 1024
+
+
+class Sandbox:
+    """One provider with one app. `application` answers; `hang_up` ends the open lines, so that a server can stop."""
+
+    def __init__(
+        self, app_id: str, rest_api_key: str, book: Book, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
+        self.app_id = app_id
+        self._key = rest_api_key
+        self._now = now
+        self.book = book
+        self.faults = Faults()
+        self.lines = Lines(book, now)
+        self.application = Starlette(routes=self._routes(), exception_handlers=_HANDLERS)
+
+    def hang_up(self) -> None:
+        self.lines.close()
+
+    def _routes(self) -> list[Route]:
+        return [
+            *(
+                route
+                for base in ("/api/v1", "")
+                for route in (
+                    Route(f"{base}/notifications", self._send, methods=["POST"]),
+                    Route(f"{base}/notifications", self._sent, methods=["GET"]),
+                    Route(f"{base}/notifications/{{id}}", self._one_sent, methods=["GET"]),
+                    Route(f"{base}/players", self._register, methods=["POST"]),
+                    Route(f"{base}/players", self._players, methods=["GET"]),
+                    Route(f"{base}/players/{{id}}", self._change, methods=["PUT"]),
+                    Route(f"{base}/players/{{id}}", self._forget, methods=["DELETE"]),
+                    Route(f"{base}/players/{{id}}/arrivals", self._arrivals, methods=["GET"]),
+                )
+            ),
+            Route("/sandbox/fault", self._begin_fault, methods=["PUT"]),
+            Route("/sandbox/fault", self._show_fault, methods=["GET"]),
+            Route("/sandbox/fault", self._end_fault, methods=["DELETE"]),
+            Route("/healthz", _healthy, methods=["GET"]),
+        ]
+
+    async def _send(self, request: Request) -> Response:
+        return await self.faults.around(lambda: self._accept(request))
+
+    async def _accept(self, request: Request) -> Response:
+        self._authenticate(request)
+        new = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), NewNotification)
+        protocol.check_app(new.app_id, self.app_id)
+        protocol.check_notification(new)
+        accepted = self.book.accept(new, self._now())
+        older = request.url.path.startswith("/api/v1/")
+        if accepted is None:
+            said: dict[str, Any] = {"id": "", **({"recipients": 0} if older else {}), "external_id": None}
+            return _json({**said, "errors": [protocol.NOBODY]})
+        self.lines.ring(accepted.reached)
+        said = {"id": accepted.id, "external_id": accepted.external_id}
+        if older:
+            said["recipients"] = accepted.recipients
+        if accepted.invalid:
+            said["errors"] = {"invalid_player_ids": accepted.invalid}
+        return _json(said)
+
+    async def _sent(self, request: Request) -> Response:
+        self._authenticate(request)
+        limit, offset = _page(request)
+        count, found = self.book.notifications(limit, offset)
+        return _json({"total_count": count, "offset": offset, "limit": limit, "notifications": found})
+
+    async def _one_sent(self, request: Request) -> Response:
+        self._authenticate(request)
+        found = self.book.notification(request.path_params["id"])
+        if found is None:
+            raise Refused(404, "Notification not found")
+        return _json(found)
+
+    async def _players(self, request: Request) -> Response:
+        self._authenticate(request)
+        limit, offset = _page(request)
+        count, found = self.book.players(limit, offset)
+        shown = [{**one, "connected": self.lines.connected(one["id"])} for one in found]
+        return _json({"total_count": count, "offset": offset, "limit": limit, "players": shown})
+
+    async def _register(self, request: Request) -> Response:
+        return await self.faults.around(lambda: self._registered(request))
+
+    async def _registered(self, request: Request) -> Response:
+        new = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), NewPlayer)
+        protocol.check_app(new.app_id, self.app_id)
+        return _json({"success": True, "id": self.book.register(new, self._now())})
+
+    async def _change(self, request: Request) -> Response:
+        id = self._own_device(request)
+        change = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), PlayerChange)
+        protocol.check_app(change.app_id, self.app_id)
+        self.book.change(id, change, self._now())
+        return _json({"success": True, "id": id})
+
+    async def _forget(self, request: Request) -> Response:
+        self._authenticate(request)
+        self.book.forget(request.path_params["id"])
+        return _json({"success": True})
+
+    async def _arrivals(self, request: Request) -> Response:
+        id = self._own_device(request)
+        return StreamingResponse(
+            self.lines.arrivals(id), headers={"Cache-Control": "no-store"}, media_type="text/event-stream"
+        )
+
+    async def _begin_fault(self, request: Request) -> Response:
+        self._authenticate(request)
+        self.faults.begin(protocol.body_of(await _raw(request), request.headers.get("content-type", ""), Fault))
+        return _json(self.faults.now)
+
+    async def _show_fault(self, request: Request) -> Response:
+        self._authenticate(request)
+        return _json(self.faults.now)
+
+    async def _end_fault(self, request: Request) -> Response:
+        self._authenticate(request)
+        self.faults.end()
+        return _json(None)
+
+    def _authenticate(self, request: Request) -> None:
+        protocol.check_key(request.headers.get("authorization"), self._key)
+
+    def _own_device(self, request: Request) -> str:
+        """Player ids travel through web pages and servers. A device shows that it is itself by its identifier."""
+        id: str = request.path_params["id"]
+        exists, identifier = self.book.identifier_of(id)
+        given = request.headers.get("authorization", "").removeprefix("Device ")
+        if not exists or (identifier is not None and not hmac.compare_digest(given.encode(), identifier.encode())):
+            raise Refused(404, "No user with this id found")
+        return id
+
+
+async def _healthy(_: Request) -> Response:
+    return _json({"status": "ok"})
+
+
+async def _raw(request: Request) -> bytes:
+    kept = b""
+    async for chunk in request.stream():
+        kept += chunk
+        if len(kept) > MOST_BYTES:
+            raise Refused(413, "The body is too large")
+    return kept
+
+
+def _page(request: Request) -> tuple[int, int]:
+    try:
+        limit, offset = (
+            int(request.query_params.get(name, ordinary)) for name, ordinary in (("limit", 50), ("offset", 0))
+        )
+    except ValueError:
+        raise Refused(400, "limit and offset are numbers") from None
+    if not (1 <= limit <= 300 and 0 <= offset < 2**31):
+        raise Refused(400, "limit is 1 to 300, offset 0 or more")
+    return limit, offset
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, None, "application/json")
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return _json({"errors": error.reasons}, error.status)
+
+
+async def _not_routed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    reply = _json({"errors": [error.detail]}, error.status_code)
+    reply.headers.update(error.headers or {})
+    return reply
+
+
+_HANDLERS = {Refused: _refused, HTTPException: _not_routed}

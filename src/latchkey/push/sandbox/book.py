@@ -1,0 +1,213 @@
+"""What the sandbox remembers: devices, notifications, and what is still under way to whom. One SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import json
+
+from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, in_language
+
+# As long as providers keep what a phone that is switched off has not fetched.
+KEPT_MS = 3 * 24 * 3600 * 1000
+
+_TABLES = """
+create table if not exists players (
+  id text primary key, identifier text unique, device_type integer not null, language text not null,
+  notification_types integer not null, created_at integer not null, last_active integer not null
+);
+create table if not exists notifications (
+  number integer primary key autoincrement, id text not null unique, same_as text unique, external_id text,
+  headings text not null, contents text not null, data text, url text, invalid text not null,
+  recipients integer not null, sent_at integer not null
+);
+create table if not exists arrivals (
+  number integer not null, player_id text not null, arrived_at integer, primary key (number, player_id)
+);
+create index if not exists under_way on arrivals (player_id) where arrived_at is null;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """`reached` are the devices to wake; nobody on a call that was carried out before."""
+
+    id: str
+    recipients: int
+    invalid: list[str]
+    external_id: str | None
+    reached: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    number: int
+    id: str
+    heading: str
+    content: str
+    data: Any
+    url: str | None
+    sent_at: int
+
+
+class Book:
+    def __init__(self, path: str = ":memory:") -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.row_factory = sqlite3.Row
+        # The sandbox may lose its last second in a power cut; it must not wait for the disk at every push.
+        self._db.executescript(f"pragma journal_mode = wal; pragma synchronous = off; {_TABLES}")
+
+    def close(self) -> None:
+        self._db.close()
+
+    def register(self, new: NewPlayer, now: int) -> str:
+        id = str(uuid.uuid4())
+        known = self._db.execute(
+            """insert into players (id, identifier, device_type, language, notification_types, created_at, last_active)
+               values (?, ?, ?, ?, ?, ?, ?)
+               on conflict (identifier) do update set device_type = excluded.device_type, language = excluded.language,
+                 notification_types = excluded.notification_types, last_active = excluded.last_active
+               returning id""",
+            (id, new.identifier or None, new.device_type, new.language, new.notification_types, now, now),
+        ).fetchone()
+        return str(known["id"])
+
+    def identifier_of(self, id: str) -> tuple[bool, str | None]:
+        """Whether the device exists, and the secret it registered with."""
+        row = self._db.execute("select identifier from players where id = ?", (id,)).fetchone()
+        return row is not None, row["identifier"] if row else None
+
+    def change(self, id: str, change: PlayerChange, now: int) -> None:
+        self._db.execute(
+            """update players set language = coalesce(?, language), last_active = ?,
+                 notification_types = coalesce(?, notification_types) where id = ?""",
+            (change.language, now, change.notification_types, id),
+        )
+
+    def forget(self, id: str) -> None:
+        self._db.execute("delete from arrivals where player_id = ?", (id,))
+        self._db.execute("delete from players where id = ?", (id,))
+
+    def accept(self, new: NewNotification, now: int) -> Accepted | None:
+        """Keep it for everybody it is for; nothing when that is nobody."""
+        if (before := self._accepted_before(new)) is not None:
+            return before
+        known = {
+            row["id"]: row["notification_types"] > 0
+            for row in self._db.execute(
+                "select id, notification_types from players where id in (select value from json_each(?))",
+                (json.encode(new.player_ids).decode(),),
+            )
+        }
+        reached = tuple(one for one in new.player_ids if known.get(one))
+        if not reached:
+            return None
+        invalid = [one for one in new.player_ids if one not in known]
+        id = str(uuid.uuid4())
+        self._db.execute("begin immediate")
+        try:
+            number = self._db.execute(
+                """insert into notifications
+                     (id, same_as, external_id, headings, contents, data, url, invalid, recipients, sent_at)
+                   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                (
+                    id, new.same_as, new.external_id, _text(new.headings), _text(new.contents),
+                    _text(new.data), new.url, _text(invalid), len(reached), now,
+                ),
+            ).lastrowid  # fmt: skip
+            self._db.executemany(
+                "insert into arrivals (number, player_id) values (?, ?)", ((number, one) for one in reached)
+            )
+            self._db.execute("commit")
+        except BaseException:
+            self._db.execute("rollback")
+            raise
+        return Accepted(id, len(reached), invalid, new.external_id, reached)
+
+    def under_way(self, player_id: str, now: int) -> list[Arrival]:
+        return [
+            Arrival(
+                row["number"],
+                row["id"],
+                in_language(json.decode(row["headings"]), row["language"]),
+                in_language(json.decode(row["contents"]), row["language"]),
+                json.decode(row["data"]) if row["data"] else None,
+                row["url"],
+                row["sent_at"],
+            )
+            for row in self._db.execute(
+                """select n.*, p.language from arrivals a join notifications n using (number)
+                   join players p on p.id = a.player_id
+                   where a.player_id = ? and a.arrived_at is null and n.sent_at > ? order by n.number""",
+                (player_id, now - KEPT_MS),
+            )
+        ]
+
+    def arrived(self, player_id: str, number: int, now: int) -> None:
+        self._db.execute(
+            "update arrivals set arrived_at = ? where player_id = ? and number = ?", (now, player_id, number)
+        )
+
+    def players(self, limit: int, offset: int) -> tuple[int, list[dict[str, Any]]]:
+        rows = self._page("players", "created_at desc, rowid desc", limit, offset)
+        return self._count("players"), [
+            {
+                "id": row["id"],
+                "device_type": row["device_type"],
+                "language": row["language"],
+                "notification_types": row["notification_types"],
+                "invalid_identifier": row["notification_types"] <= 0,
+                "created_at": row["created_at"] // 1000,
+                "last_active": row["last_active"] // 1000,
+            }
+            for row in rows
+        ]
+
+    def notifications(self, limit: int, offset: int) -> tuple[int, list[dict[str, Any]]]:
+        rows = self._page("notifications", "number desc", limit, offset)
+        return self._count("notifications"), [self._shown(row) for row in rows]
+
+    def notification(self, id: str) -> dict[str, Any] | None:
+        row = self._db.execute("select * from notifications where id = ?", (id,)).fetchone()
+        return self._shown(row) if row else None
+
+    def _accepted_before(self, new: NewNotification) -> Accepted | None:
+        if new.same_as is None:
+            return None
+        row = self._db.execute("select * from notifications where same_as = ?", (new.same_as,)).fetchone()
+        return row and Accepted(row["id"], row["recipients"], json.decode(row["invalid"]), row["external_id"])
+
+    def _shown(self, row: sqlite3.Row) -> dict[str, Any]:
+        to = self._db.execute(
+            "select player_id, arrived_at from arrivals where number = ? order by rowid", (row["number"],)
+        ).fetchall()
+        return {
+            "id": row["id"],
+            "external_id": row["external_id"],
+            "headings": json.decode(row["headings"]),
+            "contents": json.decode(row["contents"]),
+            "data": json.decode(row["data"]) if row["data"] else None,
+            "url": row["url"],
+            "include_player_ids": [one["player_id"] for one in to],
+            "successful": row["recipients"],
+            "received": sum(one["arrived_at"] is not None for one in to),
+            "queued_at": row["sent_at"] // 1000,
+        }
+
+    def _page(self, table: str, order: str, limit: int, offset: int) -> Iterable[sqlite3.Row]:
+        return self._db.execute(
+            f"select * from {table} order by {order} limit ? offset ?",  # noqa: S608 - both are words of this module
+            (limit, offset),
+        )
+
+    def _count(self, table: str) -> int:
+        row = self._db.execute(f"select count(*) from {table}").fetchone()  # noqa: S608 - a word of this module
+        return int(row[0])
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else json.encode(value).decode()

@@ -1,0 +1,108 @@
+"""The provider's protocol: what a request must look like, and the exact words it is refused with."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any, TypeVar
+
+import msgspec
+
+MOST_IDS = 2_000
+SUBSCRIBED = 1
+NOBODY = "All included players are not subscribed"
+NO_APP = "app_id not found. You may be missing a Content-Type: application/json header."
+NO_TARGET = "You must include which players, segments, or tags you wish to send this notification to."
+NO_ENGLISH = "Message Notifications must have English language content"
+NO_KEY = (
+    "Please include a case-sensitive header of Authorization: Basic <YOUR-REST-API-KEY-HERE> "
+    "or Authorization: Key <YOUR-REST-API-KEY-HERE> with a valid REST API key."
+)
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+class Refused(Exception):
+    """An answer other than 2xx, as the provider words it."""
+
+    def __init__(self, status: int, *reasons: str) -> None:
+        super().__init__(*reasons)
+        self.status = status
+        self.reasons = reasons
+
+
+class NewNotification(msgspec.Struct, frozen=True):
+    app_id: str = ""
+    # Older clients name devices by the first, newer ones by the second.
+    include_player_ids: list[str] | None = None
+    include_subscription_ids: list[str] | None = None
+    headings: dict[str, str] = {}
+    contents: dict[str, str] = {}
+    data: dict[str, Any] | None = None
+    url: str | None = None
+    external_id: str | None = None
+    idempotency_key: str | None = None
+
+    @property
+    def player_ids(self) -> list[str]:
+        return list(dict.fromkeys([*(self.include_player_ids or ()), *(self.include_subscription_ids or ())]))
+
+    @property
+    def same_as(self) -> str | None:
+        """What makes two calls the same notification."""
+        return self.idempotency_key or self.external_id
+
+
+class NewPlayer(msgspec.Struct, frozen=True):
+    """A device that registers, or registers again: the same `identifier` is the same device."""
+
+    app_id: str = ""
+    device_type: int = 0
+    identifier: str | None = None
+    language: str = "en"
+    notification_types: int = SUBSCRIBED
+
+
+class PlayerChange(msgspec.Struct, frozen=True):
+    app_id: str = ""
+    language: str | None = None
+    # 1 and above: subscribed; 0 and below: the user has turned notifications off.
+    notification_types: int | None = None
+
+
+def body_of(raw: bytes, content_type: str, form: type[Body]) -> Body:
+    if content_type.split(";")[0].strip().lower() != "application/json":
+        raise Refused(400, NO_APP)
+    try:
+        return msgspec.json.decode(raw, type=form)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused(400, f"The body cannot be read: {error}") from None
+
+
+def check_key(header: str | None, key: str) -> None:
+    scheme, _, given = (header or "").strip().partition(" ")
+    if scheme.lower() not in {"basic", "key"} or not given:
+        raise Refused(401, NO_KEY)
+    if not hmac.compare_digest(given.strip().encode(), key.encode()):
+        raise Refused(403, NO_KEY)
+
+
+def check_app(given: str, app_id: str) -> None:
+    if given != app_id:
+        raise Refused(400, NO_APP)
+
+
+def check_notification(new: NewNotification) -> None:
+    if len(new.player_ids) > MOST_IDS:
+        raise Refused(400, f"include_player_ids may have at most {MOST_IDS} entries")
+    if not new.player_ids:
+        raise Refused(400, NO_TARGET)
+    if not new.contents.get("en"):
+        raise Refused(400, NO_ENGLISH)
+
+
+def in_language(texts: dict[str, str], language: str) -> str:
+    """As a provider chooses: the device's language, without its region, English."""
+    for one in (language, language.split("-")[0], "en"):
+        if one in texts:
+            return texts[one]
+    return ""

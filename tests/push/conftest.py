@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.push.providing import Provider, certificates_in, providing
+
+from latchkey.cli.authority import Certificates
+
+
+@pytest.fixture(scope="session")
+def certificates(short_folder: Path) -> Certificates:
+    return certificates_in(short_folder / "push-tls")
+
+
+@pytest.fixture
+async def provider(certificates: Certificates) -> AsyncIterator[Provider]:
+    async with providing(certificates) as provider:
+        yield provider

@@ -1,0 +1,129 @@
+"""A sandbox provider over real TLS on loopback, and what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from latchkey.cli.authority import Certificates, ensure_certificates
+from latchkey.cli.listeners import bind
+from latchkey.push.client import PushClient
+from latchkey.push.patience import Patience
+from latchkey.push.sandbox.application import Sandbox
+from latchkey.push.sandbox.book import Book
+from latchkey.server import Listener
+from latchkey.settings import Settings
+
+APP_ID = "0b2f3c1e-demo"
+KEY = "os_v2_app_very-secret-key"
+# As in production, with waits that a test can afford.
+QUICK = Patience(tries=4, timeout=2.0, first_wait=0.01, longest_wait=0.05, busy_wait=0.01, deadline=10.0)
+
+
+def certificates_in(folder: Path) -> Certificates:
+    return ensure_certificates(folder, [], time.time_ns() // 1_000_000)
+
+
+@asynccontextmanager
+async def serving(application: Any, certificates: Certificates) -> AsyncIterator[str]:
+    (listening,) = bind("127.0.0.1", 0, 1)
+    settings = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
+    listener = Listener(application, listening, settings)
+    task = asyncio.create_task(listener.serve())
+    try:
+        yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        listener.stop()
+        await asyncio.wait_for(task, 10)
+        listening.close()
+
+
+@dataclass
+class Call:
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@asynccontextmanager
+async def answering(certificates: Certificates, *answers: tuple[int, Any]) -> AsyncIterator[tuple[str, list[Call]]]:
+    """A provider that gives these answers one after the other, and what it was asked."""
+    seen: list[Call] = []
+
+    async def answer(request: Request) -> JSONResponse:
+        seen.append(Call(request.url.path, dict(request.headers), await request.json()))
+        status, said = answers[min(len(seen), len(answers)) - 1]
+        return JSONResponse(said, status)
+
+    app = Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
+    async with serving(app, certificates) as url:
+        yield url, seen
+
+
+@dataclass
+class Provider:
+    url: str
+    sandbox: Sandbox
+    certificates: Certificates
+
+    @property
+    def authority(self) -> bytes:
+        return self.certificates.authority.read_bytes()
+
+    def client(self, key: str = KEY, app_id: str = APP_ID, patience: Patience = QUICK) -> PushClient:
+        return PushClient(self.url, app_id, key, extra_ca=self.authority, patience=patience)
+
+    async def call(
+        self, method: str, path: str, value: Any = None, authorization: str = f"Basic {KEY}"
+    ) -> tuple[int, Any]:
+        """As somebody with nothing but HTTP would."""
+        return await asyncio.to_thread(self._call, method, path, value, authorization)
+
+    def _call(self, method: str, path: str, value: Any, authorization: str) -> tuple[int, Any]:
+        trusted = ssl.create_default_context(cafile=str(self.certificates.authority))
+        connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, timeout=10, context=trusted)
+        headers = {"Authorization": authorization, "Content-Type": "application/json; charset=utf-8"}
+        try:
+            connection.request(method, path, None if value is None else json.dumps(value), headers)
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read())
+        finally:
+            connection.close()
+
+    async def device(self, **fields: Any) -> str:
+        status, said = await self.call("POST", "/api/v1/players", {"app_id": APP_ID, "device_type": 1, **fields}, "")
+        assert (status, said["success"]) == (200, True)
+        id: str = said["id"]
+        return id
+
+    async def sent(self) -> list[dict[str, Any]]:
+        status, said = await self.call("GET", f"/api/v1/notifications?app_id={APP_ID}")
+        assert status == 200
+        found: list[dict[str, Any]] = said["notifications"]
+        return found
+
+    async def fault(self, kind: str, **more: Any) -> None:
+        assert (await self.call("PUT", "/sandbox/fault", {"kind": kind, **more}))[0] == 200
+
+
+@asynccontextmanager
+async def providing(certificates: Certificates, book: str = ":memory:") -> AsyncIterator[Provider]:
+    sandbox = Sandbox(APP_ID, KEY, Book(book))
+    async with serving(sandbox.application, certificates) as url:
+        yield Provider(url, sandbox, certificates)
+        sandbox.hang_up()
+    sandbox.book.close()

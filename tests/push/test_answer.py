@@ -1,0 +1,73 @@
+"""Every form of answer, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from latchkey.push.answer import judge
+from latchkey.push.errors import (
+    BrokenError,
+    BusyError,
+    KeyRefusedError,
+    NonsenseError,
+    NotificationRefusedError,
+    PushError,
+)
+from latchkey.push.notification import Sent
+
+NOBODY = "All included players are not subscribed"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "sent"),
+    [
+        (200, {"id": "n", "external_id": None}, Sent(("n",))),
+        (200, {"id": "n", "recipients": 2}, Sent(("n",))),
+        (200, {"id": "n", "errors": {"invalid_player_ids": ["b"]}}, Sent(("n",), ("b",))),
+        (200, {"id": "n", "errors": {"invalid_subscription_ids": ["b"]}}, Sent(("n",), ("b",))),
+        (200, {"id": "n", "errors": [{"invalid_player_ids": ["b"]}, "and more"]}, Sent(("n",), ("b",))),
+        (200, {"id": "n", "errors": {"invalid_player_ids": ["b", "somebody else's", 7]}}, Sent(("n",), ("b",))),
+        (200, {"id": "n", "errors": ["a warning"]}, Sent(("n",))),
+        (200, {"id": "", "errors": [NOBODY]}, Sent((), (), ("a", "b"))),
+        (200, {"id": "", "recipients": 0, "errors": [NOBODY]}, Sent((), (), ("a", "b"))),
+        (200, {"id": "", "errors": {"invalid_player_ids": ["a", "b"]}}, Sent((), ("a", "b"))),
+        (400, {"errors": [NOBODY]}, Sent((), (), ("a", "b"))),
+        (400, {"errors": {"invalid_player_ids": ["a"]}}, Sent((), ("a",), ("b",))),
+    ],
+)
+def test_an_answer_that_says_what_became_of_it(status: int, said: Any, sent: Sent) -> None:
+    assert judge(status, json.encode(said), ["a", "b"]) == sent
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (200, b"", NonsenseError),
+        (200, b'{"id": ""}', NonsenseError),
+        (200, b'{"id": null, "errors": null}', NonsenseError),
+        (204, b"", NonsenseError),
+        (200, b"[" * 100_000, NonsenseError),
+        (400, b'{"errors": ["bad"]}', NotificationRefusedError),
+        (400, b"<html>", NotificationRefusedError),
+        (401, b'{"errors": ["no key"]}', KeyRefusedError),
+        (403, b"", KeyRefusedError),
+        (404, b"", NotificationRefusedError),
+        (301, b"", NotificationRefusedError),
+        (408, b"", BrokenError),
+        (429, b"", BusyError),
+        (500, b'{"id": "n"}', BrokenError),
+        (599, b"", BrokenError),
+    ],
+)
+def test_an_answer_that_says_no_or_nothing(status: int, body: bytes, error: type[PushError]) -> None:
+    assert type(judge(status, body, ["a"])) is error
+
+
+def test_the_providers_reasons_are_told_but_not_without_end() -> None:
+    judged = judge(400, json.encode({"errors": ["first\x1b[31m", *("x" * 10_000 for _ in range(50))]}), ["a"])
+    assert isinstance(judged, NotificationRefusedError)
+    assert judged.reasons[0] == "first [31m"
+    assert len(str(judged)) < 1_200

@@ -1,0 +1,220 @@
+"""The provider's client against the sandbox, over real TLS."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+from tests.push.misbehaving import BEHAVIOURS, misbehaving
+from tests.push.providing import APP_ID, KEY, QUICK, Provider, answering
+
+from latchkey.cli.authority import Certificates
+from latchkey.push.client import PushClient
+from latchkey.push.errors import (
+    BrokenError,
+    BusyError,
+    KeyRefusedError,
+    NonsenseError,
+    NotificationRefusedError,
+    NotSentError,
+    PushError,
+    RefusedError,
+    UnreachableError,
+)
+from latchkey.push.notification import Notification
+from latchkey.push.patience import Patience
+from latchkey.push.sandbox.faults import NONSENSE
+
+FAILED = Notification(contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"})
+UNKNOWN = "11111111-2222-3333-4444-555555555555"
+
+
+async def test_the_call_is_the_specifications_word_for_word(certificates: Certificates) -> None:
+    async with (
+        answering(certificates, (200, {"id": "n1"})) as (url, seen),
+        PushClient(f"{url}/", APP_ID, KEY, extra_ca=certificates.authority.read_bytes()) as push,
+    ):
+        sent = await push.send(FAILED, ["a", "b", "a"])
+    assert sent.notification_ids == ("n1",)
+    (call,) = seen
+    assert call.path == "/api/v1/notifications"
+    assert call.headers["content-type"] == "application/json; charset=utf-8"
+    assert call.headers["authorization"] == f"Basic {KEY}"
+    assert call.body.pop("external_id")
+    assert call.body == {
+        "app_id": APP_ID,
+        "include_player_ids": ["a", "b"],
+        "headings": {"en": "Demo"},
+        "contents": {"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"},
+    }
+
+
+async def test_some_unknown_devices_are_named_and_the_others_get_it(provider: Provider) -> None:
+    known = await provider.device()
+    async with provider.client() as push:
+        sent = await push.send(FAILED, [known, UNKNOWN])
+    assert len(sent.notification_ids) == 1
+    assert sent.invalid_player_ids == (UNKNOWN,)
+    assert sent.unsubscribed_player_ids == ()
+
+
+async def test_nobody_subscribed_is_an_answer_and_not_an_error(provider: Provider) -> None:
+    silent = await provider.device(notification_types=-2)
+    async with provider.client() as push:
+        sent = await push.send(FAILED, [silent, UNKNOWN])
+    assert not sent.anybody
+    assert sent.unsubscribed_player_ids == (silent, UNKNOWN)
+    assert await provider.sent() == []
+
+
+async def test_nobody_to_send_to_is_no_call(provider: Provider) -> None:
+    await provider.fault("down")
+    async with provider.client() as push:
+        assert not (await push.send(FAILED, [])).anybody
+
+
+async def test_more_than_two_thousand_devices_are_several_calls(provider: Provider) -> None:
+    known = await provider.device()
+    crowd = [known, *(f"nobody-{number}" for number in range(2_100)), await provider.device()]
+    async with provider.client() as push:
+        sent = await push.send(FAILED, crowd)
+    assert len(sent.notification_ids) == 2
+    assert len(sent.invalid_player_ids) == 2_100
+    assert [one["successful"] for one in await provider.sent()] == [1, 1]
+
+
+async def test_a_wrong_key_is_refused_at_once_and_never_shown(provider: Provider) -> None:
+    with capture_logs() as logs:
+        async with provider.client(key="os_v2_app_wrong") as push:
+            with pytest.raises(KeyRefusedError) as refused:
+                await push.send(FAILED, [UNKNOWN])
+    assert refused.value.status == 403
+    assert "os_v2_app_wrong" not in f"{refused.value!r} {refused.value} {logs}"
+
+
+async def test_a_wrong_app_and_a_text_without_english_are_refused_in_the_providers_words(provider: Provider) -> None:
+    async with provider.client(app_id="another") as push:
+        with pytest.raises(NotificationRefusedError, match="app_id not found"):
+            await push.send(FAILED, [UNKNOWN])
+    async with provider.client() as push:
+        with pytest.raises(NotificationRefusedError, match="English"):
+            await push.send(Notification(contents={"de": "Hallo"}, headings={}), [UNKNOWN])
+
+
+async def test_a_provider_that_repeats_the_key_does_not_bring_it_into_an_error(certificates: Certificates) -> None:
+    async with (
+        answering(certificates, (400, {"errors": [f"no such key: {KEY}"]})) as (url, _),
+        PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes()) as push,
+    ):
+        with pytest.raises(RefusedError, match="no such key") as refused:
+            await push.send(FAILED, ["a"])
+    assert KEY not in f"{refused.value!r} {refused.value.reasons}"
+
+
+@pytest.mark.parametrize("kind", ["down", "busy", "nonsense", "lost"])
+async def test_what_passes_is_waited_out_and_nobody_hears_it_twice(provider: Provider, kind: str) -> None:
+    known = await provider.device()
+    await provider.fault(kind, times=2, seconds=0)
+    with capture_logs() as logs:
+        async with provider.client() as push:
+            sent = await push.send(FAILED, [known])
+    assert len(await provider.sent()) == 1
+    assert sent.notification_ids == (((await provider.sent())[0]["id"]),)
+    assert [one["event"] for one in logs] == ["push not sent yet"] * 2
+    assert KEY not in str(logs)
+
+
+async def test_the_same_key_after_a_restart_is_the_same_notification(provider: Provider) -> None:
+    known = await provider.device()
+    for _ in range(2):
+        async with provider.client() as push:
+            await push.send(FAILED, [known], key="evt_1")
+    async with provider.client() as push:
+        await push.send(FAILED, [known], key="evt_2")
+    assert len(await provider.sent()) == 2
+
+
+@pytest.mark.parametrize(("kind", "error"), [("down", BrokenError), ("busy", BusyError), ("nonsense", NonsenseError)])
+async def test_what_does_not_pass_is_given_up_with_its_reason(
+    provider: Provider, kind: str, error: type[PushError]
+) -> None:
+    await provider.fault(kind, seconds=0)
+    async with provider.client() as push:
+        with pytest.raises(error):
+            await push.send(FAILED, [UNKNOWN])
+
+
+async def test_no_nonsense_is_taken_for_an_answer(provider: Provider) -> None:
+    await provider.fault("nonsense")
+    async with provider.client(patience=Patience(tries=1)) as push:
+        for _ in NONSENSE:
+            with pytest.raises(NonsenseError):
+                await push.send(FAILED, [UNKNOWN])
+
+
+async def test_retry_after_is_obeyed_and_told_when_it_is_too_long_to_wait(provider: Provider) -> None:
+    known = await provider.device()
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    await provider.fault("busy", seconds=7, times=1)
+    push = PushClient(provider.url, APP_ID, KEY, extra_ca=provider.authority, sleep=wait)
+    assert (await push.send(FAILED, [known])).anybody
+    assert waits == [7.0]
+    await provider.fault("busy", seconds=3600)
+    with pytest.raises(BusyError) as busy:
+        await push.send(FAILED, [known])
+    assert busy.value.retry_after == 3600
+    assert waits == [7.0]
+    await push.close()
+
+
+async def test_what_went_out_before_a_failure_is_told(certificates: Certificates) -> None:
+    async with answering(certificates, (200, {"id": "n1"}), (503, {})) as (url, seen):
+        push = PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), patience=Patience(tries=1))
+        with pytest.raises(BrokenError) as broken:
+            await push.send(FAILED, [f"device-{number}" for number in range(2_001)])
+        await push.close()
+    assert broken.value.so_far is not None
+    assert broken.value.so_far.notification_ids == ("n1",)
+    assert [len(call.body["include_player_ids"]) for call in seen] == [2_000, 1]
+
+
+@pytest.mark.parametrize("behaviour", [one for one in BEHAVIOURS if one != "sends one elsewhere"])
+async def test_a_hostile_provider_is_an_error_within_its_time(certificates: Certificates, behaviour: str) -> None:
+    impatient = Patience(tries=2, timeout=0.3, first_wait=0.01, deadline=2.0)
+    authority = certificates.authority.read_bytes()
+    async with (
+        misbehaving(certificates, behaviour) as url,
+        PushClient(url, APP_ID, KEY, extra_ca=authority, patience=impatient) as push,
+        asyncio.timeout(5),
+    ):
+        with pytest.raises(NotSentError) as error:
+            await push.send(FAILED, [UNKNOWN])
+    assert KEY not in str(error.value)
+
+
+async def test_redirects_are_not_followed_with_the_key(certificates: Certificates) -> None:
+    async with (
+        misbehaving(certificates, "sends one elsewhere") as url,
+        PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), patience=QUICK) as push,
+    ):
+        with pytest.raises(NotificationRefusedError, match="is the push API URL right"):
+            await push.send(FAILED, [UNKNOWN])
+
+
+async def test_nobody_there_and_somebody_not_trusted_are_unreachable(provider: Provider) -> None:
+    for url, authority in (("https://127.0.0.1:1", provider.authority), (provider.url, None)):
+        async with PushClient(url, APP_ID, KEY, extra_ca=authority, patience=QUICK) as push:
+            with pytest.raises(UnreachableError):
+                await push.send(FAILED, [UNKNOWN])
+
+
+async def test_plain_http_and_an_empty_text_are_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ValueError, match="https"):
+        PushClient("http://push.example", APP_ID, KEY)
+    with pytest.raises(ValueError, match="a text in at least one language"):
+        Notification(contents={"en": " "}, headings={"en": "Title"})

@@ -1,0 +1,47 @@
+"""How long is waited, as a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.push.patience import Patience, retry_after
+
+
+@pytest.mark.parametrize(
+    ("tried", "spent", "chance", "asked", "wait"),
+    [
+        (1, 0.0, 1.0, None, 1.0),
+        (1, 0.0, 0.0, None, 0.5),
+        (2, 0.0, 1.0, None, 2.0),
+        (4, 0.0, 1.0, None, 4.0),
+        (1, 0.0, 1.0, 30.0, 30.0),
+        (1, 0.0, 1.0, 0.0, 1.0),
+        (1, 0.0, 1.0, 60.0, None),
+        (1, 59.5, 1.0, None, None),
+        (5, 0.0, 1.0, None, None),
+    ],
+)
+def test_waits_grow_obey_the_provider_and_end(
+    tried: int, spent: float, chance: float, asked: float | None, wait: float | None
+) -> None:
+    patience = Patience(tries=5, first_wait=1.0, longest_wait=4.0, deadline=60.0)
+    assert patience.wait(tried=tried, spent=spent, chance=chance, asked=asked) == wait
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("7", 7.0),
+        (" 0 ", 0.0),
+        ("9" * 5_000, 999_999_999.0),
+        ("Thu, 01 Jan 1970 00:02:00 GMT", 20.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("-1", None),
+        ("soon", None),
+        ("1e400", None),
+        ("", None),
+    ],
+)
+def test_retry_after_in_every_form(header: str | None, seconds: float | None) -> None:
+    assert retry_after(header, 100.0) == seconds
