@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec import json
@@ -12,6 +12,7 @@ from tests.api.client import NOW
 from tests.api.management import patch, walk
 from tests.api.receiving import HOOKS, Post
 
+from latchkey.api.v2.webhooks import EventType
 from latchkey.delivery.receiver import Arrival
 from latchkey.usecases.sample_events import TYPES
 from latchkey.wire.event import Envelope
@@ -50,6 +51,10 @@ async def test_every_type_arrives_signed_and_marked(post: Post) -> None:
         assert said["request_body"] == json.decode(arrival.body)
         assert said["request_headers"]["Authorization"] == "Bearer ••••"
     assert len({arrival.event.id for arrival in post.arrivals}) == len(TYPES)
+
+
+def test_the_api_knows_the_types_there_are() -> None:
+    assert get_args(EventType) == TYPES
 
 
 async def test_a_test_changes_nothing(post: Post) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,18 @@ def decode(line: bytes) -> Orders:
 
 def settings_to_wire(settings: Settings) -> dict[str, Any]:
     values = {name: getattr(settings, name) for name in Settings.__slots__}
+    values["webhook_allow_networks"] = [str(network) for network in settings.webhook_allow_networks]
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 
 
 def settings_from_wire(values: dict[str, Any]) -> Settings:
+    paths = {name: values[name] for name in ("tls_cert", "tls_key", "webhook_extra_ca")}
     return Settings(
         **{
             **values,
+            **{name: Path(value) if value else None for name, value in paths.items()},
             "secret_key": msgspec.convert(values["secret_key"], bytes),
             "roles": tuple(values["roles"]),
-            "tls_cert": Path(values["tls_cert"]) if values["tls_cert"] else None,
-            "tls_key": Path(values["tls_key"]) if values["tls_key"] else None,
+            "webhook_allow_networks": tuple(ip_network(network) for network in values["webhook_allow_networks"]),
         }
     )

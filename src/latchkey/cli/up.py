@@ -31,6 +31,8 @@ from latchkey.usecases.demo import Demo, ensure_demo
 
 Said = Callable[[str], None]
 
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+
 
 def up(
     data: Annotated[Path, typer.Option(help="The folder everything is kept in.")] = Path(".latchkey"),
@@ -104,6 +106,9 @@ async def prepare(
         tls_cert=certificates.cert,
         tls_key=certificates.key,
         secret_key=folder.secret_key(),
+        # A receiver on this machine, with a certificate of this folder's authority, needs no further setting.
+        webhook_allow_networks=LOOPBACK,
+        webhook_extra_ca=certificates.authority,
         drain_seconds=10,
         log_format="json",
     )

@@ -52,6 +52,7 @@ Url = Annotated[
         max_length=rules.LONGEST_URL,
         description="https:// only, and not to a private address.",
         examples=["https://app.example.com/webhooks/billing"],
+        json_schema_extra={"pattern": r"^https://[!-~]+$"},
     ),
 ]
 Secret = Annotated[
@@ -61,7 +62,7 @@ Secret = Annotated[
         max_length=rules.LONGEST_HEADER,
         description="The whole value of the Authorization header that is sent. Never shown again.",
         examples=["Bearer <WEBHOOK_SECRET>"],
-        json_schema_extra={"writeOnly": True},
+        json_schema_extra={"writeOnly": True, "pattern": r"^[!-~]([ -~]*[!-~])?$"},
     ),
 ]
 Environment = Annotated[Literal["production", "sandbox"] | None, Field(description="Null is both.")]

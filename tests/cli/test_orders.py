@@ -1,0 +1,31 @@
+"""Settings reach a child process as they were, whatever their type."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from ipaddress import ip_network
+from pathlib import Path
+
+from latchkey.cli.orders import Orders, decode, encode, settings_from_wire, settings_to_wire
+from latchkey.settings import Settings
+
+FULL = Settings(
+    database_url="postgresql://db/x",
+    tls_cert=Path("/etc/cert.pem"),
+    tls_key=Path("/etc/key.pem"),
+    behind_proxy=True,
+    roles=("api",),
+    secret_key=bytes(range(32)),
+    webhook_allow_networks=(ip_network("127.0.0.0/8"), ip_network("fc00::/7")),
+    webhook_extra_ca=Path("/etc/authority.pem"),
+    operations_url="https://ops.example.com",
+)
+
+
+def test_settings_survive_the_way_to_a_child() -> None:
+    for settings in (Settings(), FULL):
+        sent = encode(Orders(settings_to_wire(settings), settings.roles, None))
+        received = settings_from_wire(decode(sent).settings)
+        assert received == settings
+        for entry in fields(Settings):
+            assert type(getattr(received, entry.name)) is type(getattr(settings, entry.name)), entry.name

@@ -1,0 +1,91 @@
+"""A webhook under `latchkey up`, with real processes: made, tried, fed by a purchase, verified by the receiver."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import ssl
+import threading
+import time
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from standardwebhooks.webhooks import Webhook as Verifier
+from tests.cli.running import Up
+
+
+def call(up: Up, method: str, path: str, value: Any = None) -> Any:
+    there = up.connection
+    trusted = ssl.create_default_context(cafile=there["ca_cert"])
+    connection = http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=10, context=trusted)
+    try:
+        headers = {"Authorization": f"Bearer {there['api_key']}", "Content-Type": "application/json"}
+        body = json.dumps(value) if value is not None else None
+        connection.request(method, f"/v2/projects/{there['project_id']}/{path}", body, headers)
+        reply = connection.getresponse()
+        said = json.loads(reply.read())
+        assert reply.status < 300, said
+        return said
+    finally:
+        connection.close()
+
+
+class Listening:
+    """A receiver as somebody might write one: a thread with the standard library's server."""
+
+    def __init__(self, cert: Path, key: Path) -> None:
+        self.messages: list[tuple[dict[str, str], bytes]] = []
+        messages = self.messages
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                messages.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                self.send_response(200)
+                self.send_header("content-length", "6")
+                self.end_headers()
+                self.wfile.write(b"thanks")
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"https://localhost:{self.server.server_port}/webhooks/billing"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_a_webhook_to_this_machine_needs_nothing_configured(short_folder: Path) -> None:
+    with Up(short_folder / "hooked", "--port", "0") as up:
+        up.wait_until_ready()
+        tls = up.folder / "tls"
+        with Listening(tls / "server.pem", tls / "server.key") as listening:
+            made = call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
+            tried = call(up, "POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
+            assert (tried["status"], tried["body"]) == (200, "thanks"), tried
+            bought = {"action": "purchase", "app_user_id": "ada", "product_id": "pro_monthly"}
+            call(up, "POST", "test_store/actions", bought)
+            deadline = time.monotonic() + 10
+            while time.monotonic() < deadline:
+                health = call(up, "GET", f"integrations/webhooks/{made['id']}")["health"]
+                if health["last_success_at"] is not None:
+                    break
+            assert (health["state"], health["waiting"]) == ("ok", 0)
+            # As a receiver does it: body and headers as they came, with the library's own tolerance of time.
+            verified = [Verifier(made["signing_secret"]).verify(body, headers) for headers, body in listening.messages]
+            assert [one["event"]["type"] for one in verified] == ["RENEWAL", "INITIAL_PURCHASE"]
+            assert verified[0]["event"]["id"].startswith("test_")
+        assert up.terminate() == 0
