@@ -1,0 +1,130 @@
+"""Every route of the document, with a path to ask and a body that it would take, so that none is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+from tests.api.client import DAY, NOW, Shop
+from tests.api.management import post
+
+from latchkey.api.front import Front
+
+# What stands for each parameter of a path. They exist, where `settle` has made them.
+NAMES = {
+    "project_id": "proj_demo",
+    "app_user_id": "ada",
+    "customer_id": "ada",
+    "entitlement_id": "pro",
+    "product_id": "pro_monthly",
+    "app_id": "app_demo",
+    "currency_code": "COIN",
+    "code": "COIN",
+}
+
+# A body that each route would take; a route that is not here takes none.
+BODIES: dict[str, Any] = {
+    "POST /v1/receipts": {"app_user_id": "ada", "fetch_token": "test_1_a", "product_id": "pro_monthly"},
+    "POST /v1/subscribers/identify": {"app_user_id": "ada", "new_app_user_id": "bob"},
+    "POST /v1/subscribers/{app_user_id}/attributes": {"attributes": {"plan": {"value": "x", "updated_at_ms": NOW}}},
+    "POST /v1/subscribers/{app_user_id}/entitlements/{entitlement_id}/promotional": {"duration": "daily"},
+    "POST /v1/subscribers/{app_user_id}/subscriptions/{product_id}/defer": {"extend_by_days": 1},
+    "POST /customers": {"id": "carol"},
+    "POST /customers/{customer_id}/actions/transfer": {"target_customer_id": "bob"},
+    "POST /customers/{customer_id}/actions/grant_entitlement": {"entitlement_id": "pro", "expires_at": NOW + DAY},
+    "POST /customers/{customer_id}/actions/revoke_granted_entitlement": {"entitlement_id": "pro"},
+    "POST /customers/{customer_id}/virtual_currencies/transactions": {"adjustments": {"COIN": 5}},
+    "POST /test_store/actions": {"action": "purchase", "app_user_id": "ada", "product_id": "coins_100"},
+    "POST /test_clocks": {"name": "mine", "now_ms": NOW},
+    "POST /test_clocks/{test_clock_id}/advance": {"by": "P1D"},
+    "POST /experiments": {"name": "Prices", "variants": [{"id": "a", "weight": 1}, {"id": "b", "weight": 1}]},
+    "POST /experiments/{experiment_id}/enroll": {"app_user_id": "ada"},
+    "POST /products": {"id": "new", "kind": "one_time", "price": 1, "currency": "USD"},
+    "POST /products/{product_id}": {"price": 5},
+    "PATCH /products/{product_id}": {"price": 5},
+    "POST /entitlements": {"id": "gold"},
+    "POST /entitlements/{entitlement_id}": {"display_name": "Gold"},
+    "PATCH /entitlements/{entitlement_id}": {"display_name": "Gold"},
+    "POST /entitlements/{entitlement_id}/actions/attach_products": {"product_ids": ["coins_100"]},
+    "POST /entitlements/{entitlement_id}/actions/detach_products": {"product_ids": ["pro_monthly"]},
+    "POST /virtual_currencies": {"code": "GEM", "name": "Gems"},
+    "POST /virtual_currencies/{code}": {"name": "Gems"},
+    "PATCH /virtual_currencies/{code}": {"name": "Gems"},
+    "POST /apps": {"name": "Mine", "store": "test_store"},
+    "POST /apps/{app_id}/public_api_keys": {"name": "mine"},
+    "POST /api_keys": {"name": "mine", "scopes": ["read"]},
+    "PATCH ": {"restore_behavior": "keep"},
+    "POST /integrations/webhooks": {"name": "mine", "url": "https://example.com/hook"},
+    "POST /integrations/webhooks/{webhook_id}": {"name": "yours"},
+    "PATCH /integrations/webhooks/{webhook_id}": {"name": "yours"},
+    "POST /integrations/webhooks/{webhook_id}/rotate_signing_secret": {"overlap_seconds": 0},
+    "POST /integrations/webhooks/{webhook_id}/test": {"type": "RENEWAL"},
+    "POST /integrations/webhooks/{webhook_id}/replay": {"since_ms": NOW},
+}
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    template: str
+    operation: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """As in BODIES: what every V2 path begins with is left out."""
+        return f"{self.method} {self.template.removeprefix('/v2/projects/{project_id}')}"
+
+    @property
+    def version(self) -> str:
+        return self.template.split("/")[1]
+
+    @property
+    def takes_body(self) -> bool:
+        return "requestBody" in self.operation
+
+    @property
+    def needs_body(self) -> bool:
+        return bool(self.operation.get("requestBody", {}).get("required"))
+
+    @property
+    def writes(self) -> bool:
+        return self.method != "GET"
+
+    @property
+    def body(self) -> Any:
+        return BODIES[self.name] if self.takes_body else None
+
+    def path(self, names: dict[str, str]) -> str:
+        return self.template.format_map(_Unknown({**NAMES, **names}))
+
+
+class _Unknown(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return f"no_{name}"
+
+
+def document_of(shop: Shop) -> dict[str, Any]:
+    assert isinstance(shop.client.app, Front)
+    app = shop.client.app._app
+    assert isinstance(app, FastAPI)
+    return app.openapi()
+
+
+def routes_of(shop: Shop) -> list[Route]:
+    """Every route of V1 and V2, as the document lists them."""
+    return [
+        Route(method.upper(), path, operation)
+        for path, item in document_of(shop)["paths"].items()
+        for method, operation in item.items()
+        if path.startswith(("/v1/", "/v2/"))
+    ]
+
+
+async def settle(shop: Shop) -> dict[str, str]:
+    """Ada, with something of everything, and the names of what was made for her."""
+    await shop.act("purchase", "ada", "pro_monthly")
+    await shop.note("bob", plan="x")
+    clock = await post(shop, "test_clocks", BODIES["POST /test_clocks"])
+    experiment = await post(shop, "experiments", BODIES["POST /experiments"])
+    return {"test_clock_id": clock.json()["id"], "experiment_id": experiment.json()["id"]}

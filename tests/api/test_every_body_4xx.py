@@ -1,0 +1,176 @@
+"""Every route that takes a body, sent every kind of body that is none. A new route is in here by itself.
+
+Each is a 4xx with the documented body, and nothing is changed: every table has as many rows as before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from msgspec import json
+from tests.api.client import NOW, Reply, Shop
+from tests.api.doings import count_rows, unhurried
+from tests.api.routes import Route, document_of, routes_of, settle
+
+from latchkey.domain.instants import EARLIEST, LATEST
+from latchkey.domain.user_id import BLOCKED
+
+MIB = 1024 * 1024
+
+RAW = {
+    "broken": b'{"a": ',
+    "two values": b"{} {}",
+    "bad UTF-8": b'{"a": "\xff\xfe"}',
+    "half a surrogate pair": b'{"a": "\\ud800"}',
+    "NUL": b'{"a": "\\u0000"}',
+    "not a number": b'{"a": NaN}',
+    "an array": b"[]",
+    "an array of objects": b"[{}]",
+    "null": b"null",
+    "a text": b'"x"',
+    "a number": b"1",
+    "nothing but a space": b" ",
+    "too deep": b'{"a":' * 100 + b"1" + b"}" * 100,
+}
+
+
+def documented(route: Route, reply: Reply, statuses: set[int], what: object) -> None:
+    assert reply.status in statuses, (route.name, what, reply)
+    body = reply.json()
+    if route.version == "v1":
+        assert set(body) - {"attribute_errors"} == {"code", "message"}, (route.name, what, body)
+        assert 7000 <= body["code"] < 8000
+    else:
+        assert (body["object"], body["retryable"]) == ("error", False), (route.name, what, body)
+        assert set(body) <= {"object", "type", "message", "retryable", "param"}
+    assert body["message"]
+    assert str(reply.status) in route.operation["responses"], (route.name, what)
+
+
+@pytest.fixture
+async def settled(shop: Shop) -> Shop:
+    await unhurried(shop)
+    return shop
+
+
+async def send(shop: Shop, route: Route, names: dict[str, str], body: bytes, **options: Any) -> Reply:
+    return await shop.client.request(route.method, route.path(names), body=body, **options)
+
+
+def taking_bodies(shop: Shop) -> list[Route]:
+    return [route for route in routes_of(shop) if route.takes_body]
+
+
+async def test_a_body_that_is_no_object_in_json_is_400(settled: Shop) -> None:
+    names = await settle(settled)
+    before = await count_rows(settled)
+    for route in taking_bodies(settled):
+        for what, body in RAW.items():
+            optional = what == "null" and not route.needs_body
+            if not optional:
+                documented(route, await send(settled, route, names, body), {400}, what)
+        if route.needs_body:
+            documented(route, await send(settled, route, names, b""), {400}, "nothing")
+    assert await count_rows(settled) == before
+
+
+async def test_a_body_over_1_mib_is_413_and_one_that_is_not_json_415(settled: Shop) -> None:
+    names = await settle(settled)
+    before = await count_rows(settled)
+    for route in routes_of(settled):
+        if route.writes and route.method != "DELETE":
+            documented(route, await send(settled, route, names, b" " * (MIB + 1)), {413}, "1 MiB + 1")
+    for route in taking_bodies(settled):
+        good = json.encode(route.body)
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None):
+            documented(route, await send(settled, route, names, good, content_type=kind), {415}, kind)
+    assert await count_rows(settled) == before
+
+
+async def test_a_field_that_is_not_known_is_400_and_named_but_for_receipts(settled: Shop) -> None:
+    names = await settle(settled)
+    before = await count_rows(settled)
+    for route in taking_bodies(settled):
+        if route.name == "POST /v1/receipts":
+            continue
+        reply = await send(settled, route, names, json.encode({**route.body, "colour": "green"}))
+        documented(route, reply, {400}, "unknown field")
+        assert "colour" in reply.json().get("param", reply.json()["message"])
+    assert await count_rows(settled) == before
+
+
+async def test_an_id_that_only_a_bug_sends_is_400_wherever_an_id_is_taken(settled: Shop) -> None:
+    names = await settle(settled)
+    before = await count_rows(settled)
+    for route in taking_bodies(settled):
+        for field in {"app_user_id", "new_app_user_id", "target_customer_id"} & set(route.body):
+            for id in BLOCKED:
+                reply = await send(settled, route, names, json.encode({**route.body, field: id}))
+                documented(route, reply, {400}, (field, id))
+    people = [r for r in routes_of(settled) if {"{app_user_id}", "{customer_id}"} & set(r.template.split("/"))]
+    for route in people:
+        for id in ("null", "%5B%5D", "-1", "%5C0", "a%2Fb", "%20", "x" * 101, "%00", "%FF", "%zz"):
+            path = route.path({**names, "app_user_id": id, "customer_id": id})
+            body = json.encode(route.body) if route.takes_body else b""
+            documented(route, await settled.client.request(route.method, path, body=body), {400}, id)
+    assert len(people) > 20
+    assert await count_rows(settled) == before
+
+
+def wrong_values(schema: dict[str, Any], document: dict[str, Any]) -> Iterator[Any]:
+    """Values of a type that the document does not allow for this field."""
+    if "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    kinds = {one.get("type", "object" if "$ref" in one else None) for one in schema.get("anyOf", [schema])}
+    for kind, value in (
+        ("string", "\x01 not this"),
+        ("integer", 7),
+        ("boolean", True),
+        ("array", [None]),
+        ("object", {"": None}),
+        ("null", None),
+    ):
+        number = kind == "integer" and "number" in kinds
+        if kind not in kinds and not number:
+            yield value
+    if "integer" in kinds:
+        yield from (1.5, 2**63, -(2**63))
+
+
+async def test_a_value_of_another_type_is_400_in_every_field(settled: Shop) -> None:
+    names = await settle(settled)
+    document = document_of(settled)
+    before, tried = await count_rows(settled), 0
+    for route in taking_bodies(settled):
+        schema = route.operation["requestBody"]["content"]["application/json"]["schema"]
+        if "$ref" not in schema:
+            schema = next(one for one in schema["anyOf"] if "$ref" in one)
+        fields = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]["properties"]
+        for field, allowed in fields.items():
+            for value in wrong_values(allowed, document):
+                body = {**deepcopy(route.body), field: value}
+                documented(route, await send(settled, route, names, json.encode(body)), {400}, (field, value))
+                tried += 1
+    assert tried > 300
+    assert await count_rows(settled) == before
+
+
+async def test_a_time_far_off_is_400_in_every_field_that_takes_one(settled: Shop) -> None:
+    names = await settle(settled)
+    document = document_of(settled)
+    before, tried = await count_rows(settled), 0
+    for route in taking_bodies(settled):
+        schema = route.operation["requestBody"]["content"]["application/json"]["schema"]
+        fields = document["components"]["schemas"].get(schema.get("$ref", "").rsplit("/", 1)[-1], {})
+        for field, allowed in fields.get("properties", {}).items():
+            shapes = allowed.get("anyOf", [allowed])
+            if not any(one.get("maximum") == LATEST for one in shapes):
+                continue
+            for value in (0, -1, NOW // 1000, EARLIEST - 1, LATEST + 1, NOW * 1000):
+                body = {**deepcopy(route.body), field: value}
+                documented(route, await send(settled, route, names, json.encode(body)), {400}, (field, value))
+                tried += 1
+    assert tried >= 36
+    assert await count_rows(settled) == before

@@ -1,0 +1,124 @@
+"""Every route of the document, asked with every kind of key that must not pass. A new route is in here by itself."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec import json
+from tests.api.client import NOW, Reply, Shop
+from tests.api.doings import count_rows
+from tests.api.routes import BODIES, Route, routes_of, settle
+
+from latchkey.usecases import keys, projects
+
+# What an app may do with the public key inside it. Everything else needs a secret one.
+PUBLIC = {
+    "GET /v1/subscribers/{app_user_id}",
+    "POST /v1/receipts",
+    "POST /v1/subscribers/{app_user_id}/attributes",
+    "POST /v1/subscribers/identify",
+    "GET /v1/subscribers/{app_user_id}/virtual_currencies",
+    "GET /v1/subscribers/{app_user_id}/offerings",
+}
+
+
+async def ask(shop: Shop, route: Route, names: dict[str, str], key: str | None) -> Reply:
+    body = json.encode(route.body) if route.takes_body else b""
+    return await shop.client.request(route.method, route.path(names), body=body, key=key)
+
+
+def refused(route: Route, reply: Reply, status: int) -> None:
+    assert reply.status == status, (route.name, reply)
+    body = reply.json()
+    if route.version == "v1":
+        assert set(body) == {"code", "message"}, route.name
+        assert body["code"] in ({7224, 7225} if status == 401 else {7243})
+    else:
+        assert (body["object"], body["retryable"]) == ("error", False)
+        assert body["type"] == ("authentication_error" if status == 401 else "authorization_error")
+    assert body["message"]
+
+
+async def everywhere(shop: Shop, key: str | None, status: int, *, only: str = "") -> int:
+    """Every route (of V1 or V2, or of all) refuses this key, and nothing is changed."""
+    names = await settle(shop)
+    before, asked = await count_rows(shop), 0
+    for route in routes_of(shop):
+        if route.version.startswith(only):
+            refused(route, await ask(shop, route, names, key), status)
+            asked += 1
+    assert await count_rows(shop) == before
+    return asked
+
+
+async def test_every_route_is_known_here(shop: Shop) -> None:
+    routes = routes_of(shop)
+    assert len(routes) >= 60
+    assert {route.name for route in routes if route.takes_body} == set(BODIES)
+    assert {route.name for route in routes} >= PUBLIC
+
+
+async def test_no_key_is_401_on_every_route(shop: Shop) -> None:
+    assert await everywhere(shop, None, 401)
+
+
+async def test_an_unknown_key_is_401_on_every_route(shop: Shop) -> None:
+    assert await everywhere(shop, "sk_" + "a" * 32, 401)
+
+
+async def test_a_revoked_key_is_401_on_every_route(shop: Shop) -> None:
+    issued = await keys.create_secret_key(shop.database, shop.project_id, "mine", NOW)
+    await keys.revoke_key(shop.database, shop.project_id, issued.key.id, NOW)
+    assert await everywhere(shop, issued.plaintext, 401)
+
+
+async def test_the_hash_of_a_key_is_not_a_key(shop: Shop) -> None:
+    assert await everywhere(shop, hashlib.sha256(shop.secret.encode()).hexdigest(), 401)
+
+
+async def test_a_key_of_another_project_is_403_on_every_route_of_v2(shop: Shop) -> None:
+    other = await projects.create_project(shop.database, "Other", NOW)
+    issued = await keys.create_secret_key(shop.database, other.id, "theirs", NOW)
+    assert await everywhere(shop, issued.plaintext, 403, only="v2")
+
+
+async def test_a_key_of_another_project_finds_nobody_on_v1(shop: Shop) -> None:
+    names = await settle(shop)
+    other = await projects.create_project(shop.database, "Other", NOW)
+    issued = await keys.create_secret_key(shop.database, other.id, "theirs", NOW)
+    shown = (await shop.v1("ada")).json()
+    for route in routes_of(shop):
+        if route.version == "v1" and "app_user_id" in route.template:
+            await ask(shop, route, names, issued.plaintext)
+    assert (await shop.v1("ada")).json() == shown
+
+
+async def test_a_public_key_is_403_everywhere_but_where_apps_go(shop: Shop) -> None:
+    names = await settle(shop)
+    for route in routes_of(shop):
+        reply = await ask(shop, route, names, shop.public)
+        if route.name in PUBLIC:
+            assert reply.status in {200, 201}, (route.name, reply)
+        else:
+            refused(route, reply, 403)
+
+
+async def test_a_key_that_only_reads_is_403_on_every_write(shop: Shop) -> None:
+    names = await settle(shop)
+    issued = await keys.create_secret_key(shop.database, shop.project_id, "reader", NOW, scopes=["read"])
+    before = await count_rows(shop)
+    for route in routes_of(shop):
+        reply = await ask(shop, route, names, issued.plaintext)
+        if route.writes:
+            refused(route, reply, 403)
+        else:
+            assert reply.status in {200, 404}, (route.name, reply)
+    assert await count_rows(shop) == before
+
+
+async def test_a_key_that_only_writes_is_403_on_every_read(shop: Shop) -> None:
+    names = await settle(shop)
+    issued = await keys.create_secret_key(shop.database, shop.project_id, "writer", NOW, scopes=["write"])
+    for route in routes_of(shop):
+        if not route.writes:
+            refused(route, await ask(shop, route, names, issued.plaintext), 403)
