@@ -182,5 +182,5 @@ async def test_the_framework_route_behind_a_hot_read_gives_the_same_bytes(shop: 
 
 
 class NoReads:
-    async def try_serve(self, *_: object) -> bool:
-        return False
+    def answer(self, *_: object) -> None:
+        return None

@@ -53,26 +53,32 @@ class Front:
             return
         exchange = Exchange(scope, send)
         try:
-            await self._serve(exchange, scope, receive)
+            segments = segments_of(scope.get("raw_path") or scope["path"].encode())
+            answer = self._reads.answer(exchange, segments) if scope["method"] in _READS else None
+            if answer is not None:
+                status, body = await answer
+                await exchange.reply(status, body)
+            else:
+                await self._pass_on(exchange, scope, receive, segments)
         except Exception as error:
             await self._fail(exchange, error)
         finally:
             self._note(exchange, scope["method"])
 
-    async def _serve(self, exchange: Exchange, scope: Scope, receive: Receive) -> None:
-        segments = segments_of(scope.get("raw_path") or scope["path"].encode())
+    async def _pass_on(self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str]) -> None:
         method = scope["method"]
-        if method in _READS:
-            if await self._reads.try_serve(exchange, segments):
-                return
-            # Whatever answers GET answers HEAD, without the body.
-            method = "GET"
-        elif exchange.version == "v1" and is_preflight(method, exchange.headers):
+        if exchange.version == "v1" and is_preflight(method, exchange.headers):
             exchange.route = "preflight"
             await answer_preflight(exchange)
             return
         check_announced(exchange.headers.get(b"content-length"))
-        inner = {**scope, "method": method, "path": "/" + "/".join(segments), SCOPE_KEY: exchange}
+        # Whatever answers GET answers HEAD, without the body.
+        inner = {
+            **scope,
+            "method": "GET" if exchange.is_head else method,
+            "path": "/" + "/".join(segments),
+            SCOPE_KEY: exchange,
+        }
         body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
         await self._app(inner, body, exchange.send)
         route = inner.get("route")

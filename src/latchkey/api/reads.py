@@ -6,6 +6,8 @@ every other request of the same tick. Measured against the same reads as framewo
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from msgspec import json
 
 from latchkey.api.authentication import admitted, key_hash, require_project, require_scope, require_secret
@@ -30,22 +32,18 @@ class Reads:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def try_serve(self, exchange: Exchange, segments: list[str]) -> bool:
-        """Answer, if these are the segments of one of the two reads."""
-        count = len(segments)
-        if count == 3 and segments[0] == "v1" and segments[1] == "subscribers":
-            exchange.route = V1_ROUTE
-            status, body = await self.subscriber(exchange, segments[2])
-        elif count == 5 and segments[0] == "v2" and segments[1] == "projects" and segments[3] == "customers":
+    def answer(self, exchange: Exchange, segments: list[str]) -> Awaitable[tuple[int, bytes]] | None:
+        """The status and the body, still to be awaited, if these are the segments of one of the two reads."""
+        match segments:
+            case ["v1", "subscribers", app_user_id]:
+                exchange.route = V1_ROUTE
+                return self.subscriber(exchange, app_user_id)
             # A trailing slash is not a customer's id.
-            if not segments[4]:
-                return False
-            exchange.route = V2_ROUTE
-            status, body = await self.customer(exchange, segments[2], segments[4])
-        else:
-            return False
-        await exchange.reply(status, body)
-        return True
+            case ["v2", "projects", project_id, "customers", customer_id] if customer_id:
+                exchange.route = V2_ROUTE
+                return self.customer(exchange, project_id, customer_id)
+            case _:
+                return None
 
     async def subscriber(self, exchange: Exchange, app_user_id: str) -> tuple[int, bytes]:
         caller, view = await self._read(exchange, app_user_id, "app_user_id")

@@ -206,7 +206,7 @@ create unlogged table rate_windows (
 -- leaves the window 60 seconds after its instant. Up to 600 requests a minute every batch is its own run and the limit is
 -- exact to the microsecond. Above that a run spans 500 ms and bears the instant of its end: never more than allowed, and
 -- a place comes back at most 500 ms late. `at_us` replaces the clock in tests.
-create function take_requests_of_key(
+create function take_requests(
     of_key text, wanted integer, allowed integer, at_us bigint default null,
     out granted integer, out retry_after_us bigint
 ) language plpgsql as $$
@@ -229,7 +229,7 @@ begin
         exit when found;
         insert into rate_windows (key_id, buckets, counts) values (of_key, '{}', '{}') on conflict do nothing;
     end loop;
-    now_us := coalesce(at_us, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
+    now_us := coalesce(at_us, (date_part('epoch', clock_timestamp()) * 1000000)::bigint);
     stamp := (now_us + grain - 1) / grain * grain;
     newest := cardinality(instants);
 
@@ -274,20 +274,6 @@ begin
         retry_after_us := instants[oldest] + window_us - now_us;
     end if;
 end $$;
-
--- The same for the requests of one tick: several keys, each once, named by their hash. Keys are locked in the order of
--- their ids, so that two processes can never wait for each other. A key that is unknown or revoked gives no row.
-create function take_requests(hashes bytea[], wanted integer[])
-returns table (hash bytea, granted integer, retry_after_us bigint) language sql as $$
-    select asked.hash, taken.granted, taken.retry_after_us
-    from (
-        select k.id, k.hash, k.rate_limit, a.wanted
-        from unnest(hashes, wanted) as a (hash, wanted)
-        join api_keys k on k.hash = a.hash and k.revoked_at is null
-        order by k.id
-    ) as asked
-    cross join lateral take_requests_of_key(asked.id, asked.wanted, asked.rate_limit) as taken
-$$;
 
 -- Webhooks and the queue that feeds them. Nothing here refers to its parent with a foreign key where rows come by the
 -- thousand: a check for each row would lock the webhook's row again and again. A deleted webhook keeps its row
