@@ -86,14 +86,16 @@ async def page_of_deliveries(
 ) -> Page:
     """The newest first."""
     since = chosen.since if chosen.since is not None else 0
-    until = chosen.until if chosen.until is not None else _END
+    filtered = chosen.status is not None or chosen.type is not None
     async with db.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
         place = await _place(connection, project_id, key, after)
+        # One bound, not two: the index is entered at the first that it meets, and walked from there.
+        if chosen.until is not None:
+            place = min(place, (chosen.until, 0, 0))
         if chosen.customer_id is None:
-            rows = await connection.fetch(
-                _PAGE, key, *place, since, until, chosen.status, chosen.type, limit + 1, EXAMINED
-            )
+            looked_at = EXAMINED if filtered else limit + 1
+            rows = await connection.fetch(_PAGE, key, *place, since, chosen.status, chosen.type, limit + 1, looked_at)
         else:
             customer = await connection.fetchval(_CUSTOMER, project_id, chosen.customer_id)
             if customer is None:
@@ -105,7 +107,6 @@ async def page_of_deliveries(
                 key,
                 *place,
                 since,
-                until,
                 chosen.status,
                 chosen.type,
                 limit + 1,

@@ -43,22 +43,22 @@ where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
 -- a webhook's deliveries, newest first. So many are looked at, whatever is asked for; the last row, where it is marked,
 -- says how far that was, so that a rare status among millions costs its reader pages and never minutes.
 with examined as materialized (
-    select d.*, ($7::text is null or d.status = $7) and ($8::text is null or d.event_type = $8) as wanted
+    select d.*, ($6::text is null or d.status = $6) and ($7::text is null or d.event_type = $7) as wanted
     from deliveries d
     where d.webhook_key = $1 and (d.created_at, d.customer_id, d.sequence) < ($2::bigint, $3::bigint, $4::bigint)
-        and d.created_at >= $5 and d.created_at < $6
+        and d.created_at >= $5
     order by d.created_at desc, d.customer_id desc, d.sequence desc
-    limit $10
+    limit $9
 ),
 chosen as (
     select * from examined where wanted
     order by created_at desc, customer_id desc, sequence desc
-    limit $9
+    limit $8
 ),
 furthest as (
     select * from examined
     order by created_at, customer_id, sequence
-    limit case when (select count(*) from examined) = $10 then 1 else 0 end
+    limit case when (select count(*) from examined) = $9 then 1 else 0 end
 )
 select false as is_mark, c.*, e.body ->> 'app_user_id' as app_user_id
 from chosen c
@@ -78,10 +78,10 @@ where d.project_id = $1
     )
     and d.webhook_key = $3
     and (d.created_at, d.customer_id, d.sequence) < ($4::bigint, $5::bigint, $6::bigint)
-    and d.created_at >= $7 and d.created_at < $8
-    and ($9::text is null or d.status = $9) and ($10::text is null or d.event_type = $10)
+    and d.created_at >= $7
+    and ($8::text is null or d.status = $8) and ($9::text is null or d.event_type = $9)
 order by d.created_at desc, d.customer_id desc, d.sequence desc
-limit $11;
+limit $10;
 
 -- name: load_delivery
 -- one delivery with the event it carries, and when it is tried next if it is the first in its line
