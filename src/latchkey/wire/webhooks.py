@@ -116,7 +116,6 @@ class DeliveryWithAttempts(Struct, frozen=True, kw_only=True):
     next_attempt_at: int | None
     # Exactly what is sent with every attempt.
     request_body: Raw
-    # Attempts of delivered events are kept for 30 days unless set otherwise.
     attempts: list[Attempt]
 
 

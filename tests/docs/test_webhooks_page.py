@@ -1,0 +1,37 @@
+"""docs/webhooks.md says what the code does."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from pathlib import Path
+
+from latchkey.delivery.signing import signature
+from latchkey.domain.retry import JITTER, SCHEDULE
+from latchkey.usecases import webhooks
+
+PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text(encoding="utf-8")
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
+
+
+def test_the_table_of_retries_is_the_schedule() -> None:
+    [row] = re.findall(r"^\| next attempt in \| (.*) \|$", PAGE, re.MULTILINE)
+    words = [cell.split() for cell in row.split(" | ")]
+    assert tuple(int(number) * _SECONDS[unit] for number, unit in words) == SCHEDULE
+    assert f"up to {JITTER:.0%}".replace("%", " %") in PAGE
+
+
+def test_the_numbers_in_the_page_are_the_limits() -> None:
+    assert f"up to {webhooks.MOST_RETRIES} of up to {webhooks.LONGEST_WAIT_SECONDS // 86_400} days" in PAGE
+    assert f"1 to {webhooks.LARGEST_IN_FLIGHT} | 100 |" in PAGE
+    assert webhooks.OVERLAP_SECONDS == 86_400
+    assert f"at most {webhooks.LONGEST_OVERLAP_SECONDS // 86_400}" in PAGE
+
+
+def test_the_signature_can_be_made_by_hand_as_the_page_says() -> None:
+    secret, id, timestamp, body = "whsec_" + base64.b64encode(bytes(24)).decode(), "evt_1", 1_800_000_000, b'{"a":1}'
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    made = base64.b64encode(hmac.digest(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256)).decode()
+    assert signature([secret], id, timestamp, body) == f"v1,{made}"
