@@ -58,12 +58,12 @@ class Post(Shop):
         assert reply.status == 200, reply
         return reply.json()
 
-    async def settled(self, id: str, status: str, count: int = 1) -> list[dict[str, Any]]:
-        """The webhook's deliveries of this status, as soon as there are this many."""
+    async def settled(self, id: str, status: str, count: int = 1, attempts: int = 0) -> list[dict[str, Any]]:
+        """The webhook's deliveries of this status, as soon as there are this many that were tried so often."""
         async with asyncio.timeout(10):
             while True:
                 items: list[dict[str, Any]] = (await self.shown(f"{id}/deliveries?status={status}"))["items"]
-                if len(items) >= count:
+                if len(items) >= count and all(item["attempts_count"] >= attempts for item in items):
                     return items
                 await asyncio.sleep(0.01)
 

@@ -64,8 +64,10 @@ async def test_failing_paused_and_recovered_are_announced_newest_first(sending: 
     await sending.call("POST", id, {"url": sending.address + "/good", "enabled": True})
     await did(sending, "purchase", "somebody", "pro_yearly")
     await sending.settled(id, "delivered")
-    while len(await walk(sending, "operational_events")) < 3:
-        pass
+    for _ in range(500):
+        if len(await walk(sending, "operational_events")) == 3:
+            break
+        await asyncio.sleep(0.01)
     third, *_ = await announced(sending, 3)
     assert third["type"] == "webhook.recovered"
     assert third["data"]["webhook_id"] == id

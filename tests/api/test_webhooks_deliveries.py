@@ -59,14 +59,7 @@ async def test_a_delivery_is_shown_with_what_was_sent_and_answered(sending: Post
 async def test_every_attempt_is_kept_with_the_same_body(sending: Post) -> None:
     id = (await sending.hook("/flaky/1", retry_schedule_seconds=[5, 30]))["id"]
     await did(sending, "purchase", "ada", "pro_monthly")
-
-    async def attempts() -> int:
-        [waiting] = await sending.settled(id, "waiting")
-        return int(waiting["attempts_count"])
-
-    while await attempts() < 1:
-        pass
-    [waiting] = await sending.settled(id, "waiting")
+    [waiting] = await sending.settled(id, "waiting", attempts=1)
     assert (waiting["response_status"], waiting["error"]) == (500, "answered 500 instead of 200")
     one = await sending.shown(f"{id}/deliveries/{waiting['id']}")
     assert NOW + 5_000 <= one["next_attempt_at"] < NOW + 6_000

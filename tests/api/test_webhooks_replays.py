@@ -34,9 +34,7 @@ async def test_one_delivery_is_sent_again_with_the_same_id_and_body(sending: Pos
     reply = await sending.call("POST", f"{id}/deliveries/{first['id']}/resend")
     assert reply.status == 202
     assert (reply.json()["id"], reply.json()["object"]) == (first["id"], "webhook_delivery")
-    [again] = await sending.settled(id, "delivered")
-    while again["attempts_count"] < 2:
-        [again] = await sending.settled(id, "delivered")
+    await sending.settled(id, "delivered", attempts=2)
     assert len(sending.arrivals) == 2
     assert len({arrival.body for arrival in sending.arrivals}) == 1
     assert {arrival.headers["webhook-id"] for arrival in sending.arrivals} == {first["id"]}

@@ -59,8 +59,7 @@ async def test_no_secret_leaves_by_any_reply_or_the_log(
     assert not any(secret in str(made) for secret in secrets)
     async with delivering(post):
         await did(post, "purchase", "ada", "pro_yearly")
-        while not (await keep(post.call("GET", f"{id}/deliveries")))["items"][0]["attempts_count"]:
-            pass
+        await post.settled(id, "waiting", attempts=1)
         [one] = (await keep(post.call("GET", f"{id}/deliveries")))["items"]
         said = await keep(post.call("POST", f"{id}/test", {"type": "RENEWAL"}))
         # The receiver did echo it; what is shown of that is masked.
@@ -98,9 +97,7 @@ async def test_no_table_holds_a_secret_in_the_clear(post: Post, echo: str) -> No
     rotated = (await post.call("POST", f"{made['id']}/rotate_signing_secret")).json()
     async with delivering(post):
         await did(post, "purchase", "ada", "pro_yearly")
-        await post.settled(made["id"], "waiting")
-        while not await post.database.pool.fetchval("select count(*) from attempts"):
-            pass
+        await post.settled(made["id"], "waiting", attempts=1)
     tables = await post.database.pool.fetch(
         "select relname from pg_class where relkind = 'r' and relnamespace = $1",
         await post.database.pool.fetchval("select 'public'::regnamespace::oid"),
