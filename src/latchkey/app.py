@@ -78,7 +78,7 @@ async def _answer_requests(
     settings: Settings, database: Database, listening: socket.socket, stop: asyncio.Event
 ) -> None:
     listener = Listener(create_application(database, settings, real_now), listening, settings)
-    # A tenth of a read went into collecting garbage, most of it walking through what start-up made and nobody drops.
+    # Collecting garbage took about a tenth of a read; what start-up made need not be walked through again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
