@@ -84,9 +84,9 @@ class _SubscriptionDiff:
 
     def events(self) -> Iterator[Event]:
         yield from self._periods()
+        yield from self._next_product()
         yield from self._renewal()
         yield from self._billing()
-        yield from self._next_product()
         yield from self._pause()
         known = {invoice.id for invoice in self.before.invoices} if self.before else set()
         for invoice in self.after.invoices:
@@ -144,14 +144,16 @@ class _SubscriptionDiff:
 
     def _was_latest(self, period: Period, at: Ms) -> bool:
         """A refund of an older period only leaves its date: the access that runs was not touched."""
-        return not any(other.order > period.order and other.purchased_at <= at for other in self.after.periods)
+        # In one and the same millisecond the money came first, and the next period after it: it ran until then.
+        return not any(other.order > period.order and other.purchased_at < at for other in self.after.periods)
 
     def _money_back(self, period: Period, fact: MoneyBack) -> Event:
         kind = EventType.REFUND_REVERSED if fact.reversal else EventType.REFUND
         return self._event(kind, fact.at, kind, period.id, fact.at, fact.number, period=period)
 
     def _renewal(self) -> Iterator[Event]:
-        was_on = self.before is None or self.before.status.auto_renew
+        # A new period begins with renewal on: turning it off again is worth telling, also where it was off before.
+        was_on = self.before is None or self.before.status.auto_renew or not self._same_period()
         status = self.after.status
         if was_on and not status.auto_renew:
             trial = self.after.current.period_type is PeriodType.TRIAL
@@ -160,26 +162,30 @@ class _SubscriptionDiff:
                 EventType.TRIAL_CANCELLED if trial else EventType.CANCELLATION,
                 at,
                 "renewal off",
+                self.after.current.id,
                 at,
                 status.as_of.revision,
                 cancellation_reason=status.renewal_off_reason,
                 auto_resume_at=status.pause.resumes_at if status.pause else None,
                 price=None,
             )
-        elif not was_on and status.auto_renew and self._same_period():
-            yield self._uncancelled()
+        elif status.auto_renew and self._same_period() and (not was_on or self._pause_lifted()):
+            as_of = status.as_of
+            yield self._event(EventType.UNCANCELLATION, as_of.at, "renewal on", as_of.at, as_of.revision, price=None)
 
     def _billing(self) -> Iterator[Event]:
         status = self.after.status
         told = (self.before.status.billing_issue_at, self.before.status.grace_ends_at) if self.before else (None, None)
         if status.billing_issue_at is None or told == (status.billing_issue_at, status.grace_ends_at):
             return
-        if told[0] is not None and status.grace_ends_at is None:
+        same_issue = told[0] == status.billing_issue_at
+        if same_issue and (status.grace_ends_at is None or status.ended is not None):
             return
         yield self._event(
             EventType.BILLING_ISSUE,
             status.billing_issue_at,
             "billing issue",
+            self.after.current.id,
             status.billing_issue_at,
             status.grace_ends_at,
             grace_period_expires_at=status.grace_ends_at,
@@ -203,9 +209,11 @@ class _SubscriptionDiff:
                     price=None,
                 )
         elif self._same_period():
+            # Turning renewal off calls it off too, and is told after it: the last word is that renewal is off.
+            off_at = status.renewal_off_at if not status.auto_renew else None
             yield self._event(
                 EventType.PRODUCT_CHANGE,
-                status.as_of.at,
+                off_at if off_at is not None else status.as_of.at,
                 *key,
                 product_id=waiting,
                 new_product_id=current.product_id,
@@ -222,15 +230,16 @@ class _SubscriptionDiff:
                 "paused",
                 pause.asked_at,
                 pause.resumes_at,
+                self.after.status.as_of.revision,
                 auto_resume_at=pause.resumes_at,
                 price=None,
             )
-        elif pause is None and was is not None and self._same_period() and self.after.expired is None:
-            yield self._uncancelled()
 
-    def _uncancelled(self) -> Event:
-        as_of = self.after.status.as_of
-        return self._event(EventType.UNCANCELLATION, as_of.at, "renewal on", as_of.at, as_of.revision, price=None)
+    def _pause_lifted(self) -> bool:
+        """A pause that ends together with the subscription was not lifted."""
+        status = self.after.status
+        was = self.before.status.pause if self.before else None
+        return was is not None and status.pause is None and status.ended is None
 
     def _same_period(self) -> bool:
         return self.before is not None and self.before.current.id == self.after.current.id

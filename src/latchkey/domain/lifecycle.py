@@ -30,9 +30,7 @@ def observe(before: Subscription | None, seen: Subscription) -> Subscription:
         status=seen.status if newer else before.status,
         ownership=seen.ownership if newer else before.ownership,
     )
-    if after.expired is not None and _overtaken(after, after.expired):
-        after = replace(after, expired=None)
-    return after
+    return replace(after, expired=None) if _overtaken(before, after) else after
 
 
 def tick(subscription: Subscription, now: Ms) -> Subscription:
@@ -73,12 +71,14 @@ def _cut_short(subscription: Subscription) -> bool:
     return refunded is not None and refunded < subscription.current.ends_at
 
 
-def _overtaken(subscription: Subscription, expired: Expired) -> bool:
-    """Whether the end that was marked is not the last word: a later period, a later end, a refund before it."""
+def _overtaken(before: Subscription, after: Subscription) -> bool:
+    """Whether an end that was marked rests on what is no longer known to be so. Then time concludes anew: the same end
+    has the same event id and is not told twice, but its reason, or that it is not due yet, may have come out."""
     return (
-        subscription.current.id != expired.transaction_id
-        or subscription.access_ends_at != expired.at
-        or _cut_short(subscription)
+        after.status != before.status
+        or after.current.id != before.current.id
+        or after.access_ends_at != before.access_ends_at
+        or _cut_short(after) != _cut_short(before)
     )
 
 
