@@ -86,7 +86,14 @@ class Purchase:
     revoked_at: Ms | None = None
     # A temporary grant ends in silence when the real purchase arrives.
     resolved_at: Ms | None = None
+    # Virtual currency that came with it and was not taken back. We gave it, so it is ours to remember, not the store's.
+    credited: int = 0
     expired: Expired | None = None
+
+    @property
+    def order(self) -> tuple[Ms, str, str]:
+        """An id is unique in its store only."""
+        return self.purchased_at, self.id, self.store
 
     @property
     def refunded_at(self) -> Ms | None:
