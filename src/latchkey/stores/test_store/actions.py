@@ -50,8 +50,7 @@ def buy(
     price: Price | None = None,
     app_id: str | None = None,
 ) -> Subscription | Purchase:
-    if customer.test_clock_id is not None and environment is Environment.PRODUCTION:
-        raise Refusal("A customer on a test clock can only make SANDBOX purchases.", param="environment")
+    _fits_clock(customer, environment)
     if trial and product.trial is None:
         raise Refusal(f"{product.id!r} has no trial on offer.", param="trial")
     if product.kind is ProductKind.SUBSCRIPTION:
@@ -141,6 +140,8 @@ def recover_billing(subscription: Subscription, catalog: Catalog, now: Ms) -> Su
     _not_refunded(subscription)
     if subscription.status.ended is not None:
         raise Refusal("The subscription has ended; purchase anew.", param="action")
+    if not subscription.status.auto_renew:
+        raise Refusal("Renewal is off, so no payment is tried; use uncancel, or purchase anew.", param="action")
     # Within the paid time or the grace period nothing was missed; after it the new period begins with the payment.
     follows = subscription.current.ends_at if subscription.access_ends_at > now else now
     return renewed(subscription, catalog, now, follows=follows)
@@ -150,8 +151,10 @@ def expire(subscription: Subscription, now: Ms, reason: Reason | None = None) ->
     _running(subscription, now)
     status = subscription.status
     derived = Reason.BILLING_ERROR if status.billing_issue_at is not None else status.renewal_off_reason
+    # In a grace period access lasts until now, though only the time before it was paid.
+    grace = now if subscription.in_grace and now > subscription.current.ends_at else None
     ended = _ends(subscription, min(now, subscription.current.ends_at), now)
-    return _status(ended, now, ended=reason or derived or Reason.UNSUBSCRIBE, grace_ends_at=None, pause=None)
+    return _status(ended, now, ended=reason or derived or Reason.UNSUBSCRIBE, grace_ends_at=grace, pause=None)
 
 
 def refund(bought: Subscription | Purchase, now: Ms) -> Subscription | Purchase:
@@ -219,6 +222,9 @@ def pause(subscription: Subscription, now: Ms, resumes_at: Ms) -> Subscription:
 def resume(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription:
     if subscription.status.pause is None:
         raise Refusal("The subscription is not paused.", param="action")
+    _not_refunded(subscription)
+    if not subscription.status.auto_renew:
+        raise Refusal("Renewal is off, so there is nothing to resume; use uncancel, or purchase anew.", param="action")
     if subscription.current.ends_at > now:
         return _status(subscription, now, pause=None)
     return renewed(subscription, catalog, now, follows=now)
@@ -246,6 +252,7 @@ def store_outage(
     customer: Customer, product: Product, now: Ms, *, id: str, environment: Environment, app_id: str | None = None
 ) -> Purchase:
     """The store cannot be reached while it checks a purchase: access is given for a while, to be settled later."""
+    _fits_clock(customer, environment)
     if not product.grants:
         raise Refusal(f"{product.id!r} grants no entitlement, so there is none to give meanwhile.", param="product_id")
     waiting = (one for one in customer.purchases if one.kind is PurchaseKind.TEMPORARY and _runs(one, now))
@@ -262,6 +269,11 @@ def store_outage(
         ends_at=now + TEMPORARY_ACCESS,
         price=Price(0, product.price.currency),
     )
+
+
+def _fits_clock(customer: Customer, environment: Environment) -> None:
+    if customer.test_clock_id is not None and environment is Environment.PRODUCTION:
+        raise Refusal("A customer on a test clock can only make SANDBOX purchases.", param="environment")
 
 
 def _status(subscription: Subscription, now: Ms, **changes: object) -> Subscription:
@@ -298,6 +310,8 @@ def _not_refunded(subscription: Subscription) -> None:
 
 def _renews(subscription: Subscription) -> None:
     status = subscription.status
+    if status.ended is not None:
+        raise Refusal("The subscription will not renew: what it renews into is gone.", param="action")
     if not status.auto_renew:
         raise Refusal("Renewal is off; use uncancel first.", param="action")
     if status.billing_issue_at is not None:

@@ -49,7 +49,9 @@ def period_end(subscription: Subscription, product: Product, start: Ms) -> Ms:
     assert product.duration is not None
     anchor = None
     moment = datetime.fromtimestamp(start // 1000, UTC)
-    if moment.day == calendar.monthrange(moment.year, moment.month)[1]:
+    # The day on which a trial began says nothing: billing begins with the first payment.
+    trial = subscription.current.period_type is PeriodType.TRIAL
+    if not trial and moment.day == calendar.monthrange(moment.year, moment.month)[1]:
         first = next(
             (one for one in reversed(subscription.periods) if one.cause is not Cause.RENEWAL), subscription.current
         )
