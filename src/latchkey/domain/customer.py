@@ -89,7 +89,7 @@ def with_subscription(customer: Customer, seen: Subscription) -> Customer:
     if after == before:
         return customer
     others = tuple(one for one in customer.subscriptions if one is not before)
-    return replace(customer, subscriptions=tuple(sorted((*others, after), key=lambda one: (one.started_at, one.id))))
+    return replace(customer, subscriptions=tuple(sorted((*others, after), key=lambda one: one.order)))
 
 
 def with_purchase(customer: Customer, seen: Purchase) -> Customer:
@@ -103,7 +103,7 @@ def put_purchase(customer: Customer, purchase: Purchase) -> Customer:
     if purchase == before:
         return customer
     others = tuple(one for one in customer.purchases if one is not before)
-    return replace(customer, purchases=tuple(sorted((*others, purchase), key=lambda one: (one.purchased_at, one.id))))
+    return replace(customer, purchases=tuple(sorted((*others, purchase), key=lambda one: one.order)))
 
 
 def let_time_pass(customer: Customer, now: Ms) -> Customer:

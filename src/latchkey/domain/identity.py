@@ -74,6 +74,8 @@ def merge(source: Customer, target: Customer) -> Customer:
         attributes=attributes,
         balances={code: source.balances.get(code, 0) + target.balances.get(code, 0) for code in sorted(codes)},
         enrollments=(*target.enrollments, *(one for one in source.enrollments if one.experiment_id not in enrolled)),
+        # Their number is part of the next transfer's id.
+        transfers=(*target.transfers, *source.transfers),
     )
 
 
@@ -124,10 +126,8 @@ def _told_of_transfer(target: Customer, sources: tuple[str, ...], now: Ms) -> Cu
 def _receive(target: Customer, source: Customer) -> Customer:
     return replace(
         target,
-        subscriptions=tuple(
-            sorted((*target.subscriptions, *source.subscriptions), key=lambda one: (one.started_at, one.id))
-        ),
-        purchases=tuple(sorted((*target.purchases, *source.purchases), key=lambda one: (one.purchased_at, one.id))),
+        subscriptions=tuple(sorted((*target.subscriptions, *source.subscriptions), key=lambda one: one.order)),
+        purchases=tuple(sorted((*target.purchases, *source.purchases), key=lambda one: one.order)),
     )
 
 

@@ -22,7 +22,8 @@ LATEST: Ms = 7_258_118_400_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO_DURATION = re.compile(
-    r"^P(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,5})M)?(?:(\d{1,6})S)?)?$"
+    r"P(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,5})M)?(?:(\d{1,6})S)?)?",
+    re.ASCII,
 )
 
 
@@ -38,7 +39,7 @@ class Duration:
 
 def parse_duration(text: str) -> Duration:
     """An ISO 8601 duration such as P1M, P1Y, P7D, P2W or PT12H; ValueError says what was wrong."""
-    match = _ISO_DURATION.match(text)
+    match = _ISO_DURATION.fullmatch(text)
     if match is None or text.endswith(("P", "T")):
         raise ValueError(f"{text!r} is not an ISO 8601 duration such as P1M, P7D or PT12H")
     years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())

@@ -119,6 +119,11 @@ class Subscription:
         return self.periods[0].purchased_at
 
     @property
+    def order(self) -> tuple[Ms, str, str]:
+        """An id is unique in its store only."""
+        return self.started_at, self.id, self.store
+
+    @property
     def in_grace(self) -> bool:
         """A payment failed and the store keeps access open. A grace that ends before the paid time is none."""
         return (
