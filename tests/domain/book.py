@@ -1,0 +1,88 @@
+"""What the unit of work does, without a database: changes go in, events are told once and numbered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import Customer
+from latchkey.domain.diff import diff
+from latchkey.domain.entitlements import active
+from latchkey.domain.event import Event, EventType
+from latchkey.domain.instants import Ms
+from latchkey.domain.intake import take_in
+from latchkey.domain.purchase import Purchase
+from latchkey.domain.subscription import Subscription
+from latchkey.usecases.passing_time import Step, steps
+from latchkey.usecases.rendering.event import event as render
+from latchkey.wire import event as wire
+from tests.domain.shop import CATALOG, NOON, someone
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    committed_at: Ms
+    event: Event
+    wire: wire.Event
+
+
+@dataclass(slots=True)
+class Book:
+    customer: Customer = field(default_factory=someone)
+    catalog: Catalog = CATALOG
+    now: Ms = NOON
+    told: list[Told] = field(default_factory=list)
+    # The customer after every commit, oldest first.
+    states: list[tuple[Ms, Customer]] = field(default_factory=list)
+    _known: set[str] = field(default_factory=set)
+
+    def pass_time(self, until: Ms) -> list[EventType]:
+        """Time passes; gives the types that were told."""
+        first = len(self.told)
+        for step in steps(self.customer, self.catalog, until):
+            self._record(step)
+        self.now = max(self.now, until)
+        return self.types(first)
+
+    def change(self, after: Customer, now: Ms | None = None) -> list[EventType]:
+        """A change at this moment and what follows from it at once; gives the types that were told."""
+        now = self.now if now is None else now
+        self.now = max(self.now, now)
+        first = len(self.told)
+        self._record(Step(self.customer, after, now))
+        self.pass_time(now)
+        return self.types(first)
+
+    def take_in(self, seen: Subscription | Purchase, now: Ms | None = None) -> list[EventType]:
+        """Time passes until `now`, then a store tells of a purchase; gives the types that this told."""
+        now = self.now if now is None else now
+        self.pass_time(now)
+        return self.change(take_in(self.customer, self.catalog, seen, now), now)
+
+    def types(self, first: int = 0) -> list[EventType]:
+        return [one.event.type for one in self.told[first:]]
+
+    @property
+    def last(self) -> wire.Event:
+        return self.told[-1].wire
+
+    def holds(self, now: Ms | None = None) -> list[str]:
+        return list(active(self.customer, self.catalog, self.now if now is None else now))
+
+    @property
+    def subscription(self) -> Subscription:
+        (only,) = self.customer.subscriptions
+        return only
+
+    def _record(self, step: Step) -> None:
+        committed_at = max(step.at, self.states[-1][0]) if self.states else step.at
+        sequence = self.customer.sequence
+        for event in diff(step.before, step.after):
+            if event.id in self._known:
+                continue
+            self._known.add(event.id)
+            sequence += 1
+            rendered = render(event, step.after, self.catalog, step.at, sequence)
+            self.told.append(Told(committed_at, event, rendered))
+        self.customer = replace(step.after, sequence=sequence, currency_transactions=())
+        self.states.append((committed_at, self.customer))
