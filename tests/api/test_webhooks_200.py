@@ -170,6 +170,18 @@ async def test_a_webhook_can_be_paused_and_pausing_twice_keeps_the_moment(sendin
     assert sending.arrivals == []
 
 
+async def test_enabling_what_is_enabled_does_not_hide_that_it_fails(sending: Post) -> None:
+    id = (await sending.hook("/status/500"))["id"]
+    await did(sending, "purchase", product_id="pro_monthly")
+    await sending.settled(id, "waiting", attempts=1)
+    for _ in range(500):
+        before = (await sending.shown(id))["health"]
+        if before["failing_since"] is not None:
+            break
+    assert before["state"] == "failing"
+    assert (await patch(sending, f"{HOOKS}/{id}", {"enabled": True})).json()["health"] == before
+
+
 async def test_filters_decide_which_events_a_webhook_gets(sending: Post) -> None:
     filters: dict[str, dict[str, Any]] = {
         "/all": {},

@@ -80,7 +80,7 @@ class Registry:
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> Shown:
         """Change what is given. Pausing comes before every other change and resuming after it, so that nothing is sent
         half-changed."""
-        _found(await self.webhooks.load(project_id, id), id)
+        before = _found(await self.webhooks.load(project_id, id), id)
         changes = await self._checked(project_id, given)
         enabled = changes.pop("enabled", None)
         if enabled is False:
@@ -88,7 +88,8 @@ class Registry:
         elif enabled:
             changes["enabled"] = True
         await self.webhooks.update(project_id, id, now, **changes)
-        if enabled:
+        # Resuming forgives all failures: who sends every field with every change must not do so by accident.
+        if enabled and before.health.paused_at is not None:
             await self.webhooks.resume(project_id, id)
         return await self.load(project_id, id)
 
