@@ -1,0 +1,202 @@
+"""The reference device: what a native app around web content does, with Chromium as its web view.
+
+async with Device(DeviceOptions(state=folder, push_url=url, app_id=id, origins=(app,), ca=ca)) as device:
+    await device.open(app)
+    seen = await device.next_notification()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from playwright.async_api import Page
+
+from latchkey.runtime.errors import PushServiceError, UnknownDeviceError
+from latchkey.runtime.identity import Identity
+from latchkey.runtime.screen import Screen
+from latchkey.runtime.script import Names, bridge_script, origin_of
+from latchkey.runtime.service import Notification, PushService
+from latchkey.runtime.trust import accepted_keys
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOptions:
+    state: Path
+    origins: tuple[str, ...]
+    push_url: str | None = None
+    app_id: str = ""
+    ca: Path | None = None
+    names: Names = field(default_factory=Names)
+    language: str = "en"
+    notifications_allowed: bool = True
+    offline: bool = False
+    window: bool = False
+
+
+class Device:
+    def __init__(self, options: DeviceOptions, told: Callable[[str], None] = lambda _: None) -> None:
+        self._options = options
+        self._told = told
+        self._origins = frozenset(origin_of(one) for one in options.origins)
+        self._identity = Identity(options.state)
+        self._service: PushService | None = None
+        self._screen: Screen | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._arrived: asyncio.Queue[Notification] = asyncio.Queue()
+        self.offline = options.offline
+        self.shown: list[Notification] = []
+
+    @property
+    def player_id(self) -> str | None:
+        """What web content is told: nothing where the user refused notifications."""
+        if self._service is None or not self._options.notifications_allowed:
+            return None
+        return self._identity.player_id(self._service.name)
+
+    @property
+    def page(self) -> Page:
+        return self._on().page
+
+    async def __aenter__(self) -> Self:
+        self._identity.claim()
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._stop_listening()
+        if self._screen is not None:
+            await self._screen.close()
+        if self._service is not None:
+            await self._service.close()
+        self._identity.release()
+
+    async def open(self, url: str) -> None:
+        await self._on().open(url)
+
+    async def closed(self) -> None:
+        """Until somebody closes the window."""
+        gone = asyncio.Event()
+        self._on().context.on("close", lambda _: gone.set())
+        self.page.on("close", lambda _: gone.set())
+        await gone.wait()
+
+    async def next_notification(self, patience: float = 10.0) -> Notification:
+        return await asyncio.wait_for(self._arrived.get(), patience)
+
+    async def go_offline(self) -> None:
+        self.offline = True
+        await self._on().context.set_offline(True)
+        await self._stop_listening()
+
+    async def go_online(self) -> None:
+        self.offline = False
+        await self._on().context.set_offline(False)
+        self._start_listening()
+
+    async def _start(self) -> None:
+        options = self._options
+        if options.push_url is not None:
+            ca = options.ca.read_bytes() if options.ca is not None else None
+            self._service = PushService(options.push_url, options.app_id, self._identity.identifier, extra_ca=ca)
+        if not options.offline:
+            with contextlib.suppress(PushServiceError):
+                await self._register()
+        keys = await asyncio.to_thread(accepted_keys, options.ca, self._origins) if options.ca is not None else []
+        self._screen = await Screen.start(
+            self._identity.browser,
+            accepted_keys=keys,
+            language=options.language,
+            window=options.window,
+            offline=options.offline,
+            told=self._told,
+        )
+        self._screen.when_elsewhere(self._own)
+        await self._inject()
+        if not options.offline:
+            self._start_listening()
+
+    async def _inject(self) -> None:
+        await self._on().inject(bridge_script(self.player_id, self._origins, self._options.names))
+
+    async def _register(self) -> None:
+        """Be known to the push service, or known as somebody who wants nothing."""
+        service, options = self._service, self._options
+        if service is None:
+            return
+        known = self._identity.player_id(service.name)
+        try:
+            if options.notifications_allowed:
+                self._identity.remember_player(service.name, await service.register(options.language))
+            elif known is not None:
+                await service.say_wanted(known, options.language, wanted=False)
+        except UnknownDeviceError:
+            self._identity.remember_player(service.name, None)
+        except PushServiceError as error:
+            self._told(str(error))
+            raise
+
+    def _start_listening(self) -> None:
+        if self._service is not None and self._options.notifications_allowed and self._listening is None:
+            self._listening = asyncio.create_task(self._listen(self._service))
+
+    async def _stop_listening(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+            self._listening = None
+
+    async def _listen(self, service: PushService) -> None:
+        """For as long as the device is online: be registered, and show what arrives."""
+        wait = FIRST_WAIT
+        while True:
+            began = time.monotonic()
+            try:
+                if (known := self.player_id) is None:
+                    await self._register()
+                    # The page on the screen was told "none"; the next document is told better.
+                    await self._inject()
+                    continue
+                async for notification in service.arrivals(known):
+                    if self._identity.first_time(notification.id):
+                        await self._show(notification)
+            except UnknownDeviceError:
+                self._told("The push service does not know this device any more.")
+                self._identity.remember_player(service.name, None)
+            except PushServiceError:
+                pass
+            if time.monotonic() - began > LONGEST_WAIT:
+                wait = FIRST_WAIT
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _show(self, notification: Notification) -> None:
+        await self._on().show(notification, self._own)
+        self._told(f"🔔 {notification.heading}: {notification.content}".replace("🔔 : ", "🔔 "))
+        self.shown.append(notification)
+        self._arrived.put_nowait(notification)
+
+    def _own(self, url: str) -> bool:
+        try:
+            return origin_of(url) in self._origins
+        except ValueError:
+            return False
+
+    def _on(self) -> Screen:
+        if self._screen is None:
+            raise RuntimeError("the device is switched off: use it inside `async with`")
+        return self._screen

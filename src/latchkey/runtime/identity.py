@@ -1,0 +1,90 @@
+"""Who a device is, kept in its folder: the same phone after every start.
+
+device.json   its secret identifier, its player id with each push service, what it has already shown
+browser/      Chromium's profile: storage, cookies, sign-ins
+lock          held while the device runs
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from latchkey.runtime.errors import AlreadyRunningError
+
+# A push service repeats what it is not sure we have; nothing older than this many is repeated.
+_REMEMBERED = 500
+
+
+class _Kept(msgspec.Struct):
+    identifier: str
+    players: dict[str, str] = {}
+    shown: list[str] = []
+
+
+class Identity:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.browser = self.folder / "browser"
+        self._file = self.folder / "device.json"
+        self._lock: IO[bytes] | None = None
+        self._kept = _Kept("")
+
+    @property
+    def identifier(self) -> str:
+        return self._kept.identifier
+
+    def claim(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (self.folder / "lock").open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise AlreadyRunningError(
+                f"The device in {self.folder} is already running. Stop it, or start another with --state."
+            ) from None
+        self._lock = lock
+        try:
+            self._kept = msgspec.json.decode(self._file.read_bytes(), type=_Kept)
+        except (OSError, msgspec.DecodeError):
+            # New, or damaged: a phone that was reset.
+            self._kept = _Kept(secrets.token_urlsafe(32))
+            self._write()
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def player_id(self, service: str) -> str | None:
+        return self._kept.players.get(service)
+
+    def remember_player(self, service: str, id: str | None) -> None:
+        if id is None:
+            self._kept.players.pop(service, None)
+        else:
+            self._kept.players[service] = id
+        self._write()
+
+    def first_time(self, notification_id: str) -> bool:
+        """Whether this notification is new, and from now on it is not."""
+        if notification_id in self._kept.shown:
+            return False
+        self._kept.shown = [*self._kept.shown, notification_id][-_REMEMBERED:]
+        self._write()
+        return True
+
+    def _write(self) -> None:
+        draft = self._file.with_suffix(".draft")
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(self._kept))
+        draft.rename(self._file)

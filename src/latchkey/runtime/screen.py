@@ -1,0 +1,127 @@
+"""The device's screen: Chromium with the app's page in it, the bridge in every document, notifications on top."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import (
+    BrowserContext,
+    CDPSession,
+    ConsoleMessage,
+    Error,
+    Frame,
+    Page,
+    Playwright,
+    async_playwright,
+)
+
+from latchkey.runtime.chromium import FLAGS, find_chromium, require_screen
+from latchkey.runtime.errors import CannotShowError
+from latchkey.runtime.service import Notification
+
+PHONE = "Pixel 7"
+SHOWN_SECONDS = 6
+_BANNER = files("latchkey.runtime").joinpath("banner.js").read_text(encoding="utf-8").rstrip()
+
+
+class Screen:
+    def __init__(
+        self, playwright: Playwright, context: BrowserContext, page: Page, told: Callable[[str], None]
+    ) -> None:
+        self._playwright = playwright
+        self.context = context
+        self.page = page
+        self._told = told
+        self._session: CDPSession | None = None
+        page.on("console", self._heard)
+
+    @classmethod
+    async def start(
+        cls,
+        profile: Path,
+        *,
+        accepted_keys: Sequence[str],
+        language: str,
+        window: bool,
+        offline: bool,
+        told: Callable[[str], None],
+    ) -> Screen:
+        if window:
+            require_screen()
+        program = find_chromium()
+        playwright = await async_playwright().start()
+        try:
+            phone = {**playwright.devices[PHONE], "device_scale_factor": 2}
+            phone.pop("default_browser_type")
+            keys = [f"--ignore-certificate-errors-spki-list={','.join(accepted_keys)}"] if accepted_keys else []
+            context = await playwright.chromium.launch_persistent_context(
+                profile,
+                executable_path=program,
+                headless=not window,
+                args=[*FLAGS, *keys],
+                locale=language,
+                offline=offline,
+                # Ctrl-C is for us; we close the browser in order.
+                handle_sigint=False,
+                handle_sigterm=False,
+                **phone,
+            )
+        except Error as error:
+            await playwright.stop()
+            raise CannotShowError(f"Chromium ({program}) did not start: {_first_line(error)}") from error
+        return cls(playwright, context, context.pages[0], told)
+
+    async def close(self) -> None:
+        with contextlib.suppress(Error):
+            await self.context.close()
+        await self._playwright.stop()
+
+    async def inject(self, script: str) -> None:
+        """Into every document from now on. A script that is put in later has the last word."""
+        await self.context.add_init_script(script)
+
+    async def open(self, url: str) -> None:
+        try:
+            await self.page.goto(url, wait_until="load")
+        except Error as error:
+            raise CannotShowError(f"{url} cannot be shown: {_first_line(error)}") from error
+
+    async def show(self, notification: Notification, own: Callable[[str], bool]) -> None:
+        """Over whatever is on the screen. A tap opens its address, if that is one of the app's own."""
+        url = notification.url if notification.url and own(notification.url) else None
+        said = json.dumps(
+            [{"heading": notification.heading, "content": notification.content, "url": url}, SHOWN_SECONDS]
+        )
+        with contextlib.suppress(Error):
+            # One session for all: it keeps the world in which the earlier cards were made.
+            session = self._session = self._session or await self.context.new_cdp_session(self.page)
+            tree: Any = await session.send("Page.getFrameTree")
+            world: Any = await session.send(
+                "Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "latchkey"}
+            )
+            shown: Any = await session.send(
+                "Runtime.evaluate",
+                {"expression": f"{_BANNER}(...{said})", "contextId": world["executionContextId"]},
+            )
+            if "exceptionDetails" in shown:
+                self._told("The notification could not be drawn on this page.")
+
+    def when_elsewhere(self, own: Callable[[str], bool]) -> None:
+        def navigated(frame: Frame) -> None:
+            if frame is self.page.main_frame and frame.url.startswith("http") and not own(frame.url):
+                self._told(f"{frame.url} is not one of the app's own addresses: no bridge there.")
+
+        self.page.on("framenavigated", navigated)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in {"warning", "error"}:
+            self._told(f"page: {message.text}")
+
+
+def _first_line(error: Error) -> str:
+    return error.message.splitlines()[0]

@@ -1,0 +1,127 @@
+"""The push service as a device sees it: register, say whether notifications are wanted, and listen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+
+from latchkey.runtime.errors import PushServiceError, UnknownDeviceError
+
+PATIENCE = 10.0
+# The service says that it is still there every 15 seconds.
+SILENCE = 45.0
+_ANDROID = 1
+_SUBSCRIBED, _REFUSED = 1, -2
+_MOST = 1024 * 1024
+
+
+class Notification(msgspec.Struct, frozen=True):
+    id: str
+    heading: str = ""
+    content: str = ""
+    url: str | None = None
+    data: Any = None
+
+
+class _Registered(msgspec.Struct):
+    id: str
+
+
+class PushService:
+    def __init__(self, url: str, app_id: str, identifier: str, *, extra_ca: bytes | None = None) -> None:
+        self.url = url.rstrip("/")
+        self.app_id = app_id
+        self._identifier = identifier
+        self._client = _build(extra_ca)
+
+    @property
+    def name(self) -> str:
+        return f"{self.url} {self.app_id}"
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def register(self, language: str) -> str:
+        """This device's player id: a new one, or the one it has."""
+        said = await self._ask(
+            "POST",
+            "/api/v1/players",
+            {"device_type": _ANDROID, "language": language, "identifier": self._identifier, **_wanting(wanted=True)},
+        )
+        try:
+            return msgspec.json.decode(said, type=_Registered).id
+        except msgspec.DecodeError:
+            raise PushServiceError(f"{self.url} answered the registration with something else.") from None
+
+    async def say_wanted(self, player_id: str, language: str, *, wanted: bool) -> None:
+        await self._ask("PUT", f"/api/v1/players/{player_id}", {"language": language, **_wanting(wanted=wanted)})
+
+    async def arrivals(self, player_id: str) -> AsyncIterator[Notification]:
+        """What arrives for this device, until the line breaks."""
+        request = (
+            self._client.get(f"{self.url}/api/v1/players/{player_id}/arrivals")
+            .header("Authorization", f"Device {self._identifier}", is_sensitive=True)
+            .streamed_read_buffer_limit(0)
+        )
+        try:
+            async with request.build_streamed() as response:
+                self._require_ok(response.status)
+                rest = b""
+                while True:
+                    async with asyncio.timeout(SILENCE):
+                        chunk = await response.body_reader.read_chunk()
+                    if chunk is None:
+                        return
+                    *lines, rest = (rest + bytes(chunk)).split(b"\n")
+                    if len(rest) > _MOST:
+                        raise PushServiceError(f"{self.url} does not end its lines.")
+                    for line in lines:
+                        if line.startswith(b"data: "):
+                            yield msgspec.json.decode(line[6:], type=Notification)
+        except (PyreqwestError, TimeoutError, msgspec.DecodeError) as error:
+            raise PushServiceError(f"The line to {self.url} broke ({type(error).__name__}).") from error
+
+    async def _ask(self, method: str, path: str, value: dict[str, Any]) -> bytes:
+        request = (
+            self._client.request(method, f"{self.url}{path}")
+            .header("Content-Type", "application/json; charset=utf-8")
+            .header("Authorization", f"Device {self._identifier}", is_sensitive=True)
+            .body_bytes(msgspec.json.encode({"app_id": self.app_id, **value}))
+            .timeout(timedelta(seconds=PATIENCE))
+        )
+        try:
+            response = await request.build().send()
+            said = bytes(await response.bytes())
+        except (PyreqwestError, TimeoutError) as error:
+            raise PushServiceError(f"{self.url} cannot be reached ({type(error).__name__}).") from error
+        self._require_ok(response.status)
+        return said
+
+    def _require_ok(self, status: int) -> None:
+        if status == 404:
+            raise UnknownDeviceError(f"{self.url} does not know this device.")
+        if not 200 <= status < 300:
+            raise PushServiceError(f"{self.url} answered {status}.")
+
+
+def _wanting(*, wanted: bool) -> dict[str, int]:
+    return {"notification_types": _SUBSCRIBED if wanted else _REFUSED}
+
+
+def _build(extra_ca: bytes | None) -> Client:
+    builder = (
+        ClientBuilder()
+        .connect_timeout(timedelta(seconds=PATIENCE))
+        .follow_redirects(False)
+        .https_only(True)
+        .http2(True)
+    )
+    if extra_ca is not None:
+        builder = builder.add_root_certificate_pem(extra_ca)
+    return builder.build()

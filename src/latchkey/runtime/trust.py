@@ -1,0 +1,46 @@
+"""Trusting a certificate authority of one's own in Chromium, without installing it on the machine.
+
+Chromium can be told to accept certain public keys. It accepts them wherever they appear in a chain, so the authority's
+own key must not be named: anybody could send that along. Named are only the keys of servers whose certificate we have
+checked against the authority ourselves, over a connection in which they proved that they hold the key.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import socket
+import ssl
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+PATIENCE = 5.0
+
+
+def accepted_keys(authority: Path, origins: Iterable[str]) -> list[str]:
+    """For --ignore-certificate-errors-spki-list. Servers that are away, or not the authority's, add nothing."""
+    context = ssl.create_default_context(cafile=str(authority))
+    found = (_key(context, one) for one in origins if one.startswith("https://"))
+    return sorted({one for one in found if one is not None})
+
+
+def _key(context: ssl.SSLContext, origin: str) -> str | None:
+    parts = urlsplit(origin)
+    host = parts.hostname or ""
+    try:
+        with (
+            socket.create_connection((host, parts.port or 443), PATIENCE) as connection,
+            context.wrap_socket(connection, server_hostname=host) as secured,
+        ):
+            certificate = secured.getpeercert(binary_form=True)
+    except OSError:
+        return None
+    if certificate is None:
+        return None
+    key = x509.load_der_x509_certificate(certificate).public_key()
+    spki = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return base64.b64encode(hashlib.sha256(spki).digest()).decode()
