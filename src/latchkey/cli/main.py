@@ -9,7 +9,7 @@ from importlib.metadata import version as installed
 import typer
 from rich.console import Console
 
-from latchkey.cli import doctor, key, migration, project, serve, up
+from latchkey.cli import doctor, key, migration, project, receiver, serve, up
 from latchkey.cli.listeners import CannotListenError
 from latchkey.cli.readiness import NotReadyError
 from latchkey.cli.supervisor import DidNotBecomeReadyError
@@ -31,6 +31,7 @@ app.command()(migration.migrate)
 app.add_typer(project.app, name="project")
 app.add_typer(key.app, name="key")
 app.command()(doctor.doctor)
+app.command()(receiver.receiver)
 
 
 @app.command()
