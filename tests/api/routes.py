@@ -60,7 +60,7 @@ BODIES: dict[str, Any] = {
     "PATCH /integrations/webhooks/{webhook_id}": {"name": "yours"},
     "POST /integrations/webhooks/{webhook_id}/rotate_signing_secret": {"overlap_seconds": 0},
     "POST /integrations/webhooks/{webhook_id}/test": {"type": "RENEWAL"},
-    "POST /integrations/webhooks/{webhook_id}/replay": {"since_ms": NOW},
+    "POST /integrations/webhooks/{webhook_id}/replay": {"since_ms": NOW, "status": "failed"},
 }
 
 

@@ -17,13 +17,14 @@ from latchkey.domain.currency import MAX_BALANCE
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.money import HIGHEST, to_micros
 from latchkey.domain.refusal import Invalid
-from latchkey.domain.user_id import MAX_LENGTH, problem_with
+from latchkey.domain.user_id import BLOCKED, MAX_LENGTH, problem_with
 from latchkey.usecases.keys import FASTEST
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, LARGEST_LIMIT
 
 # The kinds of validation error that V1 has codes of its own for.
 EMPTY_USER_ID = "empty_app_user_id"
 INVALID_USER_ID = "invalid_app_user_id"
+USER_ID_PATTERN = r"^[^/\x00-\x1f\x7f]*[^/\s\x00-\x1f\x7f][^/\x00-\x1f\x7f]*$"
 
 
 class Body(BaseModel):
@@ -39,9 +40,15 @@ def _user_id(value: str) -> str:
     return value
 
 
-_id_schema = Field(json_schema_extra={"minLength": 1, "maxLength": MAX_LENGTH})
-AppUserId = Annotated[str, AfterValidator(_user_id), _id_schema]
-PathUserId = Annotated[str, AfterValidator(_user_id), Path(json_schema_extra={"minLength": 1, "maxLength": MAX_LENGTH})]
+# `problem_with`, as far as a schema can say it.
+_id_schema: dict[str, Any] = {
+    "minLength": 1,
+    "maxLength": MAX_LENGTH,
+    "pattern": USER_ID_PATTERN,
+    "not": {"enum": sorted(BLOCKED)},
+}
+AppUserId = Annotated[str, AfterValidator(_user_id), Field(json_schema_extra=_id_schema)]
+PathUserId = Annotated[str, AfterValidator(_user_id), Path(json_schema_extra=_id_schema)]
 Instant = Annotated[int, Field(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")]
 Limit = Annotated[int, Query(ge=1, le=LARGEST_LIMIT, description=f"Items on a page; {DEFAULT_LIMIT} unless given.")]
 
@@ -70,6 +77,11 @@ def _no_nul(value: str | None) -> str | None:
     if value is not None and "\0" in value:
         raise PydanticCustomError("invalid", "It contains a NUL character.")
     return value
+
+
+def one_of(**fields: str) -> dict[str, Any]:
+    """For a body's schema: exactly one of these fields, each with its JSON type, is there and not null."""
+    return {"oneOf": [{"required": [name], "properties": {name: {"type": type}}} for name, type in fields.items()]}
 
 
 def not_null() -> Any:

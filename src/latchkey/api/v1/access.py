@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.models import Body, Instant, PathUserId
+from latchkey.api.models import Body, Instant, PathUserId, one_of
 from latchkey.api.replies import shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply
@@ -37,12 +37,16 @@ Duration = Literal[
 class NewGrant(Body):
     """Either a duration, or the moment it ends."""
 
+    model_config = ConfigDict(json_schema_extra=one_of(duration="string", end_time_ms="integer"))
+
     duration: Duration | None = None
     end_time_ms: Instant | None = None
 
 
 class NewEnd(Body):
     """Either the new end, or how many days later it shall be."""
+
+    model_config = ConfigDict(json_schema_extra=one_of(expiry_time_ms="integer", extend_by_days="integer"))
 
     expiry_time_ms: Instant | None = None
     extend_by_days: Annotated[int, Field(ge=1, le=3650)] | None = None
