@@ -1,0 +1,168 @@
+"""Asking the service, and mending the local copy by what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from latchkey.client import Client, ClientError, NotFound, RateLimited
+from latchkey.consumer.instants import Ms
+from latchkey.consumer.reading import Reading, reading_of
+from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.settings import Settings
+from latchkey.consumer.storage.store import Store
+from latchkey.consumer.sync import apply_reading
+from latchkey.consumer.verification import Reason, reasons_to_verify
+from latchkey.wire.v2 import ActiveEntitlement, Attribute
+
+log = structlog.get_logger()
+
+CUSTOMER_NOT_FOUND = "Customer not found"
+# How often an answer may turn out to be older than an event that came in meanwhile.
+_TRIES = 5
+# After a service did not answer, nobody else is kept waiting for it during this long.
+_REST_MS = 5_000
+
+
+class TooBusyError(ClientError):
+    """The user's events come in faster than the service can be read; the next re-read will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known about a user now, and who says so."""
+
+    copy: LocalCopy | None
+    source: Literal["billing", "database"]
+    # Why the service was to be asked; empty when the local copy was good enough.
+    reasons: tuple[Reason, ...] = ()
+    # The service was to be asked and could not be.
+    unverified: bool = False
+    error: str | None = None
+
+    def age_ms(self, now: Ms) -> Ms | None:
+        updated = self.copy.subscription.last_updated if self.copy is not None else None
+        return max(0, now - updated) if updated is not None else None
+
+
+class Billing:
+    def __init__(self, store: Store, client: Client, settings: Settings, now: Callable[[], Ms]) -> None:
+        self.client = client
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._under_way: dict[tuple[str, bool], asyncio.Task[LocalCopy | None]] = {}
+        self._rest_until: Ms = 0
+
+    async def view(self, app_user_id: str, *, details: bool = False) -> View:
+        """The local copy where it can be trusted, else what V2 says; the local copy again when V2 cannot be asked."""
+        copy = await self.local(app_user_id)
+        known = copy.subscription if copy is not None else None
+        now = self._now()
+        reasons = reasons_to_verify(known, now, only_if_still_ahead=self._settings.verify_only_if_still_ahead)
+        if not reasons and known is not None and not known.stale:
+            return View(copy, "database")
+        if now < self._rest_until:
+            return View(copy, "database", reasons, unverified=True)
+        try:
+            fresh = await self._once(app_user_id, details)
+        except ClientError as error:
+            self._rest(error)
+            log.warning("could not verify", app_user_id=app_user_id, error=str(error), status=error.status)
+            return View(copy, "database", reasons, unverified=True)
+        if fresh is None:
+            return View(await self.local(app_user_id), "database", reasons, error=CUSTOMER_NOT_FOUND)
+        return View(fresh, "billing", reasons)
+
+    async def local(self, app_user_id: str) -> LocalCopy | None:
+        async with self._store.database.reading() as connection:
+            return await self._store.copies.find(connection, app_user_id)
+
+    async def refresh(self, app_user_id: str, *, details: bool, deadline: float) -> LocalCopy | None:
+        """Read the user and overwrite the local copy; None when the service does not know the user."""
+        for _ in range(_TRIES):
+            before = await self.local(app_user_id)
+            try:
+                reading = await self.read(app_user_id, details=details, deadline=deadline)
+            except NotFound:
+                await self._store.database.write(lambda connection: self._gone(connection, app_user_id))
+                return None
+            stored = await self._store.database.write(
+                lambda connection, before=before, reading=reading: self._overwrite(  # type: ignore[misc]  # bound now
+                    connection, app_user_id, before, reading
+                )
+            )
+            if stored is not None:
+                return stored
+        raise TooBusyError("The user's record changed again and again while the service was being read.")
+
+    async def read(self, app_user_id: str, *, details: bool, deadline: float) -> Reading:
+        """V2, and V1 beside it where the details matter."""
+        client = self.client
+        if details:
+            customer, answer = await asyncio.gather(
+                client.customer(app_user_id, deadline=deadline), client.subscriber(app_user_id, deadline=deadline)
+            )
+        else:
+            customer, answer = await client.customer(app_user_id, deadline=deadline), None
+        active, noted = customer.active_entitlements, customer.attributes
+        return reading_of(
+            customer,
+            [*active.items, *await client.rest(active, ActiveEntitlement, deadline=deadline)],
+            [*noted.items, *await client.rest(noted, Attribute, deadline=deadline)],
+            answer.subscriber if answer is not None else None,
+        )
+
+    async def _once(self, app_user_id: str, details: bool) -> LocalCopy | None:
+        """Requests of one user that meet share one question."""
+        key = app_user_id, details
+        task = self._under_way.get(key)
+        if task is None:
+            asking = self.refresh(app_user_id, details=details, deadline=self._settings.verify_timeout_ms / 1000)
+            task = self._under_way[key] = asyncio.create_task(asking)
+            task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        # One visitor who leaves must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def _overwrite(
+        self, connection: AsyncConnection, asked: str, before: LocalCopy | None, reading: Reading
+    ) -> LocalCopy | None:
+        """The copy after the answer; None when it must be asked anew, because an event overtook the answer."""
+        copies, owner = self._store.copies, reading.customer_id
+        if asked == owner:
+            await copies.stands_alone(connection, asked)
+        else:
+            await copies.name(connection, owner, {asked})
+        current = (await copies.lock(connection, {owner})).copies[owner]
+        seen = before.subscription if before is not None else None
+        if seen is not None and seen.app_user_id != owner:
+            return None
+        if current.subscription.revision != (seen.revision if seen is not None else 0) and current.subscription.exists:
+            return None
+        after = apply_reading(current, reading, self._now())
+        await copies.save(connection, [(current, after)])
+        return after
+
+    async def _gone(self, connection: AsyncConnection, asked: str) -> None:
+        """The service does not know the user. What was known is kept, or ends, as it is set; should the user come back,
+        its events count from one again."""
+        locked = await self._store.copies.lock(connection, {asked})
+        owner = locked.canonical[asked]
+        current = locked.copies[owner]
+        if not current.subscription.exists:
+            return
+        after = current
+        if self._settings.missing_customer == "inactive":
+            after = apply_reading(current, Reading(owner, {}, {}), self._now())
+        reset = replace(after.subscription, stale=False, last_sequence=None, last_event_at=None)
+        await self._store.copies.save(connection, [(current, replace(after, subscription=reset))])
+
+    def _rest(self, error: ClientError) -> None:
+        wait = error.retry_after if isinstance(error, RateLimited) else None
+        if error.status is None or error.status >= 500 or wait is not None:
+            self._rest_until = self._now() + (round(wait * 1000) if wait is not None else _REST_MS)

@@ -1,0 +1,161 @@
+"""The consumer, put together: what it keeps, what it answers, and what goes on beside requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from latchkey.client import Client
+from latchkey.consumer.billing import Billing, View
+from latchkey.consumer.endpoints import Endpoints
+from latchkey.consumer.guard import AccessRefused, Guard, refused
+from latchkey.consumer.http import Endpoint, reply
+from latchkey.consumer.instants import Ms, real_now
+from latchkey.consumer.intake import REREAD, Intake
+from latchkey.consumer.metrics import Metrics
+from latchkey.consumer.operations import Operations
+from latchkey.consumer.receiver import Receiver
+from latchkey.consumer.reconcile import Reconciler
+from latchkey.consumer.runner import Handler, Runner
+from latchkey.consumer.settings import Settings
+from latchkey.consumer.storage.jobs import Job, NewJob
+from latchkey.consumer.storage.schema import migrate
+from latchkey.consumer.storage.store import Store
+from latchkey.consumer.users import Identify, JwtUsers
+
+log = structlog.get_logger()
+
+SWEEP = "sweep"
+REREAD_DEADLINE = 20.0
+
+
+class Consumer:
+    """Mount it in an app of your own, or run it by itself with `latchkey consumer`.
+
+    `identify` finds the signed-in user's id in a request; by default a JWT does. `jobs` are further kinds of background
+    work, by name.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        identify: Identify | None = None,
+        client: Client | None = None,
+        jobs: Mapping[str, Handler] | None = None,
+        now: Callable[[], Ms] = real_now,
+    ) -> None:
+        self.settings = settings
+        self.store = Store(settings.database_url)
+        self.client = client or Client(
+            settings.service_url,
+            settings.api_key,
+            project_id=settings.project_id,
+            ca_cert=settings.service_ca or None,
+        )
+        self._identify = identify or JwtUsers(settings)
+        self._now = now
+        self.metrics = Metrics()
+        self.billing = Billing(self.store, self.client, settings, now)
+        handlers: dict[str, Handler] = {REREAD: self._reread, SWEEP: self._sweep, **(jobs or {})}
+        self.runner = Runner(self.store.jobs, handlers, now, workers=settings.job_workers)
+        self.intake = Intake(self.store, now, jobs_added=self.runner.wake)
+        self.reconciler = Reconciler(self.store, self.billing, self.intake, now, strict=settings.strict_body)
+        self.operations = Operations(self.store, self.intake, settings, self.metrics)
+        self._receiver = Receiver(self.intake, settings, self.metrics)
+        self._endpoints = Endpoints(self.billing, self.store, settings, self._identify, self.metrics, now)
+        self.routes: list[BaseRoute] = self._routes()
+
+    @asynccontextmanager
+    async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        """Give it to the app (`FastAPI(lifespan=consumer.lifespan)`), or enter it in a lifespan of your own."""
+        await migrate(self.store.database)
+        if self.settings.sweep_seconds:
+            await self.store.jobs.ensure(NewJob(SWEEP, SWEEP), self._now() + self.settings.sweep_seconds * 1000)
+        self.runner.start()
+        try:
+            yield
+        finally:
+            await self.intake.drain()
+            await self.runner.stop()
+            await self.client.close()
+            await self.store.close()
+
+    def install(self, app: Starlette) -> None:
+        """Put the endpoints and the guard's replies into a FastAPI or Starlette app."""
+        app.router.routes.extend(self.routes)
+        app.add_exception_handler(AccessRefused, refused)
+
+    @property
+    def app(self) -> Starlette:
+        """An application of its own: to be served as it is, or mounted (mounted apps get no lifespan: give this one's
+        to the app above)."""
+        return Starlette(
+            routes=self.routes,
+            lifespan=self.lifespan,
+            exception_handlers={HTTPException: _spoken, AccessRefused: refused},
+        )
+
+    def require_entitlement(self, entitlement_id: str) -> Guard:
+        """`Depends(consumer.require_entitlement("pro"))` in FastAPI, `@consumer.require_entitlement("pro")` on a plain
+        Starlette route."""
+        return Guard(entitlement_id, self.billing, self._identify, self._now)
+
+    async def view(self, app_user_id: str) -> View:
+        """What is known about a user now: the local copy where the verification rule trusts it, else V2."""
+        return await self._endpoints.view(app_user_id)
+
+    async def has_entitlement(self, app_user_id: str, entitlement_id: str) -> bool:
+        copy = (await self.view(app_user_id)).copy
+        return copy is not None and entitlement_id in copy.held(self._now())
+
+    async def balances(self, app_user_id: str) -> dict[str, int]:
+        """The user's virtual currencies: code to balance."""
+        return await self._endpoints.balances(app_user_id)
+
+    async def experiments(self, app_user_id: str) -> dict[str, str]:
+        """The user's experiments: id to variant."""
+        return await self._endpoints.experiments(app_user_id)
+
+    async def later(self, job: NewJob) -> None:
+        """Have something done in the background; it survives a restart."""
+        await self.store.database.write(lambda connection: self.store.jobs.add(connection, [job], self._now()))
+        self.runner.wake()
+
+    def _routes(self) -> list[BaseRoute]:
+        of, to = self._endpoints, self.operations
+        return [
+            Route("/webhooks/billing", Endpoint(POST=self._receiver.receive)),
+            Route("/api/subscription-status", Endpoint(GET=of.subscription_status)),
+            Route("/api/sync-billing", Endpoint(POST=of.sync_billing)),
+            Route("/api/entitlement/{entitlementId}", Endpoint(GET=of.entitlement)),
+            Route("/api/my-entitlements", Endpoint(GET=of.my_entitlements)),
+            Route("/api/virtual-currencies", Endpoint(GET=of.virtual_currencies)),
+            Route("/api/experiments", Endpoint(GET=of.my_experiments)),
+            Route("/api/debug/subscription/{userId}", Endpoint(GET=of.debug)),
+            Route("/healthz", Endpoint(GET=to.healthz)),
+            Route("/metrics", Endpoint(GET=to.metrics)),
+            Route("/operations/set-aside", Endpoint(GET=to.list_set_aside)),
+            Route("/operations/set-aside/reprocess", Endpoint(POST=to.reprocess_everything)),
+            Route("/operations/set-aside/{event_id:path}/reprocess", Endpoint(POST=to.reprocess_one)),
+        ]
+
+    async def _reread(self, job: Job) -> None:
+        await self.billing.refresh(job.key, details=True, deadline=REREAD_DEADLINE)
+
+    async def _sweep(self, _: Job) -> Ms:
+        await self.reconciler.sweep()
+        return self._now() + self.settings.sweep_seconds * 1000
+
+
+async def _spoken(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return reply({"error": "Not found" if status == 404 else str(getattr(error, "detail", ""))}, status)

@@ -1,0 +1,196 @@
+"""What the app's users ask: the specification's endpoints 4.6, beside the receiver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from msgspec import to_builtins
+from starlette.requests import Request
+from starlette.responses import Response
+
+from latchkey.client import ClientError, NotFound
+from latchkey.consumer.billing import Billing, View
+from latchkey.consumer.http import Refused, reply
+from latchkey.consumer.instants import Ms, from_iso_or_none, iso_or_none
+from latchkey.consumer.metrics import Metrics
+from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.settings import Settings
+from latchkey.consumer.storage.store import Store
+from latchkey.consumer.users import Identify, identified
+from latchkey.wire import v1, v2
+
+log = structlog.get_logger()
+
+SYNC_DEADLINE = 20.0
+
+
+class Endpoints:
+    def __init__(
+        self,
+        billing: Billing,
+        store: Store,
+        settings: Settings,
+        identify: Identify,
+        metrics: Metrics,
+        now: Callable[[], Ms],
+    ) -> None:
+        self._billing = billing
+        self._store = store
+        self._settings = settings
+        self._identify = identify
+        self._metrics = metrics
+        self._now = now
+
+    async def subscription_status(self, request: Request) -> Response:
+        view = await self._view(await self._user(request), details=True)
+        copy = view.copy
+        body: dict[str, Any] = {
+            "isActive": bool(copy and copy.held(self._now())),
+            "entitlements": self._entitlements(copy),
+            "subscriptions": copy.subscription.subscriptions if copy is not None else {},
+            "syncedAt": _synced_at(copy),
+        }
+        return self._reply(body, view)
+
+    async def sync_billing(self, request: Request) -> Response:
+        user = await self._user(request)
+        try:
+            copy = await self._billing.refresh(user, details=True, deadline=SYNC_DEADLINE)
+        except ClientError as error:
+            log.warning("could not sync", app_user_id=user, error=str(error), status=error.status)
+            raise Refused(500, "The billing service cannot be read now") from error
+        if copy is None:
+            raise Refused(404, "Customer not found in billing")
+        return reply(
+            {
+                "message": "Subscription synced",
+                "isActive": bool(copy.held(self._now())),
+                "entitlements": self._entitlements(copy),
+                "syncedAt": _synced_at(copy),
+            }
+        )
+
+    async def entitlement(self, request: Request) -> Response:
+        user = await self._user(request)
+        id = request.path_params["entitlementId"]
+        view = await self._view(user)
+        held = view.copy.held(self._now()) if view.copy is not None else {}
+        body: dict[str, Any] = {"hasAccess": id in held, "entitlementId": id, "source": view.source}
+        if view.unverified:
+            body["syncedAt"] = _synced_at(view.copy)
+        return self._reply(body, view)
+
+    async def my_entitlements(self, request: Request) -> Response:
+        view = await self._view(await self._user(request))
+        details = self._entitlements(view.copy)
+        return self._reply({"entitlements": sorted(details), "details": details}, view)
+
+    async def virtual_currencies(self, request: Request) -> Response:
+        user = await self._user(request)
+        return reply({"virtualCurrencies": await self.balances(user)})
+
+    async def my_experiments(self, request: Request) -> Response:
+        user = await self._user(request)
+        return reply({"experiments": await self.experiments(user)})
+
+    async def debug(self, request: Request) -> Response:
+        if self._settings.production:
+            raise Refused(403, "Not available in production")
+        await self._user(request)
+        asked = request.path_params["userId"]
+        copy, first, second = await asyncio.gather(
+            self._billing.local(asked), self._answer(self._v1(asked)), self._answer(self._v2(asked))
+        )
+        now = self._now()
+        comparison = {
+            "dbActive": bool(copy and copy.held(now)),
+            "v1Active": _active_in_v1(first, now),
+            "v2Active": _active_in_v2(second, now),
+        }
+        return reply(
+            {
+                "database": _record(copy),
+                "billingV1": first,
+                "billingV2": second,
+                "comparison": {**comparison, "match": len(set(comparison.values())) == 1},
+            }
+        )
+
+    async def view(self, app_user_id: str, *, details: bool = False) -> View:
+        return await self._view(app_user_id, details=details)
+
+    async def balances(self, app_user_id: str) -> dict[str, int]:
+        async with self._store.database.reading() as connection:
+            owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
+            return await self._store.events.balances(connection, owner)
+
+    async def experiments(self, app_user_id: str) -> dict[str, str]:
+        async with self._store.database.reading() as connection:
+            owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
+            return await self._store.events.experiments(connection, owner)
+
+    async def _view(self, app_user_id: str, *, details: bool = False) -> View:
+        view = await self._billing.view(app_user_id, details=details)
+        self._metrics.viewed(view.source)
+        return view
+
+    async def _user(self, request: Request) -> str:
+        user = await identified(self._identify, request)
+        if user is None:
+            raise Refused(401, "Unauthorized")
+        return user
+
+    def _entitlements(self, copy: LocalCopy | None) -> dict[str, Any]:
+        return {id: row.as_written() for id, row in copy.held(self._now()).items()} if copy is not None else {}
+
+    def _reply(self, body: dict[str, Any], view: View) -> Response:
+        """What the local copy says goes out with its age, in seconds, where HTTP has a place for it."""
+        age = view.age_ms(self._now())
+        if view.error is not None:
+            body["error"] = view.error
+        if view.unverified and age is not None:
+            body["ageSeconds"] = age // 1000
+        headers = {"Age": str(age // 1000)} if view.source == "database" and age is not None else {}
+        return reply(body, headers={**headers, "Cache-Control": "no-store"})
+
+    async def _v1(self, asked: str) -> v1.SubscriberResponse:
+        return await self._billing.client.subscriber(asked, deadline=SYNC_DEADLINE)
+
+    async def _v2(self, asked: str) -> v2.Customer:
+        return await self._billing.client.customer(asked, deadline=SYNC_DEADLINE)
+
+    async def _answer(self, asking: Any) -> Any:
+        try:
+            return to_builtins(await asking)
+        except NotFound:
+            return None
+        except ClientError as error:
+            return {"error": str(error), "status": error.status}
+
+
+def _synced_at(copy: LocalCopy | None) -> str | None:
+    return iso_or_none(copy.subscription.last_updated) if copy is not None else None
+
+
+def _record(copy: LocalCopy | None) -> Any:
+    if copy is None:
+        return None
+    return {**to_builtins(copy.subscription), "entitlement_records": to_builtins(list(copy.entitlements.values()))}
+
+
+def _active_in_v1(answer: Any, now: Ms) -> bool | None:
+    if answer is not None and "error" in answer:
+        return None
+    held = answer["subscriber"]["entitlements"].values() if answer is not None else ()
+    ends = [from_iso_or_none(one.get("expires_date")) for one in held]
+    return any(end is None or end > now for end in ends)
+
+
+def _active_in_v2(answer: Any, now: Ms) -> bool | None:
+    if answer is not None and "error" in answer:
+        return None
+    held = answer["active_entitlements"]["items"] if answer is not None else ()
+    return any(one["expires_at"] is None or one["expires_at"] > now for one in held)

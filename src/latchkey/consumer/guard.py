@@ -1,0 +1,84 @@
+"""`require_entitlement("pro")`: a FastAPI dependency and a Starlette decorator in one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, overload
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from latchkey.consumer.billing import Billing
+from latchkey.consumer.http import reply
+from latchkey.consumer.instants import Ms
+from latchkey.consumer.users import Identify, identified
+
+Route = Callable[[Request], Response | Awaitable[Response]]
+
+
+class AccessRefused(HTTPException):
+    """Nobody is signed in, or whoever is lacks the entitlement. `consumer.install(app)` gives it its body; without
+    that it is still a 401 or 403."""
+
+    def __init__(self, status: int, body: dict[str, Any]) -> None:
+        super().__init__(status, body["error"])
+        self.body = body
+
+
+def not_authenticated() -> AccessRefused:
+    return AccessRefused(401, {"error": "Not authenticated"})
+
+
+def access_denied(entitlement_id: str) -> AccessRefused:
+    return AccessRefused(403, {"error": "Access denied", "required_entitlement": entitlement_id})
+
+
+async def refused(_: Request, error: Exception) -> Response:
+    """The handler that apps register for `AccessRefused`."""
+    assert isinstance(error, AccessRefused)
+    return reply(error.body, error.status_code)
+
+
+class Guard:
+    """`Depends(guard)` lets a request through or refuses it, and gives the user's id; `@guard` does so for a plain
+    Starlette route."""
+
+    def __init__(self, entitlement_id: str, billing: Billing, identify: Identify, now: Callable[[], Ms]) -> None:
+        self._entitlement_id = entitlement_id
+        self._billing = billing
+        self._identify = identify
+        self._now = now
+        # FastAPI looks through this to see what it must pass, and that it must await.
+        self.__wrapped__ = self.check
+
+    async def check(self, request: Request) -> str:
+        """The user's id; raises where the user may not."""
+        user = await identified(self._identify, request)
+        if user is None:
+            raise not_authenticated()
+        view = await self._billing.view(user)
+        if view.copy is None or self._entitlement_id not in view.copy.held(self._now()):
+            raise access_denied(self._entitlement_id)
+        return user
+
+    @overload
+    def __call__(self, request: Request) -> Awaitable[str]: ...
+    @overload
+    def __call__(self, request: Route) -> Callable[[Request], Awaitable[Response]]: ...
+    def __call__(self, request: Request | Route) -> Any:
+        return self.check(request) if isinstance(request, Request) else self._decorated(request)
+
+    def _decorated(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
+        @functools.wraps(route)
+        async def guarded(request: Request) -> Response:
+            try:
+                await self.check(request)
+            except AccessRefused as error:
+                return reply(error.body, error.status_code)
+            answer = route(request)
+            return await answer if inspect.isawaitable(answer) else answer
+
+        return guarded

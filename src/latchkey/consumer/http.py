@@ -1,0 +1,91 @@
+"""Replies, and endpoints that answer for themselves: whatever app they are put into, its error pages are not ours."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+log = structlog.get_logger()
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+_BEARER = "Bearer "
+
+
+class Refused(Exception):
+    """An answer other than the one that was hoped for."""
+
+    def __init__(self, status: int, error: str, **more: Any) -> None:
+        super().__init__(error)
+        self.status = status
+        self.body = {"error": error, **more}
+
+
+class TooLargeError(Exception):
+    """The body is larger than it may be."""
+
+
+def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
+
+
+def refusal(refused: Refused) -> Response:
+    return reply(refused.body, refused.status)
+
+
+class Endpoint:
+    """One path. A plain ASGI application, so that it works the same in every app."""
+
+    def __init__(self, **methods: Handler) -> None:
+        self._methods = methods
+        self._allow = ", ".join(sorted(methods))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        handler = self._methods.get("GET" if request.method == "HEAD" else request.method)
+        try:
+            if handler is None:
+                response = reply({"error": "Method not allowed"}, 405, {"Allow": self._allow})
+            else:
+                response = await handler(request)
+        except Refused as refused:
+            response = refusal(refused)
+        except ClientDisconnect:
+            return
+        except Exception:
+            log.exception("request failed", method=request.method, path=scope["path"])
+            response = reply({"error": "Internal server error"}, 500)
+        await response(scope, receive, send)
+
+
+def bearer(request: Request) -> str | None:
+    """The Authorization value without its optional leading `Bearer `."""
+    value = request.headers.get("authorization")
+    return value.removeprefix(_BEARER) if value is not None else None
+
+
+def matches(given: str | None, secret: str) -> bool:
+    """Whether the two are equal, in a time that does not depend on where they differ. No secret matches nothing."""
+    if given is None or not secret:
+        return False
+    # Headers are latin-1 to the server; the bytes are what the sender sent.
+    return hmac.compare_digest(given.encode("latin-1", "replace"), secret.encode())
+
+
+async def body_of(request: Request, limit: int) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > limit:
+        raise TooLargeError
+    read = bytearray()
+    async for chunk in request.stream():
+        read += chunk
+        if len(read) > limit:
+            raise TooLargeError
+    return bytes(read)

@@ -1,0 +1,38 @@
+"""Instants: epoch milliseconds inside, ISO 8601 where V1 and webhook entitlements speak it."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+Ms = int
+
+HOUR: Ms = 3_600_000
+DAY: Ms = 24 * HOUR
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def real_now() -> Ms:
+    """The clock. Only the outermost layer reads it; everything inside is told what time it is."""
+    return time.time_ns() // 1_000_000
+
+
+def to_iso(instant: Ms) -> str:
+    return (_EPOCH + timedelta(seconds=instant // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def iso_or_none(instant: Ms | None) -> str | None:
+    return to_iso(instant) if instant is not None else None
+
+
+def from_iso(text: str) -> Ms:
+    """Any ISO 8601 form; one without a zone is UTC. Raises ValueError for anything else."""
+    read = datetime.fromisoformat(text)
+    if read.tzinfo is None:
+        read = read.replace(tzinfo=UTC)
+    return (read - _EPOCH) // timedelta(milliseconds=1)
+
+
+def from_iso_or_none(text: str | None) -> Ms | None:
+    return from_iso(text) if text is not None else None

@@ -1,0 +1,193 @@
+"""Events into the local copy: recording the id, the handling and the sync are one transaction.
+
+Events that arrive together share it. Each user's events are worked on one after the other: in one process by the batch,
+between processes by the lock on the user's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import structlog
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from latchkey.consumer.batches import Batches
+from latchkey.consumer.event import Event
+from latchkey.consumer.handlers import HANDLERS, CurrencyTransaction, Enrollment
+from latchkey.consumer.instants import Ms
+from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.storage.copies import Locked
+from latchkey.consumer.storage.jobs import NewJob
+from latchkey.consumer.storage.store import Store
+from latchkey.consumer.sync import Applied, NobodyError, apply_event
+
+log = structlog.get_logger()
+
+REREAD = "reread"
+LARGEST_BATCH = 64
+
+
+class Outcome(StrEnum):
+    PROCESSED = "processed"
+    DUPLICATE = "duplicate"
+    # Recorded, but the copy waits for a re-read: the event was late, or does not say what the user holds.
+    LATE = "late"
+
+
+class Intake:
+    def __init__(self, store: Store, now: Callable[[], Ms], *, jobs_added: Callable[[], None]) -> None:
+        self._store = store
+        self._now = now
+        self._jobs_added = jobs_added
+        self._batches = Batches(self._work, largest=LARGEST_BATCH)
+
+    async def receive(self, event: Event) -> Outcome:
+        """What became of the event, once it is committed."""
+        return await self._batches.add(event)
+
+    async def set_aside(self, event: Event, error: Exception) -> None:
+        """Keep an event that could not be processed, and look after its user by other means."""
+        now = self._now()
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._store.events.put_aside(connection, event, f"{type(error).__name__}: {error}", now)
+            if event.app_user_id:
+                await self._store.jobs.add(connection, [NewJob(REREAD, event.app_user_id)], now)
+
+        await self._store.database.write(work)
+        self._jobs_added()
+
+    async def drain(self) -> None:
+        await self._batches.drain()
+
+    async def _work(self, arrived: Sequence[Event]) -> list[Outcome | Exception]:
+        # Copies of one event that arrive together: the first is worked on, the others are duplicates.
+        firsts = list({event.id: event for event in reversed(arrived)}.values())[::-1]
+        settled = await self._together(firsts)
+        seen: set[str] = set()
+        results: list[Outcome | Exception] = []
+        for event in arrived:
+            result = settled[event.id]
+            again = event.id in seen and not isinstance(result, Exception)
+            results.append(Outcome.DUPLICATE if again else result)
+            seen.add(event.id)
+        return results
+
+    async def _together(self, events: list[Event]) -> dict[str, Outcome | Exception]:
+        try:
+            return dict(await self._commit(events))
+        except Exception as error:
+            if len(events) == 1 or not _is_about_one_event(error):
+                return {event.id: error for event in events}
+        # One of them cannot be processed; the others must not suffer for it.
+        alone: dict[str, Outcome | Exception] = {}
+        for event in events:
+            alone |= await self._together([event])
+        return alone
+
+    async def _commit(self, events: list[Event]) -> dict[str, Outcome]:
+        now = self._now()
+        work = await self._store.database.write(lambda connection: self._process(connection, events, now))
+        if work.reread:
+            self._jobs_added()
+        for event in events:
+            told = log.warning if event.type not in HANDLERS else log.info
+            told(
+                "unknown event type" if event.type not in HANDLERS else "event",
+                event_id=event.id,
+                type=event.type,
+                app_user_id=event.app_user_id,
+                outcome=work.outcomes[event.id].value,
+            )
+        return work.outcomes
+
+    async def _process(self, connection: AsyncConnection, events: list[Event], now: Ms) -> _Work:
+        store = self._store
+        if any(not event.app_user_id for event in events):
+            raise NobodyError("The event names no user.")
+        locked = await store.copies.lock(connection, {event.app_user_id for event in events})
+        known = await store.events.processed(connection, [event.id for event in events])
+        named = await store.copies.resolve(connection, {id for event in events for id in event.other_ids})
+        work = _Work(locked, dict(locked.canonical) | named, dict(locked.copies))
+        for event in events:
+            if event.id in known:
+                work.outcomes[event.id] = Outcome.DUPLICATE
+                continue
+            await self._inherit(connection, work, event)
+            work.take(event, apply_event(work.copy_of(event), event, now))
+        if not work.done:
+            return work
+        await store.events.record(connection, work.done, now)
+        for owner, others in work.names.items():
+            await store.copies.name(connection, owner, others)
+        await store.copies.save(connection, work.changed())
+        await store.events.note(connection, work.transactions, work.enrollments)
+        await store.jobs.add(connection, [NewJob(REREAD, id) for id in work.reread], now)
+        await store.events.take_back(connection, [event.id for event in work.done])
+        return work
+
+    async def _inherit(self, connection: AsyncConnection, work: _Work, event: Event) -> None:
+        """A user who is known under another id so far brings along what is known."""
+        owner = work.canonical[event.app_user_id]
+        if work.copies[owner].subscription.exists or owner != event.app_user_id:
+            return
+        for other in sorted(event.other_ids):
+            found = work.copies.get(other) or await self._store.copies.find(connection, other)
+            if found is not None and found.subscription.exists:
+                # The two may have counted their events apart.
+                kept = replace(found.subscription, app_user_id=owner, last_sequence=None, last_event_at=None)
+                work.copies[owner] = replace(found, subscription=kept)
+                return
+
+
+@dataclass(slots=True)
+class _Work:
+    """A batch while it is worked on."""
+
+    locked: Locked
+    # Every id in the batch to the one its copy is kept under.
+    canonical: dict[str, str]
+    copies: dict[str, LocalCopy]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    done: list[Event] = field(default_factory=list)
+    names: dict[str, set[str]] = field(default_factory=dict)
+    reread: set[str] = field(default_factory=set)
+    transactions: list[CurrencyTransaction] = field(default_factory=list)
+    enrollments: list[Enrollment] = field(default_factory=list)
+
+    def copy_of(self, event: Event) -> LocalCopy:
+        return self.copies[self.canonical[event.app_user_id]]
+
+    def take(self, event: Event, applied: Applied) -> None:
+        owner = applied.copy.subscription.app_user_id
+        self.copies[owner] = applied.copy
+        self.outcomes[event.id] = Outcome.PROCESSED if applied.synced else Outcome.LATE
+        self.done.append(event)
+        self.reread |= applied.reread
+        if applied.transaction is not None:
+            self.transactions.append(applied.transaction)
+        if applied.enrollment is not None:
+            self.enrollments.append(applied.enrollment)
+        if applied.synced:
+            self._name(owner, {id for id in event.other_ids if self.canonical.get(id) != owner})
+
+    def _name(self, owner: str, fresh: set[str]) -> None:
+        if not fresh:
+            return
+        self.names.setdefault(owner, set()).update(fresh)
+        for id in fresh:
+            self.canonical[id] = owner
+            self.copies.pop(id, None)
+
+    def changed(self) -> list[tuple[LocalCopy, LocalCopy]]:
+        return [
+            (self.locked.copies[id], copy) for id, copy in self.copies.items() if copy is not self.locked.copies[id]
+        ]
+
+
+def _is_about_one_event(error: Exception) -> bool:
+    """A database that is gone is gone for all of them."""
+    return not isinstance(error, SQLAlchemyError | OSError) or isinstance(error, DataError | IntegrityError)

@@ -1,0 +1,55 @@
+"""What /metrics shows. Every consumer has its own registry, so that several can live in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from latchkey.consumer.handlers import HANDLERS
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._events = Counter(
+            "latchkey_consumer_events", "Events received.", ("type", "outcome"), registry=self.registry
+        )
+        self._refused = Counter(
+            "latchkey_consumer_webhooks_refused", "Webhooks refused.", ("reason",), registry=self.registry
+        )
+        self._seconds = Histogram(
+            "latchkey_consumer_webhook_seconds",
+            "Time from a webhook's arrival to its reply.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._views = Counter(
+            "latchkey_consumer_views", "Questions about users, by who answered.", ("source",), registry=self.registry
+        )
+        self._jobs = Gauge("latchkey_consumer_jobs_waiting", "Background jobs to be done.", registry=self.registry)
+        self._aside = Gauge("latchkey_consumer_events_set_aside", "Events set aside.", registry=self.registry)
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        with self._seconds.time():
+            yield
+
+    def received(self, event_type: str, outcome: str) -> None:
+        # Whoever sends events could otherwise fill the registry with types of his own making.
+        self._events.labels(event_type if event_type in HANDLERS else "unknown", outcome).inc()
+
+    def refused(self, reason: str) -> None:
+        self._refused.labels(reason).inc()
+
+    def viewed(self, source: str) -> None:
+        self._views.labels(source).inc()
+
+    def text(self, *, jobs_waiting: int, events_set_aside: int) -> bytes:
+        self._jobs.set(jobs_waiting)
+        self._aside.set(events_set_aside)
+        return generate_latest(self.registry)

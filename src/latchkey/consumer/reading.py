@@ -1,0 +1,115 @@
+"""What the service answered about a user: V2 for access, V1 for everything around it. Data and its meaning only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import to_builtins
+
+from latchkey.consumer.event import Held
+from latchkey.consumer.instants import Ms, from_iso, from_iso_or_none
+from latchkey.consumer.status import ACTIVE, BILLING_ISSUE, CANCELLED, PAUSED, TRIAL, Standing
+from latchkey.wire import v1, v2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    # The customer's id in the service; differs from the one asked for where that is an alias.
+    customer_id: str
+    # Active entitlements by id with their end; None never ends.
+    active: Mapping[str, Ms | None]
+    attributes: Mapping[str, str]
+    details: Details | None = None
+
+    def held(self, now: Ms) -> dict[str, Ms | None]:
+        return {id: ends_at for id, ends_at in self.active.items() if ends_at is None or ends_at > now}
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """V1's side of it."""
+
+    entitlements: Mapping[str, Held]
+    # Product id to subscription, as V1 writes it.
+    subscriptions: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The subscription that access rests on, and how it stands."""
+
+    product_id: str
+    standing: Standing
+    purchased_at: Ms
+    cancelled_at: Ms | None
+    grace_period_expires_at: Ms | None
+    store: str
+    environment: str
+
+
+def reading_of(
+    customer: v2.Customer,
+    active: Sequence[v2.ActiveEntitlement],
+    attributes: Sequence[v2.Attribute],
+    subscriber: v1.Subscriber | None = None,
+) -> Reading:
+    return Reading(
+        customer.id,
+        {one.entitlement_id: one.expires_at for one in active},
+        {one.name: one.value for one in attributes},
+        details_of(subscriber) if subscriber is not None else None,
+    )
+
+
+def details_of(subscriber: v1.Subscriber) -> Details:
+    return Details(
+        {
+            id: Held(
+                one.product_identifier,
+                from_iso_or_none(one.expires_date),
+                from_iso_or_none(one.grace_period_expires_date),
+                from_iso_or_none(one.purchase_date),
+            )
+            for id, one in subscriber.entitlements.items()
+        },
+        to_builtins(subscriber.subscriptions),
+    )
+
+
+def contract(details: Details, active: Mapping[str, Ms | None]) -> Contract | None:
+    """What the longest access rests on; nothing where that is no subscription."""
+    longest = max(active, key=lambda id: (_end(active[id]), id))
+    written = details.entitlements.get(longest)
+    if written is None or written.product_id is None or written.product_id not in details.subscriptions:
+        return None
+    one: Mapping[str, Any] = details.subscriptions[written.product_id]
+    return Contract(
+        product_id=written.product_id,
+        standing=_standing(one),
+        purchased_at=from_iso(one["purchase_date"]),
+        cancelled_at=from_iso_or_none(one["unsubscribe_detected_at"]),
+        grace_period_expires_at=from_iso_or_none(one["grace_period_expires_date"]),
+        store=one["store"],
+        environment="SANDBOX" if one["is_sandbox"] else "PRODUCTION",
+    )
+
+
+def latest_end(ends: Mapping[str, Ms | None]) -> Ms | None:
+    """The last moment of any access; None when some of it never ends."""
+    return max(ends.values(), key=_end)
+
+
+def _standing(subscription: Mapping[str, Any]) -> Standing:
+    if subscription["billing_issues_detected_at"] is not None:
+        return Standing(BILLING_ISSUE, billing_issue=True)
+    if subscription["auto_resume_date"] is not None:
+        return Standing(PAUSED, auto_renew=False)
+    if subscription["unsubscribe_detected_at"] is not None:
+        return Standing(CANCELLED, auto_renew=False)
+    return Standing(TRIAL if subscription["period_type"] == "trial" else ACTIVE)
+
+
+def _end(ends_at: Ms | None) -> float:
+    return float("inf") if ends_at is None else ends_at

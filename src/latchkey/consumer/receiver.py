@@ -1,0 +1,93 @@
+"""`POST /webhooks/billing`: the specification's nine steps, in order.
+
+| what arrives | answer |
+|---|---|
+| no or another Authorization; a signature that is wrong, where one is wanted | 401 `{error: 'Unauthorized'}` |
+| a body above the limit | 413 `{error: 'Payload too large'}` |
+| no JSON object | 400 `{error: 'Invalid webhook body'}` |
+| no `event` | 400 `{error: 'Invalid event structure'}`, or `'Invalid webhook body'` where the check is not strict |
+| no type or user (strict only), or a field of the wrong type | 400 `{error: 'Invalid event structure'}` |
+| an event that was processed before | 200 `{message}` |
+| an event that could not be processed | 200 `{message, error}` and it is set aside; or 500, as it is set |
+| anything else | 200 `{message}` |
+"""
+
+from __future__ import annotations
+
+import structlog
+from standardwebhooks import Webhook
+from starlette.requests import Request
+from starlette.responses import Response
+
+from latchkey.consumer.event import Event, Malformed, read
+from latchkey.consumer.http import Refused, TooLargeError, bearer, body_of, matches, reply
+from latchkey.consumer.intake import Intake, Outcome
+from latchkey.consumer.metrics import Metrics
+from latchkey.consumer.settings import Settings
+
+log = structlog.get_logger()
+
+MESSAGES = {
+    Outcome.PROCESSED: "Event processed",
+    Outcome.DUPLICATE: "Event already processed",
+    Outcome.LATE: "Event recorded",
+}
+INTERNAL_ERROR = "Internal processing error"
+
+
+class Receiver:
+    def __init__(self, intake: Intake, settings: Settings, metrics: Metrics) -> None:
+        self._intake = intake
+        self._settings = settings
+        self._metrics = metrics
+        self._signatures = [Webhook(secret) for secret in settings.signing_secrets]
+
+    async def receive(self, request: Request) -> Response:
+        with self._metrics.receiving():
+            return await self._receive(request)
+
+    async def _receive(self, request: Request) -> Response:
+        if not matches(bearer(request), self._settings.webhook_secret):
+            self._metrics.refused("unauthorized")
+            raise Refused(401, "Unauthorized")
+        try:
+            body = await body_of(request, self._settings.body_limit_bytes)
+        except TooLargeError:
+            self._metrics.refused("too_large")
+            raise Refused(413, "Payload too large") from None
+        if self._signatures and not self._is_signed(request, body):
+            self._metrics.refused("unauthorized")
+            raise Refused(401, "Unauthorized")
+        try:
+            event = read(body, strict=self._settings.strict_body)
+        except Malformed as malformed:
+            self._metrics.refused("malformed")
+            log.warning("malformed webhook", error=str(malformed), bytes=len(body))
+            raise Refused(400, str(malformed)) from None
+        return await self._process(event)
+
+    async def _process(self, event: Event) -> Response:
+        try:
+            outcome = await self._intake.receive(event)
+        except Exception as error:
+            log.exception("event failed", event_id=event.id, type=event.type, app_user_id=event.app_user_id)
+            self._metrics.received(event.type, "failed")
+            if self._settings.on_error == "retry":
+                raise Refused(500, INTERNAL_ERROR) from error
+            # Should this fail too, the answer is 500: a 200 never means lost.
+            await self._intake.set_aside(event, error)
+            return reply({"message": "Event set aside", "error": INTERNAL_ERROR})
+        self._metrics.received(event.type, outcome.value)
+        return reply({"message": MESSAGES[outcome]})
+
+    def _is_signed(self, request: Request, body: bytes) -> bool:
+        headers = dict(request.headers)
+        return any(_verifies(webhook, body, headers) for webhook in self._signatures)
+
+
+def _verifies(webhook: Webhook, body: bytes, headers: dict[str, str]) -> bool:
+    try:
+        webhook.verify(body, headers, json_parse=False)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,236 @@
+"""Finding and mending what was missed: first the feed's events that never arrived, then whatever V2 says otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import structlog
+from sqlalchemy import select
+
+from latchkey.client import ClientError, NotFound
+from latchkey.consumer.billing import Billing
+from latchkey.consumer.event import Event, Malformed, read_event
+from latchkey.consumer.instants import HOUR, Ms, iso_or_none
+from latchkey.consumer.intake import Intake, Outcome
+from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.storage.store import Store
+from latchkey.consumer.storage.tables import subscriptions
+
+log = structlog.get_logger()
+
+CURSOR = "feed"
+# Nobody waits for a reconciliation, so it may wait out a rate limit.
+DEADLINE = 180.0
+PAGE = 200
+# One sweep stays well inside a job's lease, and leaves most of the rate limit to users.
+SWEEP_PAGES = 20
+SWEEP_USERS = 40
+SWEEP_DEADLINE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    event_id: str
+    event_type: str
+    app_user_id: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    app_user_id: str
+    local: dict[str, str | None]
+    service: dict[str, str | None] | None
+    why: str
+    mended: bool
+
+
+@dataclass(slots=True)
+class Report:
+    events_examined: int = 0
+    events_missed: list[Missed] = field(default_factory=list)
+    events_unreadable: list[str] = field(default_factory=list)
+    users_compared: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    # Users, or the feed, that could not be read, with the reason.
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def clean(self) -> bool:
+        return not (self.events_missed or self.events_unreadable or self.differences or self.failures)
+
+
+class Reconciler:
+    def __init__(self, store: Store, billing: Billing, intake: Intake, now: Callable[[], Ms], *, strict: bool) -> None:
+        self._store = store
+        self._billing = billing
+        self._intake = intake
+        self._now = now
+        self._strict = strict
+
+    async def everything(self, *, mend: bool = True, from_start: bool = False) -> Report:
+        """All events since the last look, or since ever, and all users."""
+        report = Report()
+        await self._feed(report, mend=mend, from_start=from_start, pages=None, deadline=DEADLINE)
+        async for copy in self._all():
+            await self._compare(report, copy, mend=mend, deadline=DEADLINE)
+        return report
+
+    async def sweep(self) -> Report:
+        """A part of it, small enough to be done every few minutes beside everything else."""
+        report = Report()
+        await self._feed(report, mend=True, from_start=False, pages=SWEEP_PAGES, deadline=SWEEP_DEADLINE)
+        for copy in await self._longest_unread():
+            if report.failures:
+                break
+            await self._compare(report, copy, mend=True, deadline=SWEEP_DEADLINE)
+        if not report.clean:
+            log.warning(
+                "sweep found differences",
+                events_missed=len(report.events_missed),
+                users=[one.app_user_id for one in report.differences],
+                failures=report.failures,
+            )
+        return report
+
+    async def _feed(self, report: Report, *, mend: bool, from_start: bool, pages: int | None, deadline: float) -> None:
+        cursor = None if from_start else await self._store.events.progress(CURSOR)
+        while pages is None or pages > 0:
+            pages = pages - 1 if pages is not None else None
+            try:
+                page = await self._billing.client.event_page(after=cursor, deadline=deadline)
+            except NotFound:
+                if cursor is None:
+                    raise
+                # The service was set up anew: its events are others, and begin where they begin.
+                cursor = None
+                continue
+            except ClientError as error:
+                report.failures["feed"] = str(error)
+                return
+            events = self._readable(report, [bytes(raw) for raw in page.items])
+            report.events_examined += len(page.items)
+            await self._catch_up(report, events, mend=mend)
+            if events:
+                cursor = events[-1].id
+                if mend:
+                    await self._store.events.set_progress(CURSOR, cursor, self._now())
+            if page.next_page is None:
+                return
+
+    def _readable(self, report: Report, bodies: list[bytes]) -> list[Event]:
+        events = []
+        for body in bodies:
+            try:
+                events.append(read_event(body, strict=self._strict))
+            except Malformed:
+                report.events_unreadable.append(body[:200].decode(errors="replace"))
+        return events
+
+    async def _catch_up(self, report: Report, events: list[Event], *, mend: bool) -> None:
+        async with self._store.database.reading() as connection:
+            known = await self._store.events.processed(connection, [event.id for event in events])
+        missed = [event for event in events if event.id not in known]
+        outcomes = (
+            await asyncio.gather(*(self._receive(event) for event in missed)) if mend else ["not mended"] * len(missed)
+        )
+        report.events_missed += [
+            Missed(event.id, event.type, event.app_user_id, outcome)
+            for event, outcome in zip(missed, outcomes, strict=True)
+            # It arrived by itself between the look and the attempt.
+            if outcome != Outcome.DUPLICATE
+        ]
+
+    async def _receive(self, event: Event) -> str:
+        try:
+            return (await self._intake.receive(event)).value
+        except Exception as error:
+            log.exception("event failed", event_id=event.id, type=event.type, app_user_id=event.app_user_id)
+            await self._intake.set_aside(event, error)
+            return "set aside"
+
+    async def _compare(self, report: Report, copy: LocalCopy, *, mend: bool, deadline: float) -> None:
+        user = copy.subscription.app_user_id
+        now = self._now()
+        report.users_compared += 1
+        try:
+            reading = await self._billing.read(user, details=False, deadline=deadline)
+            service: dict[str, str | None] | None = _written(reading.held(now))
+            same_id = reading.customer_id == user
+        except NotFound:
+            service, same_id = None, True
+        except ClientError as error:
+            report.failures[user] = str(error)
+            return
+        local = _written({id: row.expires_at for id, row in copy.held(now).items()})
+        if same_id and local == (service or {}) and not copy.subscription.stale:
+            if service is not None and mend:
+                await self._seen(user, copy)
+            return
+        mended = False
+        if mend:
+            try:
+                mended = await self._billing.refresh(user, details=True, deadline=deadline) is not None
+            except ClientError as error:
+                report.failures[user] = str(error)
+        if local == (service or {}) and same_id:
+            # Nothing a user would notice: only a re-read that was still waiting.
+            return
+        report.differences.append(Difference(user, local, service, _why(report, copy, service, same_id), mended))
+
+    async def _seen(self, user: str, copy: LocalCopy) -> None:
+        """Asked and found right: the next sweep asks about others first."""
+        same = subscriptions.c.app_user_id == user, subscriptions.c.revision == copy.subscription.revision
+        now = self._now()
+        confirmed = subscriptions.update().where(*same).values(last_revenue_sync_at=now, last_updated=now)
+        await self._store.database.write(lambda connection: connection.execute(confirmed))
+
+    async def _all(self) -> AsyncIterator[LocalCopy]:
+        last = ""
+        while True:
+            chosen = select(subscriptions.c.app_user_id).where(
+                subscriptions.c.app_user_id > last, subscriptions.c.last_updated.is_not(None)
+            )
+            ids = await self._ids(chosen.order_by(subscriptions.c.app_user_id).limit(PAGE))
+            for id in ids:
+                if (copy := await self._billing.local(id)) is not None:
+                    yield copy
+            if not ids:
+                return
+            last = ids[-1]
+
+    async def _longest_unread(self) -> list[LocalCopy]:
+        read_at = subscriptions.c.last_revenue_sync_at
+        due = (read_at.is_(None)) | (read_at < self._now() - HOUR)
+        chosen = select(subscriptions.c.app_user_id).where(due, subscriptions.c.last_updated.is_not(None))
+        ids = await self._ids(chosen.order_by(read_at.nulls_first()).limit(SWEEP_USERS))
+        found = [await self._billing.local(id) for id in ids]
+        return [copy for copy in found if copy is not None]
+
+    async def _ids(self, chosen: object) -> list[str]:
+        async with self._store.database.reading() as connection:
+            return list((await connection.scalars(chosen)).all())  # type: ignore[call-overload]  # a select of ids
+
+
+def _written(held: dict[str, Ms | None]) -> dict[str, str | None]:
+    """By the second: webhooks write their instants so, V2 has milliseconds."""
+    return {id: iso_or_none(ends_at) for id, ends_at in sorted(held.items())}
+
+
+def _why(report: Report, copy: LocalCopy, service: dict[str, str | None] | None, same_id: bool) -> str:
+    user = copy.subscription.app_user_id
+    if service is None:
+        return "the service does not know the user (any more)"
+    if not same_id:
+        return "the id has become an alias of another customer"
+    missed = defaultdict(list)
+    for one in report.events_missed:
+        missed[one.app_user_id].append(f"{one.event_type} {one.event_id}")
+    if missed[user]:
+        return f"events had not arrived: {', '.join(missed[user])}"
+    if copy.subscription.stale:
+        return "a re-read after a late event was still waiting"
+    return "it changed without an event that reached us"

@@ -1,0 +1,95 @@
+"""The local copy: what this server knows about one user without asking anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from latchkey.consumer.instants import Ms, iso_or_none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """The subscription record, one for each user."""
+
+    app_user_id: str
+    external_user_id: str | None = None
+    email: str | None = None
+    is_active: bool = False
+    subscription_status: str | None = None
+    product_id: str | None = None
+    # Active entitlements by id, each as webhooks and V1 write it.
+    entitlements: Mapping[str, Any] = field(default_factory=dict)
+    expires_at: Ms | None = None
+    purchased_at: Ms | None = None
+    cancelled_at: Ms | None = None
+    trial_end_at: Ms | None = None
+    grace_period_expires_at: Ms | None = None
+    auto_renew: bool = True
+    billing_issue: bool = False
+    store: str | None = None
+    environment: str | None = None
+    last_webhook_event_id: str | None = None
+    last_webhook_event_type: str | None = None
+    # When the service was last asked, and when anything about the record was last confirmed.
+    last_revenue_sync_at: Ms | None = None
+    last_updated: Ms | None = None
+
+    # Beyond the specification's record.
+    # Product id to subscription, as V1 writes it.
+    subscriptions: Mapping[str, Any] = field(default_factory=dict)
+    # Where the last event that was applied stands among the user's events.
+    last_sequence: int | None = None
+    last_event_at: Ms | None = None
+    # Something newer is known to exist: a re-read is on its way.
+    stale: bool = False
+    # Counts writes, so that an answer which was read before one of them is not taken for newer.
+    revision: int = 0
+
+    @property
+    def exists(self) -> bool:
+        """False for a place that is only held while the first event of a user is worked on."""
+        return self.last_updated is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entitlement:
+    """The entitlement record, one for each user and entitlement."""
+
+    entitlement_id: str
+    product_id: str | None = None
+    is_active: bool = True
+    granted_at: Ms | None = None
+    expires_at: Ms | None = None
+    grace_period_expires_at: Ms | None = None
+    purchase_date: Ms | None = None
+    store: str | None = None
+    environment: str | None = None
+
+    def as_written(self) -> dict[str, Any]:
+        """As webhooks and V1 write it."""
+        return {
+            "expires_date": iso_or_none(self.expires_at),
+            "grace_period_expires_date": iso_or_none(self.grace_period_expires_at),
+            "product_identifier": self.product_id,
+            "purchase_date": iso_or_none(self.purchase_date),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCopy:
+    subscription: Subscription
+    entitlements: Mapping[str, Entitlement] = field(default_factory=dict)
+
+    def held(self, now: Ms) -> dict[str, Entitlement]:
+        """What the user may do at this moment. Time passes between events: an end that is over counts."""
+        return {
+            id: row
+            for id, row in self.entitlements.items()
+            if row.is_active and (row.expires_at is None or row.expires_at > now)
+        }
+
+
+def nobody(app_user_id: str) -> LocalCopy:
+    return LocalCopy(Subscription(app_user_id=app_user_id))

@@ -1,0 +1,100 @@
+"""Background jobs: done at once when this process asked for them, and by whoever is left when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+
+from latchkey.client import RateLimited, UnusableId
+from latchkey.consumer.instants import Ms
+from latchkey.consumer.storage.jobs import Job, Jobs
+
+log = structlog.get_logger()
+
+# What a job gives back is when it wants to run again; None when it is done.
+Handler = Callable[[Job], Awaitable[Ms | None]]
+
+LEASE_MS: Ms = 120_000
+FIRST_BACKOFF_MS: Ms = 500
+LONGEST_BACKOFF_MS: Ms = 10 * 60_000
+# Jobs that other processes left behind are found within this.
+LONGEST_NAP = 5.0
+
+
+def backoff_ms(attempts: int, fraction: float) -> Ms:
+    """How long a job rests after its attempt 1, 2, … failed."""
+    full = min(FIRST_BACKOFF_MS * 2.0 ** min(attempts - 1, 30), LONGEST_BACKOFF_MS)
+    return round(full * (0.5 + 0.5 * fraction))
+
+
+class Runner:
+    def __init__(self, jobs: Jobs, handlers: Mapping[str, Handler], now: Callable[[], Ms], *, workers: int) -> None:
+        self._jobs = jobs
+        self._handlers = handlers
+        self._now = now
+        self._workers = workers
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    def wake(self) -> None:
+        """There is something to do."""
+        self._woken.set()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """What has begun is finished; what has not stays in the table."""
+        self._stopping = True
+        self._woken.set()
+        if self._task is not None:
+            await self._task
+
+    async def run_due(self) -> int:
+        """Do what is due now; how many jobs that were."""
+        done = 0
+        while claimed := await self._jobs.claim(self._now(), self._workers, LEASE_MS):
+            await asyncio.gather(*(self._do(job) for job in claimed))
+            done += len(claimed)
+            if self._stopping:
+                break
+        return done
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            self._woken.clear()
+            nap = LONGEST_NAP
+            try:
+                await self.run_due()
+                next_at = await self._jobs.next_at()
+                if next_at is not None:
+                    nap = min(LONGEST_NAP, max(0.01, (next_at - self._now()) / 1000))
+            except Exception:
+                # The database is away; the jobs are in it, so there is nothing to lose by waiting.
+                log.exception("jobs could not be looked at")
+            if not self._stopping:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), nap)
+
+    async def _do(self, job: Job) -> None:
+        handler = self._handlers.get(job.kind)
+        try:
+            if handler is None:
+                raise LookupError(f"Nobody here does jobs of the kind {job.kind!r}.")
+            again_at = await handler(job)
+        except UnusableId as error:
+            log.error("job given up", kind=job.kind, key=job.key, error=str(error))
+            again_at = None
+        except Exception as error:
+            rest = backoff_ms(job.attempts, random.random())  # noqa: S311 - spreads retries, hides nothing
+            if isinstance(error, RateLimited) and error.retry_after is not None:
+                rest = max(rest, round(error.retry_after * 1000))
+            log.warning("job failed", kind=job.kind, key=job.key, attempts=job.attempts, error=str(error), rest_ms=rest)
+            await self._jobs.postpone(job, self._now() + rest, str(error))
+            return
+        await self._jobs.finish(job, self._now(), again_at)

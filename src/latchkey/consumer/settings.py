@@ -1,0 +1,153 @@
+"""Settings, from the environment (`LATCHKEY_CONSUMER_WEBHOOK_SECRET`) or given in code.
+
+`docs/consumer.md` lists them all; a test keeps it equal to this module.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from latchkey.client.transport import checked
+from latchkey.consumer.errors import SettingsError
+from latchkey.consumer.storage.database import checked_url
+
+PREFIX = "LATCHKEY_CONSUMER_"
+# HS256 is as strong as its secret, and RFC 7518 asks for as many bits as the hash has.
+SHORTEST_SECRET = 32
+
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Milliseconds = Annotated[int, Meta(ge=1, le=60_000)]
+Seconds = Annotated[int, Meta(ge=0, le=86_400)]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    # Where the service is, and with which key it is asked.
+    service_url: str = ""
+    project_id: str = ""
+    api_key: str = ""
+    service_ca: str = ""
+    # What the service sends in Authorization, and what it signs with (several while a secret is being rotated).
+    webhook_secret: str = ""
+    signing_secrets: tuple[str, ...] = ()
+    # Where the local copy is kept.
+    database_url: str = "sqlite:///latchkey-consumer.db"
+    # The variants that the specification leaves open.
+    strict_body: bool = True
+    verify_only_if_still_ahead: bool = False
+    on_error: Literal["set_aside", "retry"] = "set_aside"
+    missing_customer: Literal["keep", "inactive"] = "keep"
+    # Who is signed in: a JWT, unless the app brings a function of its own.
+    jwt_secret: str = ""
+    jwt_public_key: str = ""
+    jwt_algorithms: tuple[Literal["HS256", "RS256", "ES256"], ...] = ()
+    jwt_claim: str = "sub"
+    jwt_audience: str = ""
+    jwt_issuer: str = ""
+    # Operators see metrics and reprocess events with this token; without one nobody does.
+    operator_token: str = ""
+    verify_timeout_ms: Milliseconds = 2_000
+    body_limit_bytes: Annotated[int, Meta(ge=1_024, le=64 * 1024 * 1024)] = 1024 * 1024
+    # How often the background sweep looks for what was missed; 0 turns it off.
+    sweep_seconds: Seconds = 300
+    job_workers: Annotated[int, Meta(ge=1, le=64)] = 4
+    production: bool = False
+    # Only for the server that runs by itself.
+    host: str = "127.0.0.1"
+    port: Port = 8444
+    tls_cert: str = ""
+    tls_key: str = ""
+    behind_proxy: bool = False
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "pretty"] = "auto"
+
+    def __repr__(self) -> str:
+        # Half of it is secret.
+        return f"Settings(service_url={self.service_url!r}, project_id={self.project_id!r})"
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Self:
+        """Settings from the environment; refused with everything that is wrong, all at once."""
+        environ = os.environ if environ is None else environ
+        values, problems = _gather(cls, environ)
+        settings = cls(**{**values, **overrides})
+        if "production" not in values and "production" not in overrides:
+            named = {environ.get("NODE_ENV", ""), environ.get("APP_ENV", "")}
+            settings = structs.replace(settings, production="production" in named)
+        problems += [problem for problem in settings.problems() if problem[0] not in {name for name, _ in problems}]
+        if problems:
+            raise SettingsError(problems)
+        return settings
+
+    def problems(self) -> list[tuple[str, str]]:
+        """What is wrong, by the name of the setting."""
+        found = []
+        for name, wanted in (
+            ("service_url", "the service's address, such as https://billing.example.com"),
+            ("project_id", "the project's id"),
+            ("api_key", "a secret key of the project that may read"),
+            ("webhook_secret", "what the service sends as `Authorization: Bearer …`"),
+        ):
+            if not getattr(self, name):
+                found.append((name, f"is missing. Set it to {wanted}."))
+        if self.service_url:
+            found += _tried("service_url", lambda: checked(self.service_url))
+        found += _tried("database_url", lambda: checked_url(self.database_url))
+        if self.jwt_secret and len(self.jwt_secret.encode()) < SHORTEST_SECRET:
+            found.append(
+                ("jwt_secret", f"is shorter than {SHORTEST_SECRET} bytes. Make one with `openssl rand -hex 32`.")
+            )
+        if self.jwt_public_key and not self.jwt_public_key.lstrip().startswith("-----BEGIN "):
+            found.append(("jwt_public_key", "is not a PEM public key."))
+        return found
+
+    def transport_problems(self) -> list[tuple[str, str]]:
+        """What is wrong with how the server that runs by itself can be reached."""
+        if bool(self.tls_cert) != bool(self.tls_key):
+            return [("tls_cert", "and tls_key belong together. Set both.")]
+        if self.tls_cert:
+            return []
+        try:
+            address = ipaddress.ip_address("127.0.0.1" if self.host == "localhost" else self.host)
+        except ValueError:
+            return [("host", f"{self.host} is not an IP address.")]
+        if not self.behind_proxy:
+            return [
+                ("tls_cert", "is missing. Set it with tls_key, or behind_proxy=true when a proxy in front ends TLS.")
+            ]
+        if address.is_unspecified or not (address.is_private or address.is_loopback):
+            return [("host", f"{self.host} can be reached from outside, and there is no TLS.")]
+        return []
+
+
+def variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _gather(kind: type[Settings], environ: Mapping[str, str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    values: dict[str, Any] = {}
+    problems: list[tuple[str, str]] = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if not (text := environ.get(variable(name))):
+            continue
+        given: Any = text
+        if getattr(hint, "__origin__", None) is tuple:
+            given = [word.strip() for word in text.split(",") if word.strip()]
+        try:
+            values[name] = msgspec.convert(given, hint, strict=False)
+        except msgspec.ValidationError as error:
+            problems.append((name, f"cannot be used: {error}."))
+    return values, problems
+
+
+def _tried(name: str, check: Any) -> list[tuple[str, str]]:
+    try:
+        check()
+    except Exception as error:
+        return [(name, f"cannot be used: {error}")]
+    return []

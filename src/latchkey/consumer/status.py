@@ -1,0 +1,47 @@
+"""`subscription_status`: the specification's table of states as one function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+ACTIVE = "active"
+CANCELLED = "cancelled"
+EXPIRED = "expired"
+TRIAL = "trial"
+PAUSED = "paused"
+BILLING_ISSUE = "billing_issue"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an event type decides about a subscription, whatever was there before."""
+
+    status: str | None
+    auto_renew: bool = True
+    billing_issue: bool = False
+
+
+def standing_after(event_type: str, any_active: bool, before: Standing) -> Standing:
+    """Recomputed on every event, from the entitlements that the event carries."""
+    if not any_active:
+        return replace(before, status=EXPIRED, auto_renew=False)
+    match event_type:
+        case "TRIAL_STARTED":
+            return Standing(TRIAL)
+        case "SUBSCRIPTION_PAUSED":
+            return replace(before, status=PAUSED, auto_renew=False)
+        case "CANCELLATION":
+            return replace(before, status=CANCELLED, auto_renew=False)
+        case "BILLING_ISSUE":
+            return replace(before, status=BILLING_ISSUE, billing_issue=True)
+        case _:
+            return Standing(ACTIVE)
+
+
+def standing_after_reading(any_active: bool, before: Standing) -> Standing:
+    """After a read of V2, which knows access and nothing else: what it does not contradict stays."""
+    if not any_active:
+        return replace(before, status=EXPIRED, auto_renew=False)
+    if before.status is None or before.status == EXPIRED:
+        return Standing(ACTIVE)
+    return before

@@ -1,0 +1,1 @@
+"""The consumer's own tables, in SQLite or PostgreSQL."""

@@ -1,0 +1,140 @@
+"""Local copies in the database: found by any of a user's ids, locked one user at a time, written as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import Row, bindparam, delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
+from latchkey.consumer.storage.database import Database
+from latchkey.consumer.storage.tables import aliases, currency_transactions, enrollments, entitlements, subscriptions
+
+_SUBSCRIPTION = tuple(one.name for one in fields(Subscription))
+_ENTITLEMENT = tuple(one.name for one in fields(Entitlement))
+
+# Built once: SQLAlchemy looks a statement it has seen before up by its parts, and these have many.
+_FIND = select(subscriptions).where(subscriptions.c.app_user_id.in_(bindparam("ids", expanding=True)))
+_LOCK = _FIND.order_by(subscriptions.c.app_user_id).with_for_update()
+_ROWS = select(entitlements).where(entitlements.c.app_user_id.in_(bindparam("ids", expanding=True)))
+_CANONICAL = select(aliases).where(aliases.c.alias.in_(bindparam("ids", expanding=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """Copies that nobody else may change until the transaction ends."""
+
+    # Every id that was asked for, to the id its copy is kept under.
+    canonical: Mapping[str, str]
+    copies: Mapping[str, LocalCopy]
+
+
+class Copies:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._hold = database.insert(subscriptions).on_conflict_do_nothing()
+        self._save = _upsert(database, subscriptions, ("app_user_id",))
+        self._save_row = _upsert(database, entitlements, ("app_user_id", "entitlement_id"))
+        self._name = _upsert(database, aliases, ("alias",))
+
+    async def find(self, connection: AsyncConnection, app_user_id: str) -> LocalCopy | None:
+        """The user's copy, whichever of the user's ids is given; not locked."""
+        known = (await self.resolve(connection, [app_user_id]))[app_user_id]
+        found = (await self._load(connection, [known], _FIND)).get(known)
+        return found if found is not None and found.subscription.exists else None
+
+    async def lock(self, connection: AsyncConnection, ids: Collection[str]) -> Locked:
+        """The copies of these users; for a user who has none, an empty one whose place is held."""
+        canonical = await self.resolve(connection, ids)
+        while True:
+            wanted = sorted(set(canonical.values()))
+            # SQLite has let in this writer alone. PostgreSQL locks rows, so there must be one.
+            if not self._database.is_sqlite:
+                await connection.execute(self._hold, [{"app_user_id": id} for id in wanted])
+            found = await self._load(connection, wanted, _LOCK)
+            settled = await self.resolve(connection, ids)
+            if self._database.is_sqlite or settled == canonical:
+                return Locked(canonical, {id: found.get(id) or nobody(id) for id in wanted})
+            # Somebody learnt of an alias while we waited for the lock.
+            canonical = settled
+
+    async def save(self, connection: AsyncConnection, changed: Iterable[tuple[LocalCopy, LocalCopy]]) -> None:
+        """Write copies that differ from what they were."""
+        records, rows = [], []
+        for before, after in changed:
+            if after.subscription != before.subscription:
+                record = {name: getattr(after.subscription, name) for name in _SUBSCRIPTION}
+                records.append({**record, "revision": before.subscription.revision + 1})
+            owner = after.subscription.app_user_id
+            rows += [
+                {"app_user_id": owner, **{name: getattr(row, name) for name in _ENTITLEMENT}}
+                for id, row in after.entitlements.items()
+                if before.entitlements.get(id) != row
+            ]
+        if records:
+            await connection.execute(self._save, records)
+        if rows:
+            await connection.execute(self._save_row, rows)
+
+    async def name(self, connection: AsyncConnection, app_user_id: str, others: Collection[str]) -> None:
+        """These other ids are the same customer. What was kept under them belongs to the one id from now on."""
+        known = await connection.execute(_CANONICAL, {"ids": sorted(others)})
+        fresh = sorted(set(others) - {row.alias for row in known if row.app_user_id == app_user_id})
+        if not fresh:
+            return
+        await connection.execute(self._name, [{"alias": id, "app_user_id": app_user_id} for id in fresh])
+        # Ids that led to one of these lead on with it; and the one id is nobody's alias.
+        await connection.execute(
+            update(aliases).where(aliases.c.app_user_id.in_(fresh)).values(app_user_id=app_user_id)
+        )
+        await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
+        for table in (subscriptions, entitlements):
+            await connection.execute(delete(table).where(table.c.app_user_id.in_(fresh)))
+        await connection.execute(
+            update(currency_transactions)
+            .where(currency_transactions.c.app_user_id.in_(fresh))
+            .values(app_user_id=app_user_id)
+        )
+        await self._move_enrollments(connection, app_user_id, fresh)
+
+    async def stands_alone(self, connection: AsyncConnection, app_user_id: str) -> None:
+        """The id is a customer's own, not another name for somebody else."""
+        await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
+
+    async def _move_enrollments(self, connection: AsyncConnection, app_user_id: str, fresh: list[str]) -> None:
+        moved = (await connection.execute(select(enrollments).where(enrollments.c.app_user_id.in_(fresh)))).all()
+        if moved:
+            insert = self._database.insert(enrollments).on_conflict_do_nothing()
+            await connection.execute(insert, [{**row._mapping, "app_user_id": app_user_id} for row in moved])
+            await connection.execute(delete(enrollments).where(enrollments.c.app_user_id.in_(fresh)))
+
+    async def resolve(self, connection: AsyncConnection, ids: Collection[str]) -> dict[str, str]:
+        """Every id to the one that its customer's copy is kept under."""
+        found = await connection.execute(_CANONICAL, {"ids": sorted(ids)})
+        known = {row.alias: row.app_user_id for row in found}
+        return {id: known.get(id, id) for id in ids}
+
+    async def _load(self, connection: AsyncConnection, ids: list[str], statement: Any) -> dict[str, LocalCopy]:
+        records = (await connection.execute(statement, {"ids": ids})).all()
+        rows: dict[str, dict[str, Entitlement]] = {row.app_user_id: {} for row in records}
+        if records:
+            for row in await connection.execute(_ROWS, {"ids": list(rows)}):
+                rows[row.app_user_id][row.entitlement_id] = Entitlement(**_named(row, _ENTITLEMENT))
+        return {
+            row.app_user_id: LocalCopy(Subscription(**_named(row, _SUBSCRIPTION)), rows[row.app_user_id])
+            for row in records
+        }
+
+
+def _named(row: Row[Any], names: tuple[str, ...]) -> dict[str, Any]:
+    mapping = row._mapping
+    return {name: mapping[name] for name in names}
+
+
+def _upsert(database: Database, table: Any, key: tuple[str, ...]) -> Any:
+    insert = database.insert(table)
+    values = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in key}
+    return insert.on_conflict_do_update(index_elements=list(key), set_=values)

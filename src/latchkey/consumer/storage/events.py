@@ -1,0 +1,141 @@
+"""Events: those that were processed, those that were set aside, and what some of them leave behind for the app."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from latchkey.consumer.event import Event
+from latchkey.consumer.handlers import CurrencyTransaction, Enrollment
+from latchkey.consumer.instants import Ms
+from latchkey.consumer.storage.database import Database
+from latchkey.consumer.storage.tables import currency_transactions, enrollments, processed_events, progress, set_aside
+
+ERROR_LENGTH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    event_id: str
+    event_type: str
+    app_user_id: str
+    body: bytes
+    error: str
+    attempts: int
+    received_at: Ms
+    last_attempt_at: Ms
+
+
+class Events:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        # The primary key has the last word: nothing is processed twice, whatever the locks did.
+        self._record = processed_events.insert()
+        self._transact = database.insert(currency_transactions).on_conflict_do_nothing()
+        enroll = database.insert(enrollments)
+        self._enroll = enroll.on_conflict_do_update(
+            index_elements=["app_user_id", "experiment_id"],
+            set_={"variant_id": enroll.excluded.variant_id, "enrolled_at": enroll.excluded.enrolled_at},
+            where=enrollments.c.enrolled_at <= enroll.excluded.enrolled_at,
+        )
+        put = database.insert(set_aside)
+        self._set_aside = put.on_conflict_do_update(
+            index_elements=["event_id"],
+            set_={
+                "error": put.excluded.error,
+                "attempts": set_aside.c.attempts + 1,
+                "last_attempt_at": put.excluded.last_attempt_at,
+            },
+        )
+        note = database.insert(progress)
+        self._note = note.on_conflict_do_update(
+            index_elements=["name"], set_={"value": note.excluded.value, "updated_at": note.excluded.updated_at}
+        )
+
+    async def processed(self, connection: AsyncConnection, ids: Collection[str]) -> set[str]:
+        """Which of these were processed already."""
+        known = select(processed_events.c.event_id).where(processed_events.c.event_id.in_(sorted(ids)))
+        return set((await connection.scalars(known)).all())
+
+    async def record(self, connection: AsyncConnection, done: Sequence[Event], now: Ms) -> None:
+        rows = [
+            {
+                "event_id": one.id,
+                "event_type": one.type,
+                "app_user_id": one.app_user_id,
+                "environment": one.fields.environment,
+                "processed_at": now,
+            }
+            for one in done
+        ]
+        if rows:
+            await connection.execute(self._record, rows)
+
+    async def note(
+        self,
+        connection: AsyncConnection,
+        transactions: Sequence[CurrencyTransaction],
+        enrolled: Sequence[Enrollment],
+    ) -> None:
+        if transactions:
+            await connection.execute(self._transact, [asdict(one) for one in transactions])
+        if enrolled:
+            await connection.execute(self._enroll, [asdict(one) for one in enrolled])
+
+    async def put_aside(self, connection: AsyncConnection, event: Event, error: str, now: Ms) -> None:
+        row = {
+            "event_id": event.id,
+            "event_type": event.type,
+            "app_user_id": event.app_user_id,
+            "body": event.body,
+            "error": error[:ERROR_LENGTH],
+            "received_at": now,
+            "last_attempt_at": now,
+        }
+        await connection.execute(self._set_aside, row)
+
+    async def take_back(self, connection: AsyncConnection, ids: Collection[str]) -> None:
+        """Processed after all."""
+        await connection.execute(delete(set_aside).where(set_aside.c.event_id.in_(sorted(ids))))
+
+    async def list_set_aside(self, *, after: str | None = None, limit: int = 100) -> list[SetAside]:
+        chosen = select(set_aside).order_by(set_aside.c.event_id).limit(limit)
+        if after is not None:
+            chosen = chosen.where(set_aside.c.event_id > after)
+        async with self._database.reading() as connection:
+            return [SetAside(**row._mapping) for row in await connection.execute(chosen)]
+
+    async def one_set_aside(self, event_id: str) -> SetAside | None:
+        async with self._database.reading() as connection:
+            row = (await connection.execute(select(set_aside).where(set_aside.c.event_id == event_id))).first()
+        return SetAside(**row._mapping) if row is not None else None
+
+    async def count_set_aside(self) -> int:
+        async with self._database.reading() as connection:
+            return await connection.scalar(select(func.count()).select_from(set_aside)) or 0
+
+    async def balances(self, connection: AsyncConnection, app_user_id: str) -> dict[str, int]:
+        table = currency_transactions.c
+        total = select(table.currency, func.sum(table.amount)).where(table.app_user_id == app_user_id)
+        rows: Any = await connection.execute(total.group_by(table.currency))
+        return {currency: int(amount) for currency, amount in rows}
+
+    async def experiments(self, connection: AsyncConnection, app_user_id: str) -> dict[str, str]:
+        table = enrollments.c
+        rows = await connection.execute(
+            select(table.experiment_id, table.variant_id).where(table.app_user_id == app_user_id)
+        )
+        return {row.experiment_id: row.variant_id for row in rows}
+
+    async def progress(self, name: str) -> str | None:
+        async with self._database.reading() as connection:
+            found: str | None = await connection.scalar(select(progress.c.value).where(progress.c.name == name))
+            return found
+
+    async def set_progress(self, name: str, value: str, now: Ms) -> None:
+        row = {"name": name, "value": value, "updated_at": now}
+        await self._database.write(lambda connection: connection.execute(self._note, row))

@@ -1,0 +1,124 @@
+"""Work that is to be done later, and survives a restart: a table, leases, and one job for each kind and key."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from latchkey.consumer.instants import Ms
+from latchkey.consumer.storage.database import Database
+from latchkey.consumer.storage.tables import jobs
+
+ERROR_LENGTH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    kind: str
+    key: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    id: int
+    kind: str
+    key: str
+    payload: Mapping[str, Any]
+    attempts: int
+    asked: int
+    lease: str
+
+
+class Jobs:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        add = database.insert(jobs)
+        self._add = add.on_conflict_do_update(
+            index_elements=["kind", "key"],
+            # Asked for while it waits or runs: it runs (again), soon, and not less patiently for past failures.
+            set_={
+                "asked": jobs.c.asked + 1,
+                "payload": add.excluded.payload,
+                "run_at": func.min(jobs.c.run_at, add.excluded.run_at)
+                if database.is_sqlite
+                else func.least(jobs.c.run_at, add.excluded.run_at),
+            },
+        )
+
+    async def add(self, connection: AsyncConnection, new: Iterable[NewJob], run_at: Ms) -> None:
+        """In the caller's transaction: what is committed will be done."""
+        rows = [
+            {"kind": one.kind, "key": one.key, "payload": dict(one.payload), "run_at": run_at, "created_at": run_at}
+            # In one order everywhere, so that two transactions never wait for each other.
+            for one in sorted(new, key=lambda one: (one.kind, one.key))
+        ]
+        if rows:
+            await connection.execute(self._add, rows)
+
+    async def claim(self, now: Ms, limit: int, lease_ms: Ms) -> list[Job]:
+        """Jobs that are due, ours for a while. Those of a holder that died are due again when its lease has run out."""
+        due = and_(jobs.c.run_at <= now, or_(jobs.c.leased_until.is_(None), jobs.c.leased_until <= now))
+        lease = secrets.token_hex(16)
+
+        async def work(connection: AsyncConnection) -> list[Job]:
+            chosen = select(jobs.c.id).where(due).order_by(jobs.c.run_at).limit(limit).with_for_update(skip_locked=True)
+            ids = list((await connection.scalars(chosen)).all())
+            if not ids:
+                return []
+            taken = (
+                update(jobs)
+                .where(jobs.c.id.in_(ids))
+                .values(lease=lease, leased_until=now + lease_ms, attempts=jobs.c.attempts + 1)
+                .returning(jobs)
+            )
+            rows = (await connection.execute(taken)).all()
+            return [Job(r.id, r.kind, r.key, r.payload, r.attempts, r.asked, lease) for r in rows]
+
+        # A look is cheaper than the one place for a writer that SQLite has.
+        next_at = await self.next_at()
+        if next_at is None or next_at > now:
+            return []
+        return await self._database.write(work)
+
+    async def ensure(self, new: NewJob, run_at: Ms) -> None:
+        """There is such a job; one that waits already goes on waiting."""
+        row = {"kind": new.kind, "key": new.key, "payload": dict(new.payload), "run_at": run_at, "created_at": run_at}
+        insert = self._database.insert(jobs).on_conflict_do_nothing()
+        await self._database.write(lambda connection: connection.execute(insert, row))
+
+    async def finish(self, job: Job, now: Ms, again_at: Ms | None = None) -> None:
+        """Done, until `again_at` where it is to run again. One that was asked for meanwhile is due at once."""
+        ours = and_(jobs.c.id == job.id, jobs.c.lease == job.lease)
+        unasked = jobs.c.asked == job.asked
+        rested = {"lease": None, "leased_until": None, "attempts": 0, "last_error": None}
+
+        async def work(connection: AsyncConnection) -> None:
+            if again_at is None:
+                await connection.execute(delete(jobs).where(ours, unasked))
+            else:
+                await connection.execute(update(jobs).where(ours, unasked).values(run_at=again_at, **rested))
+            await connection.execute(update(jobs).where(ours).values(run_at=now, **rested))
+
+        await self._database.write(work)
+
+    async def postpone(self, job: Job, run_at: Ms, error: str) -> None:
+        ours = and_(jobs.c.id == job.id, jobs.c.lease == job.lease)
+        values = {"lease": None, "leased_until": None, "run_at": run_at, "last_error": error[:ERROR_LENGTH]}
+        await self._database.write(lambda connection: connection.execute(update(jobs).where(ours).values(values)))
+
+    async def next_at(self) -> Ms | None:
+        """When the next job falls due; None when there is none."""
+        due = func.min(func.coalesce(jobs.c.leased_until, jobs.c.run_at))
+        async with self._database.reading() as connection:
+            found: Ms | None = await connection.scalar(select(due))
+            return found
+
+    async def waiting(self) -> int:
+        async with self._database.reading() as connection:
+            return await connection.scalar(select(func.count()).select_from(jobs)) or 0

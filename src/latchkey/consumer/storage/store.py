@@ -1,0 +1,19 @@
+"""Everything that is kept, behind one name."""
+
+from __future__ import annotations
+
+from latchkey.consumer.storage.copies import Copies
+from latchkey.consumer.storage.database import Database
+from latchkey.consumer.storage.events import Events
+from latchkey.consumer.storage.jobs import Jobs
+
+
+class Store:
+    def __init__(self, url: str) -> None:
+        self.database = Database(url)
+        self.copies = Copies(self.database)
+        self.events = Events(self.database)
+        self.jobs = Jobs(self.database)
+
+    async def close(self) -> None:
+        await self.database.close()

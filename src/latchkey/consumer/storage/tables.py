@@ -1,0 +1,167 @@
+"""The tables. Their names begin with `billing_`, because they live in other people's databases.
+
+Instants are epoch milliseconds. A test keeps this equal to what the migrations make.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    false,
+    true,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+ID = 255
+
+metadata = MetaData(
+    naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"},
+)
+
+_json = JSON().with_variant(JSONB(), "postgresql")
+# SQLite numbers rows by itself only where the column is called INTEGER.
+_serial = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _instant(name: str, *, nullable: bool = True) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable)
+
+
+subscriptions = Table(
+    "billing_subscriptions",
+    metadata,
+    Column("app_user_id", String(ID), primary_key=True),
+    Column("external_user_id", Text),
+    Column("email", Text),
+    Column("is_active", Boolean, nullable=False, server_default=false()),
+    Column("subscription_status", String(32)),
+    Column("product_id", String(ID)),
+    Column("entitlements", _json, nullable=False, server_default="{}"),
+    _instant("expires_at"),
+    _instant("purchased_at"),
+    _instant("cancelled_at"),
+    _instant("trial_end_at"),
+    _instant("grace_period_expires_at"),
+    Column("auto_renew", Boolean, nullable=False, server_default=true()),
+    Column("billing_issue", Boolean, nullable=False, server_default=false()),
+    Column("store", String(ID)),
+    Column("environment", String(ID)),
+    Column("last_webhook_event_id", String(ID)),
+    Column("last_webhook_event_type", String(ID)),
+    _instant("last_revenue_sync_at"),
+    _instant("last_updated"),
+    Column("subscriptions", _json, nullable=False, server_default="{}"),
+    Column("last_sequence", BigInteger),
+    _instant("last_event_at"),
+    Column("stale", Boolean, nullable=False, server_default=false()),
+    Column("revision", BigInteger, nullable=False, server_default="0"),
+    # The sweep asks about those first whom it has not asked about for longest.
+    Index(None, "last_revenue_sync_at"),
+)
+
+entitlements = Table(
+    "billing_entitlements",
+    metadata,
+    Column("app_user_id", String(ID), primary_key=True),
+    Column("entitlement_id", String(ID), primary_key=True),
+    Column("product_id", String(ID)),
+    Column("is_active", Boolean, nullable=False, server_default=true()),
+    _instant("granted_at"),
+    _instant("expires_at"),
+    _instant("grace_period_expires_at"),
+    _instant("purchase_date"),
+    Column("store", String(ID)),
+    Column("environment", String(ID)),
+)
+
+processed_events = Table(
+    "billing_processed_events",
+    metadata,
+    Column("event_id", String(ID), primary_key=True),
+    Column("event_type", String(ID), nullable=False),
+    Column("app_user_id", String(ID), nullable=False),
+    Column("environment", String(ID)),
+    _instant("processed_at", nullable=False),
+)
+
+# Other ids of a customer, and the one its record is kept under.
+aliases = Table(
+    "billing_aliases",
+    metadata,
+    Column("alias", String(ID), primary_key=True),
+    Column("app_user_id", String(ID), nullable=False),
+    Index(None, "app_user_id"),
+)
+
+currency_transactions = Table(
+    "billing_currency_transactions",
+    metadata,
+    Column("event_id", String(ID), primary_key=True),
+    Column("app_user_id", String(ID), nullable=False),
+    Column("currency", String(ID), nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("transaction_type", String(ID), nullable=False),
+    _instant("happened_at", nullable=False),
+    Index(None, "app_user_id"),
+)
+
+enrollments = Table(
+    "billing_enrollments",
+    metadata,
+    Column("app_user_id", String(ID), primary_key=True),
+    Column("experiment_id", String(ID), primary_key=True),
+    Column("variant_id", String(ID), nullable=False),
+    _instant("enrolled_at", nullable=False),
+)
+
+jobs = Table(
+    "billing_jobs",
+    metadata,
+    Column("id", _serial, primary_key=True, autoincrement=True),
+    Column("kind", String(64), nullable=False),
+    # One job of a kind is enough for a key: asked for again, it runs once more.
+    Column("key", String(ID), nullable=False),
+    Column("payload", _json, nullable=False, server_default="{}"),
+    Column("asked", BigInteger, nullable=False, server_default="1"),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    _instant("run_at", nullable=False),
+    # Whoever holds the job until then; a new token for each holder.
+    _instant("leased_until"),
+    Column("lease", String(64)),
+    Column("last_error", Text),
+    _instant("created_at", nullable=False),
+    Index("ux_billing_jobs_kind_key", "kind", "key", unique=True),
+    Index(None, "run_at"),
+)
+
+set_aside = Table(
+    "billing_events_set_aside",
+    metadata,
+    Column("event_id", String(ID), primary_key=True),
+    Column("event_type", String(ID), nullable=False),
+    Column("app_user_id", String(ID), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="1"),
+    _instant("received_at", nullable=False),
+    _instant("last_attempt_at", nullable=False),
+)
+
+# How far the service's feed has been read.
+progress = Table(
+    "billing_progress",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+    _instant("updated_at", nullable=False),
+)

@@ -1,0 +1,80 @@
+"""Both databases, each migrated once and copied for every test."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+from tests.consumer.world import World, world
+
+from latchkey import logs
+from latchkey.consumer.storage.database import Database
+from latchkey.consumer.storage.schema import migrate
+from latchkey.storage.embedded import EmbeddedServer
+
+_numbers = itertools.count(1)
+TEMPLATE = "consumer_template"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_logs() -> None:
+    # The pretty tracebacks of an unconfigured logger take half a second each.
+    logs.configure(form="json")
+
+
+@pytest.fixture(scope="session")
+async def sqlite_template(short_folder: Path) -> Path:
+    path = short_folder / "template.db"
+    database = Database(f"sqlite:///{path}")
+    await migrate(database)
+    await database.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+async def postgres_template(postgres: EmbeddedServer, administration: asyncpg.Connection[asyncpg.Record]) -> str:
+    await administration.execute(f"create database {TEMPLATE} strategy file_copy")
+    database = Database(postgres.url(TEMPLATE))
+    await migrate(database)
+    await database.close()
+    return TEMPLATE
+
+
+@pytest.fixture
+async def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    shutil.copy(sqlite_template, tmp_path / "consumer.db")
+    return f"sqlite:///{tmp_path / 'consumer.db'}"
+
+
+@pytest.fixture
+async def postgres_url(
+    postgres: EmbeddedServer, postgres_template: str, administration: asyncpg.Connection[asyncpg.Record]
+) -> AsyncIterator[str]:
+    name = f"consumer_{next(_numbers)}"
+    await administration.execute(f"create database {name} template {postgres_template} strategy file_copy")
+    yield postgres.url(name)
+    await administration.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    """The address of a migrated, empty database of either kind."""
+    found: str = request.getfixturevalue(f"{request.param}_url")
+    return found
+
+
+@pytest.fixture
+async def here(url: str) -> AsyncIterator[World]:
+    async with world(url) as made:
+        yield made
+
+
+@pytest.fixture
+async def on_sqlite(sqlite_url: str) -> AsyncIterator[World]:
+    """For what no database decides."""
+    async with world(sqlite_url) as made:
+        yield made

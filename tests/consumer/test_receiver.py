@@ -1,0 +1,290 @@
+"""POST /webhooks/billing: the nine steps, and every row of the errors."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+from tests.consumer.world import NOW, SECRET, World, event, pro, world
+
+from latchkey.consumer import handlers
+from latchkey.consumer.instants import DAY
+
+
+async def test_a_purchase_grants_access_at_once(here: World) -> None:
+    reply = await here.deliver(event(subscriber_attributes={"$email": {"value": "ada@x.y", "updated_at_ms": 1}}))
+    assert (reply.status, reply.json()) == (200, {"message": "Event processed"})
+    copy = await here.copy()
+    one = copy.subscription
+    assert (one.is_active, one.subscription_status, one.product_id) == (True, "active", "pro_monthly")
+    assert (one.email, one.external_user_id) == ("ada@x.y", "ada@x.y")
+    assert (one.expires_at, one.purchased_at) == (NOW + 30 * DAY, NOW)
+    assert (one.store, one.environment, one.last_webhook_event_type) == ("app_store", "PRODUCTION", "INITIAL_PURCHASE")
+    assert one.entitlements == pro()
+    row = copy.entitlements["pro"]
+    assert (row.is_active, row.expires_at, row.product_id, row.granted_at) == (True, NOW + 30 * DAY, "pro_monthly", NOW)
+    assert (row.store, row.environment, row.purchase_date) == ("app_store", "PRODUCTION", NOW)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", "Bearer", "Bearer wrong", "wrong", "bearer " + SECRET, "Bearer  " + SECRET]
+)
+async def test_another_authorization_is_401_before_anything_else(on_sqlite: World, value: str | None) -> None:
+    headers = {"authorization": value} if value is not None else {}
+    reply = await on_sqlite.asking.request("POST", "/webhooks/billing", body=b"[", key=None, headers=headers)
+    assert (reply.status, reply.json()) == (401, {"error": "Unauthorized"})
+    assert on_sqlite.asking.bytes_read == 0
+
+
+@pytest.mark.parametrize("value", [SECRET, f"Bearer {SECRET}"])
+async def test_the_leading_bearer_is_optional(on_sqlite: World, value: str) -> None:
+    assert (await on_sqlite.deliver(event(), secret=None, authorization=value)).status == 200
+
+
+async def test_a_copy_of_an_event_is_200_and_changes_nothing(here: World) -> None:
+    one = event()
+    await here.deliver(one)
+    before = await here.copy()
+    here.clock.now += 1000
+    reply = await here.deliver(one)
+    assert (reply.status, reply.json()) == (200, {"message": "Event already processed"})
+    assert await here.copy() == before
+
+
+async def test_a_hundred_copies_at_once_are_processed_once(here: World) -> None:
+    one = event("VIRTUAL_CURRENCY_TRANSACTION", amount=10, currency="COIN", transaction_type="credit")
+    replies = await asyncio.gather(*(here.deliver(one) for _ in range(100)))
+    assert {reply.status for reply in replies} == {200}
+    assert sorted(reply.json()["message"] for reply in replies)[-1] == "Event processed"
+    assert [reply.json()["message"] for reply in replies].count("Event processed") == 1
+    assert await here.consumer.balances("ada") == {"COIN": 10}
+    assert (await here.copy()).subscription.revision == 1
+
+
+async def test_a_hundred_copies_over_two_processes_are_processed_once(url: str) -> None:
+    one = event("VIRTUAL_CURRENCY_TRANSACTION", amount=10, currency="COIN", transaction_type="credit")
+    async with world(url) as left, world(url) as right:
+        replies = await asyncio.gather(*(side.deliver(one) for _ in range(50) for side in (left, right)))
+        assert [reply.json()["message"] for reply in replies].count("Event processed") == 1
+        assert {reply.status for reply in replies} == {200}
+        assert await left.consumer.balances("ada") == {"COIN": 10}
+
+
+async def test_events_of_one_user_at_two_processes_are_serialised(url: str) -> None:
+    """Each brings one more entitlement than the one before; whoever comes last by sequence wins, whatever the order."""
+    events = [
+        event("RENEWAL", sequence=number, entitlements=pro(NOW + number * DAY), expiration_at_ms=NOW + number * DAY)
+        for number in range(1, 21)
+    ]
+    async with world(url) as left, world(url) as right:
+        sides = [left, right] * 10
+        replies = await asyncio.gather(*(side.deliver(one) for side, one in zip(sides, events, strict=True)))
+        assert {reply.status for reply in replies} == {200}
+        copy = await left.copy()
+        assert copy.subscription.last_sequence == 20
+        assert copy.entitlements["pro"].expires_at == NOW + 20 * DAY
+        assert (await left.counts())["billing_processed_events"] == 20
+
+
+async def test_a_late_event_is_recorded_and_the_user_read_anew(here: World) -> None:
+    await here.deliver(event("RENEWAL", sequence=7))
+    here.service.holds["ada"] = {"pro": NOW + 30 * DAY}
+    reply = await here.deliver(event("EXPIRATION", sequence=6, entitlements={}))
+    assert (reply.status, reply.json()) == (200, {"message": "Event recorded"})
+    copy = await here.copy()
+    assert copy.subscription.is_active
+    assert copy.subscription.stale
+    assert copy.subscription.last_webhook_event_type == "RENEWAL"
+    await here.jobs_done()
+    assert here.service.asked
+    copy = await here.copy()
+    assert (copy.subscription.is_active, copy.subscription.stale) == (True, False)
+    assert (await here.counts())["billing_jobs"] == 0
+
+
+async def test_without_a_sequence_the_timestamp_tells_what_is_late(on_sqlite: World) -> None:
+    await on_sqlite.deliver(event("RENEWAL", event_timestamp_ms=NOW))
+    assert (await on_sqlite.deliver(event("EXPIRATION", event_timestamp_ms=NOW - 1))).json()[
+        "message"
+    ] == "Event recorded"
+    assert (await on_sqlite.deliver(event("RENEWAL", event_timestamp_ms=NOW))).json()["message"] == "Event processed"
+
+
+async def test_a_late_credit_counts_all_the_same(here: World) -> None:
+    await here.deliver(event("RENEWAL", sequence=7))
+    await here.deliver(
+        event("VIRTUAL_CURRENCY_TRANSACTION", sequence=3, amount=5, currency="COIN", transaction_type="debit")
+    )
+    assert await here.consumer.balances("ada") == {"COIN": -5}
+
+
+async def test_an_event_that_does_not_say_what_the_user_holds_takes_nothing_away(here: World) -> None:
+    await here.deliver(event())
+    here.service.holds["ada"] = {"pro": NOW + 30 * DAY}
+    for silent in ({"entitlements": None}, {}):
+        one = event("RENEWAL")
+        del one["entitlements"]
+        assert (await here.deliver({**one, **silent})).json() == {"message": "Event recorded"}
+    assert (await here.copy()).subscription.is_active
+    await here.jobs_done()
+    assert not (await here.copy()).subscription.stale
+
+
+async def test_transfer_corrects_the_source_too(here: World) -> None:
+    await here.deliver(event(user="bob"))
+    here.service.holds |= {"bob": {}, "ada": {"pro": None}}
+    await here.deliver(event("TRANSFER", transferred_from=["bob", "bob2"], transferred_to=["ada"]))
+    await here.jobs_done()
+    assert (await here.copy("ada")).subscription.is_active
+    bob = await here.copy("bob")
+    assert (bob.subscription.is_active, bob.subscription.subscription_status) == (False, "expired")
+    assert not bob.entitlements["pro"].is_active
+
+
+async def test_a_transfer_from_somebody_unknown_or_erased_ends_quietly(here: World) -> None:
+    await here.deliver(event("TRANSFER", transferred_from=["$deleted"]))
+    await here.jobs_done()
+    assert (await here.counts())["billing_jobs"] == 0
+
+
+async def test_unknown_types_are_synced_and_answered_200(here: World) -> None:
+    reply = await here.deliver(event("SOMETHING_NEW", surprising={"nested": [1, {"deep": None}]}))
+    assert (reply.status, reply.json()) == (200, {"message": "Event processed"})
+    assert (await here.copy()).subscription.subscription_status == "active"
+
+
+@pytest.mark.parametrize("type", sorted(handlers.HANDLERS))
+async def test_every_type_is_taken(on_sqlite: World, type: str) -> None:
+    assert (await on_sqlite.deliver(event(type))).json() == {"message": "Event processed"}
+    assert (await on_sqlite.copy()).subscription.last_webhook_event_type == type
+
+
+async def test_currency_and_experiments_are_kept_where_an_app_can_read_them(here: World) -> None:
+    for amount, kind in ((100, "credit"), (30, "debit")):
+        await here.deliver(event("VIRTUAL_CURRENCY_TRANSACTION", amount=amount, currency="COIN", transaction_type=kind))
+    await here.deliver(event("EXPERIMENT_ENROLLMENT", experiment_id="exp_1", variant_id="b"))
+    assert (await here.get("/api/virtual-currencies")).json() == {"virtualCurrencies": {"COIN": 70}}
+    assert (await here.get("/api/experiments")).json() == {"experiments": {"exp_1": "b"}}
+    # An enrollment that happened earlier and arrives later does not win.
+    late = event("EXPERIMENT_ENROLLMENT", experiment_id="exp_1", variant_id="a", event_timestamp_ms=NOW - 5)
+    await here.deliver(late)
+    assert await here.consumer.experiments("ada") == {"exp_1": "b"}
+
+
+async def test_an_internal_error_is_200_and_the_event_is_set_aside(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = _breaks(monkeypatch, "RENEWAL")
+    reply = await here.deliver(event("RENEWAL"))
+    assert reply.status == 200
+    assert set(reply.json()) == {"message", "error"}
+    assert "boom" not in reply.body.decode()
+    assert (await here.counts())["billing_processed_events"] == 0
+    assert (await here.counts())["billing_events_set_aside"] == 1
+    listed = (await here.operate("GET", "/operations/set-aside")).json()["events"]
+    assert listed[0]["event_type"] == "RENEWAL"
+    assert "boom" in listed[0]["error"]
+    failed = (await here.operate("POST", f"/operations/set-aside/{listed[0]['event_id']}/reprocess")).json()
+    assert failed["outcome"] == "failed"
+    broken.undo()
+    done = (await here.operate("POST", "/operations/set-aside/reprocess")).json()
+    assert [one["outcome"] for one in done["events"]] == ["processed"]
+    assert (await here.counts())["billing_events_set_aside"] == 0
+    assert (await here.copy()).subscription.is_active
+
+
+async def test_one_event_that_fails_does_not_take_others_along(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _breaks(monkeypatch, "RENEWAL")
+    events = [event("RENEWAL" if number == 3 else "INITIAL_PURCHASE", user=f"user{number}") for number in range(8)]
+    replies = await asyncio.gather(*(here.deliver(one) for one in events))
+    assert [reply.status for reply in replies] == [200] * 8
+    assert ["error" in reply.json() for reply in replies] == [number == 3 for number in range(8)]
+    assert (await here.counts())["billing_processed_events"] == 7
+
+
+async def test_a_setting_asks_for_500_instead(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _breaks(monkeypatch, "RENEWAL")
+    async with world(sqlite_url, on_error="retry") as here:
+        reply = await here.deliver(event("RENEWAL"))
+        assert (reply.status, reply.json()) == (500, {"error": "Internal processing error"})
+        assert sum((await here.counts()).values()) == 0
+
+
+async def test_a_200_never_means_lost(sqlite_url: str) -> None:
+    async with world(sqlite_url) as here:
+
+        async def away(_: Any) -> None:
+            raise OSError("the disk is gone")
+
+        here.consumer.store.database.write = away  # type: ignore[assignment]
+        assert (await here.deliver(event())).status == 500
+
+
+async def test_only_post_is_taken(on_sqlite: World) -> None:
+    for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        reply = await on_sqlite.asking.request(method, "/webhooks/billing", key=None)
+        assert (reply.status, reply.json()) == (405, {"error": "Method not allowed"})
+        assert reply.headers["allow"] == "POST"
+
+
+async def test_the_signature_is_checked_too_where_a_secret_is_set(sqlite_url: str) -> None:
+    old, new = (base64.b64encode(bytes([number]) * 24).decode() for number in (1, 2))
+    async with world(sqlite_url, signing_secrets=(f"whsec_{new}", f"whsec_{old}")) as here:
+        assert (await here.deliver(event())).status == 401
+        for secret, status in ((old, 200), (new, 200), (base64.b64encode(b"x" * 24).decode(), 401)):
+            body = (
+                b'{"event": {"id": "%s", "type": "RENEWAL", "app_user_id": "ada", "entitlements": {}}}'
+                % secret[:8].encode()
+            )
+            assert (await here.post(body, **signed(secret, body))).status == status
+        assert (await here.post(body + b" ", **signed(old, body))).status == 401
+        assert (await here.post(body, **signed(old, body, age=600))).status == 401
+        assert (await here.post(body, **{**signed(old, body), "webhook-signature": "v1,@@ nonsense"})).status == 401
+
+
+async def test_replies_come_well_within_a_second(here: World) -> None:
+    began = time.monotonic()
+    await here.deliver(event())
+    assert time.monotonic() - began < 1
+
+
+async def test_ids_of_one_customer_lead_to_one_copy(here: World) -> None:
+    """An anonymous purchase, then a log-in: the record moves to the new id, and late events of the old one re-read."""
+    anonymous = "$RCAnonymousID:0123"
+    await here.deliver(event(user=anonymous, sequence=1))
+    await here.deliver(event("VIRTUAL_CURRENCY_TRANSACTION", anonymous, sequence=2, amount=3, currency="COIN"))
+    await here.deliver(
+        event("EXPERIMENT_ENROLLMENT", "ada", aliases=[anonymous], original_app_user_id=anonymous, sequence=4)
+    )
+    assert (await here.copy(anonymous)) == (await here.copy("ada"))
+    assert (await here.copy("ada")).subscription.purchased_at == NOW
+    assert await here.consumer.balances("ada") == {"COIN": 3}
+    assert (await here.counts())["billing_subscriptions"] == 1
+    here.service.holds["ada"] = {"pro": NOW + 30 * DAY}
+    here.service.aliases[anonymous] = "ada"
+    late = await here.deliver(event("EXPIRATION", anonymous, sequence=3, entitlements={}))
+    assert late.json() == {"message": "Event recorded"}
+    await here.jobs_done()
+    assert (await here.copy("ada")).subscription.is_active
+
+
+def signed(secret: str, body: bytes, age: int = 0) -> dict[str, str]:
+    at = datetime.now(UTC) - timedelta(seconds=age)
+    return {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": Webhook(secret).sign("msg_1", at, body.decode()),
+    }
+
+
+def _breaks(monkeypatch: pytest.MonkeyPatch, type: str) -> pytest.MonkeyPatch:
+    def boom(_: handlers.Handling) -> handlers.Handling:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(handlers, "HANDLERS", {**handlers.HANDLERS, type: boom})
+    return monkeypatch

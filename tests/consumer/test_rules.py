@@ -1,0 +1,268 @@
+"""The rules as tables: states, verification, identity, and what each event type changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import json
+from tests.consumer.world import NOW, event, pro, v1_subscription, written
+
+from latchkey.consumer.event import Held, read_event
+from latchkey.consumer.identity import external_user_id
+from latchkey.consumer.instants import DAY, HOUR, from_iso, to_iso
+from latchkey.consumer.reading import Details, Reading
+from latchkey.consumer.record import LocalCopy, Subscription, nobody
+from latchkey.consumer.status import Standing, standing_after, standing_after_reading
+from latchkey.consumer.sync import apply_event, apply_reading, is_late
+from latchkey.consumer.verification import Reason, reasons_to_verify
+
+TROUBLED = Standing("billing_issue", auto_renew=False, billing_issue=True)
+
+
+@pytest.mark.parametrize(
+    ("type", "any_active", "after"),
+    [
+        ("TRIAL_STARTED", True, Standing("trial", True, False)),
+        ("SUBSCRIPTION_PAUSED", True, Standing("paused", False, True)),
+        ("CANCELLATION", True, Standing("cancelled", False, True)),
+        ("BILLING_ISSUE", True, Standing("billing_issue", False, True)),
+        ("INITIAL_PURCHASE", True, Standing("active", True, False)),
+        ("RENEWAL", True, Standing("active", True, False)),
+        ("UNCANCELLATION", True, Standing("active", True, False)),
+        ("PRODUCT_CHANGE", True, Standing("active", True, False)),
+        ("REFUND_REVERSED", True, Standing("active", True, False)),
+        ("TRIAL_CANCELLED", True, Standing("active", True, False)),
+        ("SOMETHING_NEW", True, Standing("active", True, False)),
+        ("TRIAL_STARTED", False, Standing("expired", False, True)),
+        ("CANCELLATION", False, Standing("expired", False, True)),
+        ("RENEWAL", False, Standing("expired", False, True)),
+        ("SOMETHING_NEW", False, Standing("expired", False, True)),
+    ],
+)
+def test_the_state_table(type: str, any_active: bool, after: Standing) -> None:
+    assert standing_after(type, any_active, TROUBLED) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "any_active", "status"),
+    [
+        ("expired", True, "active"), (None, True, "active"), ("cancelled", True, "cancelled"),
+        ("trial", True, "trial"), ("active", False, "expired"), ("paused", False, "expired"),
+    ],
+)  # fmt: skip
+def test_v2_overwrites_only_what_it_knows(before: str | None, any_active: bool, status: str) -> None:
+    assert standing_after_reading(any_active, Standing(before)).status == status
+
+
+FRESH = Subscription(app_user_id="ada", expires_at=NOW + 2 * DAY, last_updated=NOW)
+
+
+@pytest.mark.parametrize(
+    ("record", "reasons"),
+    [
+        (None, (Reason.NO_RECORD,)),
+        (Subscription(app_user_id="ada"), (Reason.NO_RECORD,)),
+        (FRESH, ()),
+        (replace(FRESH, expires_at=None), ()),
+        (replace(FRESH, expires_at=NOW + DAY), ()),
+        (replace(FRESH, expires_at=NOW + DAY - 1), (Reason.ENDS_SOON,)),
+        (replace(FRESH, expires_at=NOW - 1), (Reason.ENDS_SOON,)),
+        (replace(FRESH, billing_issue=True), (Reason.BILLING_ISSUE,)),
+        (replace(FRESH, cancelled_at=NOW - 48 * HOUR + 1), (Reason.JUST_CANCELLED,)),
+        (replace(FRESH, cancelled_at=NOW - 48 * HOUR), ()),
+        (replace(FRESH, last_updated=NOW - HOUR), ()),
+        (replace(FRESH, last_updated=NOW - HOUR - 1), (Reason.TOO_OLD,)),
+        (replace(FRESH, billing_issue=True, last_updated=0), (Reason.BILLING_ISSUE, Reason.TOO_OLD)),
+    ],
+)
+def test_the_five_conditions_of_the_verification_rule(record: Subscription | None, reasons: tuple[Reason, ...]) -> None:
+    assert reasons_to_verify(record, NOW) == reasons
+
+
+@pytest.mark.parametrize(("ends", "verify"), [(NOW + 1, True), (NOW, False), (NOW - 1, False), (NOW + DAY, False)])
+def test_the_variant_in_which_an_end_that_is_over_is_no_reason(ends: int, verify: bool) -> None:
+    record = replace(FRESH, expires_at=ends)
+    assert bool(reasons_to_verify(record, NOW, only_if_still_ahead=True)) is verify
+
+
+@pytest.mark.parametrize(
+    ("attributes", "id"),
+    [
+        ({"$email": "a@b.c", "$displayName": "Ada"}, "a@b.c"),
+        ({"$email": "", "$displayName": "Ada"}, "Ada"),
+        ({"$displayName": "Ada"}, "Ada"),
+        ({"other": "x"}, "ada"),
+        ({}, "ada"),
+    ],
+)
+def test_the_external_user_id(attributes: dict[str, str], id: str) -> None:
+    assert external_user_id(attributes, "ada") == id
+
+
+@pytest.mark.parametrize(("ends", "active"), [(None, True), (NOW + 1000, True), (NOW, False), (NOW - 1000, False)])
+def test_an_entitlement_is_active_while_its_end_is_missing_or_ahead(ends: int | None, active: bool) -> None:
+    assert told(entitlements=pro(ends)).subscription.is_active is active
+    assert apply_reading(nobody("ada"), Reading("ada", {"pro": ends}, {}), NOW).subscription.is_active is active
+
+
+def test_cancellation_keeps_access_until_the_end() -> None:
+    after = told("CANCELLATION", event_timestamp_ms=NOW - 5).subscription
+    assert (after.is_active, after.subscription_status, after.auto_renew) == (True, "cancelled", False)
+    assert (after.cancelled_at, after.expires_at) == (NOW - 5, NOW + 30 * DAY)
+    assert told("CANCELLATION", event_timestamp_ms=None).subscription.cancelled_at == NOW
+
+
+def test_uncancellation_and_renewal_forget_the_cancellation() -> None:
+    cancelled = told("CANCELLATION")
+    for type in ("UNCANCELLATION", "RENEWAL", "INITIAL_PURCHASE"):
+        after = told(type, before=cancelled).subscription
+        assert (after.subscription_status, after.auto_renew, after.cancelled_at) == ("active", True, None)
+
+
+def test_expiration_clears_everything() -> None:
+    after = told("EXPIRATION", before=told(), entitlements={}, expiration_at_ms=NOW)
+    assert (after.subscription.is_active, after.subscription.entitlements) == (False, {})
+    assert (after.subscription.subscription_status, after.subscription.auto_renew) == ("expired", False)
+    assert not after.entitlements["pro"].is_active
+
+
+def test_an_expiration_beside_another_purchase_leaves_what_that_one_grants() -> None:
+    premium = {"premium": written(NOW + DAY, "premium_monthly")}
+    after = told("EXPIRATION", before=told(entitlements=pro() | premium), entitlements=premium)
+    assert after.subscription.is_active
+    assert set(after.held(NOW)) == {"premium"}
+
+
+def test_billing_issue_keeps_access_and_records_the_grace_period() -> None:
+    grace = NOW + 16 * DAY
+    after = told("BILLING_ISSUE", entitlements=pro(grace), grace_period_expires_at_ms=grace, expiration_at_ms=NOW)
+    one = after.subscription
+    assert (one.is_active, one.subscription_status, one.billing_issue) == (True, "billing_issue", True)
+    assert (one.grace_period_expires_at, one.expires_at) == (grace, NOW)
+    carried = {"pro": {**written(grace), "grace_period_expires_date": to_iso(grace)}}
+    assert told("BILLING_ISSUE", entitlements=carried).subscription.grace_period_expires_at == grace
+    recovered = told("RENEWAL", before=after).subscription
+    assert (recovered.billing_issue, recovered.grace_period_expires_at) == (False, None)
+
+
+def test_product_change_takes_the_new_product() -> None:
+    after = told("PRODUCT_CHANGE", before=told(), new_product_id="pro_yearly", entitlements=pro(NOW + 365 * DAY))
+    assert (after.subscription.product_id, after.subscription.is_active) == ("pro_yearly", True)
+    assert after.entitlements["pro"].expires_at == NOW + 365 * DAY
+
+
+def test_refund_revokes_at_once_even_if_the_event_still_carries_the_entitlement() -> None:
+    assert not told("REFUND", before=told(), entitlements={}).subscription.is_active
+    one = read_event(json.encode(event("REFUND")))
+    applied = apply_event(told(), one, NOW)
+    assert not applied.copy.subscription.is_active
+    assert applied.reread == {"ada"}
+    assert applied.copy.subscription.stale
+
+
+def test_refund_leaves_what_another_product_grants() -> None:
+    after = told("REFUND", before=told(), entitlements={"premium": written(None, "premium_monthly")})
+    assert (set(after.held(NOW)), after.subscription.subscription_status) == ({"premium"}, "active")
+
+
+def test_refund_reversed_restores() -> None:
+    refunded = told("REFUND", before=told(), entitlements={})
+    after = told("REFUND_REVERSED", before=refunded)
+    assert (after.subscription.is_active, after.subscription.subscription_status) == (True, "active")
+    assert after.entitlements["pro"].is_active
+
+
+def test_a_trial_has_its_end_and_conversion_keeps_it_on_record() -> None:
+    trial = told("TRIAL_STARTED", expiration_at_ms=NOW + 7 * DAY, entitlements=pro(NOW + 7 * DAY))
+    one = trial.subscription
+    assert (one.subscription_status, one.trial_end_at, one.auto_renew) == ("trial", NOW + 7 * DAY, True)
+    converted = told("INITIAL_PURCHASE", before=trial, is_trial_conversion=True).subscription
+    assert (converted.subscription_status, converted.trial_end_at) == ("active", NOW + 7 * DAY)
+    assert told("INITIAL_PURCHASE", before=trial).subscription.trial_end_at is None
+
+
+@pytest.mark.parametrize(
+    "type", ["RENEWAL", "SUBSCRIPTION_EXTENDED", "TEMPORARY_ENTITLEMENT_GRANT", "NON_RENEWING_PURCHASE"]
+)
+def test_a_new_end_is_taken(type: str) -> None:
+    after = told(type, before=told(), expiration_at_ms=NOW + 60 * DAY, entitlements=pro(NOW + 60 * DAY))
+    assert after.subscription.expires_at == NOW + 60 * DAY
+    assert after.entitlements["pro"].expires_at == NOW + 60 * DAY
+
+
+def test_a_lifetime_purchase_has_no_end() -> None:
+    after = told("NON_RENEWING_PURCHASE", before=told(), expiration_at_ms=None, entitlements=pro(None))
+    assert after.subscription.expires_at is None
+    assert after.subscription.is_active
+
+
+def test_pausing_turns_renewal_off() -> None:
+    after = told("SUBSCRIPTION_PAUSED", auto_resume_at_ms=NOW + 60 * DAY).subscription
+    assert (after.subscription_status, after.auto_renew) == ("paused", False)
+    assert after.subscriptions["pro_monthly"]["auto_resume_date"] == to_iso(NOW + 60 * DAY)
+
+
+@pytest.mark.parametrize(
+    "type", ["INVOICE_ISSUANCE", "EXPERIMENT_ENROLLMENT", "VIRTUAL_CURRENCY_TRANSACTION", "TRANSFER"]
+)
+def test_types_that_are_not_about_a_period_leave_it_alone(type: str) -> None:
+    before = told()
+    after = told(type, before=before, product_id="coins", purchased_at_ms=1, expiration_at_ms=None)
+    for name in ("product_id", "purchased_at", "expires_at", "is_active"):
+        assert getattr(after.subscription, name) == getattr(before.subscription, name), name
+
+
+def test_granted_at_stays_while_access_goes_on_and_is_new_when_it_comes_back() -> None:
+    first = told(event_timestamp_ms=NOW)
+    renewed = told("RENEWAL", before=first, event_timestamp_ms=NOW + 5)
+    assert renewed.entitlements["pro"].granted_at == NOW
+    gone = told("EXPIRATION", before=renewed, entitlements={}, event_timestamp_ms=NOW + 6)
+    back = told("INITIAL_PURCHASE", before=gone, event_timestamp_ms=NOW + 7)
+    assert back.entitlements["pro"].granted_at == NOW + 7
+
+
+def test_an_event_without_attributes_keeps_the_email() -> None:
+    known = told(subscriber_attributes={"$email": {"value": "a@b.c", "updated_at_ms": 1}})
+    assert told("RENEWAL", before=known).subscription.email == "a@b.c"
+    gone = told("RENEWAL", before=known, subscriber_attributes={}).subscription
+    assert (gone.email, gone.external_user_id) == (None, "ada")
+
+
+@pytest.mark.parametrize(
+    ("sequence", "at", "late"),
+    [(4, 0, True), (5, 0, False), (6, 0, False), (None, NOW - 1, True), (None, NOW, False), (None, None, False)],
+)
+def test_what_is_late(sequence: int | None, at: int | None, late: bool) -> None:
+    known = Subscription(app_user_id="ada", last_sequence=5, last_event_at=NOW)
+    one = read_event(json.encode(event(sequence=sequence, event_timestamp_ms=at)))
+    assert is_late(one, known) is late
+
+
+def test_v1_beside_v2_tells_how_the_subscription_stands() -> None:
+    for told_by_v1, status in (
+        ({}, "active"),
+        ({"unsubscribe_detected_at": to_iso(NOW)}, "cancelled"),
+        ({"billing_issues_detected_at": to_iso(NOW)}, "billing_issue"),
+        ({"auto_resume_date": to_iso(NOW)}, "paused"),
+        ({"period_type": "trial"}, "trial"),
+    ):
+        details = Details({"pro": Held("pro_monthly")}, {"pro_monthly": v1_subscription(**told_by_v1)})
+        reading = Reading("ada", {"pro": NOW + DAY}, {"$email": "a@b.c"}, details)
+        after = apply_reading(nobody("ada"), reading, NOW).subscription
+        assert (after.subscription_status, after.product_id, after.email) == (status, "pro_monthly", "a@b.c")
+        assert (after.environment, after.store) == ("SANDBOX", "test_store")
+
+
+@pytest.mark.parametrize(
+    "text", ["2027-01-15T08:00:00Z", "2027-01-15T08:00:00.000Z", "2027-01-15T09:00:00+01:00", "2027-01-15T08:00:00"]
+)
+def test_instants_are_read_in_every_iso_form(text: str) -> None:
+    assert from_iso(text) == NOW
+
+
+def told(type: str = "INITIAL_PURCHASE", *, before: LocalCopy | None = None, **more: Any) -> LocalCopy:
+    """The copy after an event."""
+    one = read_event(json.encode(event(type, **more)))
+    return apply_event(before or nobody("ada"), one, NOW).copy
