@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import ssl
@@ -48,7 +49,7 @@ def alive(pid: int) -> bool:
 
 def test_connection_json_says_where_everything_is_and_only_to_its_owner(up: Up) -> None:
     assert set(up.connection) == {
-        "base_url", "ca_cert", "project_id", "api_key", "public_api_key", "database_url",
+        "base_url", "ca_cert", "project_id", "api_key", "public_api_key", "database_url", "push",
     }  # fmt: skip
     assert stat.S_IMODE((up.folder / "connection.json").stat().st_mode) == 0o600
     assert up.connection["api_key"].startswith("sk_")
@@ -56,8 +57,24 @@ def test_connection_json_says_where_everything_is_and_only_to_its_owner(up: Up) 
     assert up.connection["base_url"].startswith("https://127.0.0.1:")
 
 
+def test_the_push_sandbox_answers_where_it_says(up: Up) -> None:
+    push = up.connection["push"]
+    assert set(push) == {"base_url", "app_id", "rest_api_key"}
+    path = f"/api/v1/notifications?app_id={push['app_id']}"
+    status, said = get(push["base_url"], up.connection["ca_cert"], path, Authorization=f"Basic {push['rest_api_key']}")
+    assert (status, json.loads(said)["notifications"]) == (200, [])
+
+
 def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:
-    for name in ("connection.json", "demo.json", "secret.key", "tls/server.key", "tls/authority.key", "latchkey.log"):
+    for name in (
+        "connection.json",
+        "demo.json",
+        "push/push.json",
+        "secret.key",
+        "tls/server.key",
+        "tls/authority.key",
+        "latchkey.log",
+    ):
         assert stat.S_IMODE((up.folder / name).stat().st_mode) == 0o600, name
 
 

@@ -6,6 +6,8 @@ tls/              the local authority and the server's certificate
 secret.key        encrypts webhook secrets in the database
 demo.json         the demo's keys in plaintext, so that the next `up` has the same ones
 connection.json   where everything is, for scripts and tests; written before the service is ready
+push/             the push sandbox: its key, its devices, what was sent
+device/           the phone of `latchkey device`
 latchkey.log      what the service's processes say
 """
 
@@ -17,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from latchkey.cli.files import read_json, write_json, write_private
+from latchkey.cli.push_sandbox import PushConnection
 
 _LOG_LIMIT = 16 * 1024 * 1024
 
@@ -28,6 +31,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str
     public_api_key: str
     database_url: str
+    push: PushConnection
 
 
 class DataFolder:
@@ -36,6 +40,7 @@ class DataFolder:
         self.tls = self.path / "tls"
         self.connection = self.path / "connection.json"
         self.demo = self.path / "demo.json"
+        self.push = self.path / "push"
         self.log = self.path / "latchkey.log"
 
     def prepare(self) -> None:

@@ -9,11 +9,13 @@ from importlib.metadata import version as installed
 import typer
 from rich.console import Console
 
-from latchkey.cli import doctor, key, migration, project, receiver, serve, up
+from latchkey.cli import device, doctor, key, migration, project, push, receiver, serve, up
 from latchkey.cli.listeners import CannotListenError
 from latchkey.cli.readiness import NotReadyError
 from latchkey.cli.supervisor import DidNotBecomeReadyError
 from latchkey.domain.refusal import Refusal
+from latchkey.push.errors import PushError
+from latchkey.runtime.errors import DeviceError
 from latchkey.settings import SettingsRefusedError
 from latchkey.storage.errors import StorageError
 
@@ -31,6 +33,8 @@ app.command()(migration.migrate)
 app.add_typer(project.app, name="project")
 app.add_typer(key.app, name="key")
 app.command()(doctor.doctor)
+app.command()(device.device)
+app.add_typer(push.app, name="push")
 app.command()(receiver.receiver)
 
 
@@ -38,6 +42,18 @@ app.command()(receiver.receiver)
 def version() -> None:
     """Show which Latchkey this is."""
     Console(highlight=False).print(f"latchkey {installed('latchkey')} (Python {platform.python_version()})")
+
+
+# Their messages say what to do; everything else is a bug and shows where.
+_TOLD = (
+    StorageError,
+    Refusal,
+    CannotListenError,
+    NotReadyError,
+    DidNotBecomeReadyError,
+    PushError,
+    DeviceError,
+)
 
 
 def main() -> None:
@@ -52,7 +68,7 @@ def main() -> None:
                 soft_wrap=True,
             )
         sys.exit(2)
-    except (StorageError, Refusal, CannotListenError, NotReadyError, DidNotBecomeReadyError) as error:
+    except _TOLD as error:
         Console(stderr=True, highlight=False).print(f"[bold red]Error:[/bold red] {_escaped(error)}", soft_wrap=True)
         sys.exit(1)
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from latchkey.cli.authority import Certificates, ensure_certificates, may_sign_for
 from latchkey.cli.data_folder import Connection, DataFolder
 from latchkey.cli.listeners import CannotListenError, bind
+from latchkey.cli.push_sandbox import PushConnection, push_sandbox
 from latchkey.cli.readiness import wait_until_answering
 from latchkey.cli.stop_signal import StoppedError, StopSignal
 from latchkey.cli.supervisor import Supervisor, plan
@@ -66,18 +67,25 @@ async def run(data: Path, host: str, port: int, workers: int, said: Said, starte
     try:
         folder.prepare()
         listening = bind(host, port, workers or default_workers())
-        with os.fdopen(folder.open_log(), "wb") as log:
-            supervisor = Supervisor(plan(ROLES, listening), output=log)
-            signal.hurry = supervisor.kill
-            # The processes load their code while the database starts.
-            await supervisor.spawn()
-            try:
-                connection = await prepare(folder, server, addresses, host, listening[0], supervisor, signal, said)
-                started(connection)
-                await watch(server, signal)
-                said("Stopping")
-            finally:
-                await supervisor.stop()
+        certificates = ensure_certificates(folder.tls, addresses, real_now())
+        pushing = push_sandbox(
+            folder.push, certificates, host=host, shown_host=bracketed(reachable(host)), first_port=port and port + 2
+        )
+        async with pushing as push:
+            with os.fdopen(folder.open_log(), "wb") as log:
+                supervisor = Supervisor(plan(ROLES, listening), output=log)
+                signal.hurry = supervisor.kill
+                # The processes load their code while the database starts.
+                await supervisor.spawn()
+                try:
+                    connection = await prepare(
+                        folder, server, certificates, push, host, listening[0], supervisor, signal, said
+                    )
+                    started(connection)
+                    await watch(server, signal)
+                    said("Stopping")
+                finally:
+                    await supervisor.stop()
     except StoppedError:
         pass
     finally:
@@ -88,7 +96,8 @@ async def run(data: Path, host: str, port: int, workers: int, said: Said, starte
 async def prepare(
     folder: DataFolder,
     server: EmbeddedServer,
-    addresses: list[ipaddress.IPv4Address | ipaddress.IPv6Address],
+    certificates: Certificates,
+    push: PushConnection,
     host: str,
     listening: socket.socket,
     supervisor: Supervisor,
@@ -97,7 +106,6 @@ async def prepare(
 ) -> Connection:
     said("Starting PostgreSQL")
     await asyncio.to_thread(server.start, said)
-    certificates = ensure_certificates(folder.tls, addresses, real_now())
     port = listening.getsockname()[1]
     settings = Settings(
         database_url=server.url(),
@@ -113,7 +121,7 @@ async def prepare(
         log_format="json",
     )
     demo = await signal.unless_asked(prepare_database(folder, settings, said))
-    connection = describe(settings, certificates, demo, reachable(host))
+    connection = describe(settings, certificates, demo, push, reachable(host))
     folder.write_connection(connection)
     said("Starting the service")
     supervisor.begin(settings)
@@ -135,15 +143,17 @@ async def prepare_database(folder: DataFolder, settings: Settings, said: Said) -
     return demo
 
 
-def describe(settings: Settings, certificates: Certificates, demo: Demo, address: str) -> Connection:
-    shown = f"[{address}]" if ":" in address else address
+def describe(
+    settings: Settings, certificates: Certificates, demo: Demo, push: PushConnection, address: str
+) -> Connection:
     return Connection(
-        base_url=f"https://{shown}:{settings.port}",
+        base_url=f"https://{bracketed(address)}:{settings.port}",
         ca_cert=str(certificates.authority),
         project_id=demo.project_id,
         api_key=demo.secret_key,
         public_api_key=demo.public_key,
         database_url=settings.database_url,
+        push=push,
     )
 
 
@@ -178,12 +188,17 @@ def reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
 
 
+def bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
 def announce(console: Console, folder: DataFolder, connection: Connection) -> None:
     table = Table(title="Latchkey is up", title_justify="left", title_style="bold green", show_header=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("Service", connection.base_url)
     table.add_row("API description", f"{connection.base_url}/openapi.json")
+    table.add_row("Push sandbox", connection.push.base_url)
     table.add_row("Demo project", connection.project_id)
     table.add_row("Certificate to trust", connection.ca_cert)
     table.add_row("For scripts", f"{folder.connection}  (addresses and keys, mode 600)")

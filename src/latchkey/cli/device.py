@@ -1,0 +1,92 @@
+"""`latchkey device URL`: a phone on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from latchkey.cli.files import read_json
+from latchkey.cli.reach import DATA
+from latchkey.cli.stop_signal import StoppedError, StopSignal
+from latchkey.runtime.errors import CannotShowError, DeviceError
+
+if TYPE_CHECKING:
+    from latchkey.runtime.device import Device
+
+
+def device(
+    url: Annotated[str, typer.Argument(help="The app's web content, an https:// address.")],
+    window: Annotated[bool, typer.Option("--window", help="Show it in a phone-sized window.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Start without a network.")] = False,
+    deny_notifications: Annotated[
+        bool, typer.Option("--deny-notifications", help="Be a user who does not want notifications.")
+    ] = False,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="A further origin of the app's own. May be repeated.")
+    ] = None,
+    push_url: Annotated[
+        str | None, typer.Option(help="The push provider; by default the one of `latchkey up`.")
+    ] = None,
+    app_id: Annotated[str | None, typer.Option(help="The app's id with the push provider.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="An authority to trust; by default the one of `latchkey up`.")] = None,
+    language: Annotated[str, typer.Option(help="The phone's language.")] = "en",
+    state: Annotated[Path | None, typer.Option(help="What the phone remembers; another folder, another phone.")] = None,
+    data: Annotated[Path, typer.Option(help="The folder of a running `latchkey up`.")] = DATA,
+) -> None:
+    """Start a phone: web content in Chromium, with the bridge, a player id, and notifications."""
+    try:
+        # Only this command needs Playwright.
+        from latchkey.runtime.device import Device, DeviceOptions
+    except ModuleNotFoundError as error:
+        raise DeviceError(f"{error.name} is not installed. Run `pip install 'latchkey[runtime]'`.") from None
+    kept = read_json(data / "connection.json")
+    found = kept.get("push") or {}
+    authority = ca or (Path(kept["ca_cert"]) if "ca_cert" in kept else None)
+    try:
+        phone = Device(
+            DeviceOptions(
+                state=state or data / "device",
+                origins=(url, *(origin or ())),
+                push_url=push_url or found.get("base_url"),
+                app_id=app_id or found.get("app_id") or "",
+                ca=authority,
+                language=language,
+                notifications_allowed=not deny_notifications,
+                offline=offline,
+                window=window,
+            ),
+            _said,
+        )
+    except ValueError as error:
+        raise DeviceError(str(error)) from None
+    asyncio.run(_run(phone, url))
+
+
+async def _run(phone: Device, url: str) -> None:
+    signal = StopSignal()
+    async with phone:
+        _said(f"Player id: {phone.player_id or 'none'}")
+        try:
+            await signal.unless_asked(phone.open(url))
+            _said(f"Showing {phone.page.url}. Ctrl-C stops it.")
+        except CannotShowError as error:
+            # As on a phone: the app stays open, and the user may try again.
+            _said(str(error))
+        except StoppedError:
+            return
+        asked, closed = asyncio.create_task(signal.asked.wait()), asyncio.create_task(phone.closed())
+        await asyncio.wait({asked, closed}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (asked, closed):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+def _said(words: str) -> None:
+    Console(highlight=False).print(escape(words), soft_wrap=True)

@@ -1,0 +1,99 @@
+"""`latchkey push`: a push provider of one's own, and what went through it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+from rich.console import Console
+from rich.table import Table
+
+from latchkey.cli.authority import ensure_certificates
+from latchkey.cli.files import read_json, write_json
+from latchkey.cli.push_sandbox import PushConnection, push_sandbox
+from latchkey.cli.reach import DATA
+from latchkey.cli.stop_signal import StopSignal
+from latchkey.now import real_now
+from latchkey.push.errors import PushError, UnreachableError
+
+app = typer.Typer(no_args_is_help=True, help="Push notifications: a sandbox provider, and what was sent through it.")
+
+
+@app.command()
+def sandbox(
+    data: Annotated[Path, typer.Option(help="The folder everything is kept in.")] = Path(".latchkey-push"),
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 picks a free one.", min=0, max=65535)] = 0,
+) -> None:
+    """Run a push provider on this machine. `latchkey up` has one already."""
+    folder = data.absolute()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / ".gitignore").write_text("*\n")
+    asyncio.run(_run(folder, port))
+
+
+async def _run(folder: Path, port: int) -> None:
+    signal = StopSignal()
+    certificates = ensure_certificates(folder / "tls", [], real_now())
+    async with push_sandbox(folder, certificates, host="127.0.0.1", shown_host="127.0.0.1", port=port) as connection:
+        found = folder / "connection.json"
+        write_json(found, {"ca_cert": str(certificates.authority), "push": connection})
+        table = Table(title="The push sandbox is up", title_justify="left", title_style="bold green")
+        table.show_header, table.box = False, None
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        table.add_row("Push API", connection.base_url)
+        table.add_row("App id", connection.app_id)
+        table.add_row("Certificate to trust", str(certificates.authority))
+        table.add_row("For scripts", f"{found}  (with the REST API key, mode 600)")
+        console = Console(highlight=False)
+        console.print(table, soft_wrap=True)
+        console.print("Ctrl-C stops it.", style="dim")
+        await signal.asked.wait()
+
+
+@app.command()
+def sent(
+    data: Annotated[Path, typer.Option(help="The folder of a running `latchkey up` or `push sandbox`.")] = DATA,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=300)] = 20,
+) -> None:
+    """Show what was sent through the sandbox, the newest first."""
+    connection, authority = reach_push(data)
+    found = asyncio.run(_fetch(connection, authority, limit))
+    table = Table("sent", "heading", "content", "to", "received")
+    for one in found:
+        moment = datetime.fromtimestamp(one["queued_at"], UTC).isoformat(sep=" ")[:19]
+        heading, content = (one[part].get("en", "") for part in ("headings", "contents"))
+        table.add_row(moment, heading, content, str(one["successful"]), str(one["received"]))
+    Console(highlight=False, markup=False).print(table)
+
+
+def reach_push(data: Path) -> tuple[PushConnection, bytes]:
+    """The sandbox of a running `latchkey up` or `latchkey push sandbox`, and the authority to trust."""
+    kept = read_json(data / "connection.json")
+    try:
+        return msgspec.convert(kept["push"], PushConnection), Path(kept["ca_cert"]).read_bytes()
+    except (KeyError, msgspec.ValidationError, OSError):
+        raise UnreachableError(
+            f"{data} is not the folder of a running `latchkey up` or `latchkey push sandbox`; name it with --data."
+        ) from None
+
+
+async def _fetch(connection: PushConnection, authority: bytes, limit: int) -> list[dict[str, Any]]:
+    async with ClientBuilder().add_root_certificate_pem(authority).build() as client:
+        request = client.get(f"{connection.base_url}/api/v1/notifications?limit={limit}")
+        request = request.header("Authorization", f"Basic {connection.rest_api_key}", is_sensitive=True)
+        try:
+            response = await request.build().send()
+            said: dict[str, Any] = await response.json()
+        except PyreqwestError as error:
+            raise UnreachableError(f"The push sandbox at {connection.base_url} does not answer.") from error
+    if response.status != 200:
+        raise PushError(f"The push sandbox at {connection.base_url} answered {response.status}.")
+    found: list[dict[str, Any]] = said["notifications"]
+    return found

@@ -1,0 +1,83 @@
+"""The push sandbox as `latchkey up` and `latchkey push sandbox` run it: over TLS, with a folder it remembers things in.
+
+push.sqlite   devices and what was sent
+push.json     its app id, its key and its port, so that the next start has the same ones
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from latchkey.cli.authority import Certificates
+from latchkey.cli.files import write_json
+from latchkey.cli.listeners import CannotListenError, bind
+from latchkey.now import real_now
+from latchkey.push.sandbox.application import Sandbox
+from latchkey.push.sandbox.book import Book
+from latchkey.server import Listener
+from latchkey.settings import Settings
+
+DRAIN_SECONDS = 5.0
+
+
+class PushConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server reaches the sandbox; the `push` of connection.json."""
+
+    base_url: str
+    app_id: str
+    rest_api_key: str
+
+
+class _Kept(msgspec.Struct):
+    app_id: str
+    rest_api_key: str
+    port: int = 0
+
+
+@contextlib.asynccontextmanager
+async def push_sandbox(
+    folder: Path, certificates: Certificates, *, host: str, shown_host: str, port: int = 0, first_port: int = 0
+) -> AsyncIterator[PushConnection]:
+    """On `port` if it is given, else where it was the last time, else on `first_port`; where that is taken, on any."""
+    kept = _remembered(folder)
+    listening = _bound(host, [port, kept.port, first_port])
+    kept.port = listening.getsockname()[1]
+    write_json(folder / "push.json", kept)
+    sandbox = Sandbox(kept.app_id, kept.rest_api_key, Book(str(folder / "push.sqlite")), real_now)
+    listener = Listener(sandbox.application, listening, Settings(tls_cert=certificates.cert, tls_key=certificates.key))
+    serving = asyncio.create_task(listener.serve())
+    try:
+        yield PushConnection(
+            base_url=f"https://{shown_host}:{kept.port}", app_id=kept.app_id, rest_api_key=kept.rest_api_key
+        )
+    finally:
+        sandbox.hang_up()
+        listener.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(serving, DRAIN_SECONDS)
+        sandbox.book.close()
+        listening.close()
+
+
+def _remembered(folder: Path) -> _Kept:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        return msgspec.json.decode((folder / "push.json").read_bytes(), type=_Kept)
+    except (OSError, msgspec.DecodeError):
+        return _Kept(str(uuid.uuid4()), f"os_sandbox_{secrets.token_urlsafe(24)}")
+
+
+def _bound(host: str, wishes: list[int]) -> socket.socket:
+    for port in wishes:
+        if 0 < port < 65_536:
+            with contextlib.suppress(CannotListenError):
+                return bind(host, port, 1, patience=0.5)[0]
+    return bind(host, 0, 1)[0]
