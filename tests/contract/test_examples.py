@@ -1,0 +1,285 @@
+"""The examples under contract/ are what the code answers, byte for byte.
+
+One story is told over HTTP at a fixed time with fixed ids; every reply that the document promises for success is in it.
+After a change that is meant, `LATCHKEY_WRITE_EXAMPLES=1 python -m pytest tests/contract/test_examples.py` writes them
+anew, and the difference shows what consumers will notice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec import json
+from tests.api.client import DAY, NOW, Client, Reply, Shop
+from tests.api.conftest import opened
+from tests.api.routes import Route, routes_of
+
+from latchkey.delivery import requeue, webhook
+from latchkey.delivery.sender import Answer, Sender
+from latchkey.domain.event import EventType
+from latchkey.storage.database import Database
+from latchkey.usecases.sample_events import sample
+from latchkey.wire.event import Envelope
+
+CONTRACT = Path(__file__).parents[2] / "contract"
+WRITE = os.environ.get("LATCHKEY_WRITE_EXAMPLES") == "1"
+ANONYMOUS = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+MONTHLY = {"app_user_id": "ada", "fetch_token": "test_1800000000123_0001", "product_id": "pro_monthly"}
+
+
+def held(path: str, body: bytes) -> None:
+    """The file says exactly this; with the variable set, it says so from now on."""
+    file = CONTRACT / path
+    text = json.format(body, indent=2) + b"\n"
+    if WRITE:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text)
+    assert file.exists(), f"contract/{path} is missing; LATCHKEY_WRITE_EXAMPLES=1 writes it"
+    assert file.read_bytes().decode() == text.decode(), f"contract/{path} differs from what the code answers"
+
+
+@pytest.mark.parametrize("type", EventType)
+def test_every_event_is_as_its_example(type: EventType) -> None:
+    held(f"events/{type}.json", json.encode(Envelope(event=sample(type, NOW, app_id="app_demo"))))
+
+
+@pytest.fixture
+async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
+    """The shop where chance counts: 1, 2, 3."""
+    numbers, letters = itertools.count(1), itertools.count(1)
+
+    def uuid() -> UUID:
+        return UUID(int=(4 << 76) | (8 << 60) | next(numbers))
+
+    monkeypatch.setattr("secrets.token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
+    monkeypatch.setattr("secrets.choice", lambda choices: choices[next(letters) * 7 // 5 % len(choices)])
+    for module in ("api.v2.test_store", "api.v2.currency_movements", "usecases.webhook_tests"):
+        monkeypatch.setattr(f"latchkey.{module}.uuid4", uuid)
+    monkeypatch.setattr(requeue, "uuid4", uuid)
+    monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
+    async with opened(database) as shop:
+        # Requests draw numbers too; an id of their own keeps the others where they are.
+        shop.client = Named(shop.client.app, shop.client.key)
+        yield shop
+
+
+class Named(Client):
+    async def request(self, method: str, path: str, **options: Any) -> Reply:
+        options["headers"] = {"x-request-id": "example", **(options.get("headers") or {})}
+        return await super().request(method, path, **options)
+
+
+class Story:
+    """What is asked, one after the other; each reply is an example of its route and status."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+        self._routes = {route.name: route for route in routes_of(shop)}
+        self.seen: set[tuple[str, int]] = set()
+        self.files: set[str] = set()
+        self.names: dict[str, str] = {}
+
+    async def ask(
+        self, name: str, body: Any = None, *, query: str = "", key: str | None = "", also: str = "", **names: str
+    ) -> Any:
+        route = self._routes[name]
+        reply = await self._shop.client.request(
+            route.method,
+            route.path({**self.names, **names}) + query,
+            body=json.encode(body) if body is not None else b"",
+            key=key,
+        )
+        file = file_of(route, reply.status, also)
+        assert file not in self.files, f"{file} has two examples"
+        held(file, reply.body)
+        self.files.add(file)
+        self.seen.add((name, reply.status))
+        return reply.json()
+
+    @property
+    def promised(self) -> set[tuple[str, int]]:
+        return {
+            (name, int(status))
+            for name, route in self._routes.items()
+            for status in route.operation["responses"]
+            if status.startswith("2")
+        }
+
+
+def file_of(route: Route, status: int, also: str) -> str:
+    words = [word.strip("{}") for word in route.name.split(" ", 1)[1].split("/") if word]
+    words = words[1:] if route.version == "v1" else words
+    return f"{route.version}/{'.'.join([*(words or ['project']), route.method.lower(), str(status)])}{also}.json"
+
+
+async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def received(*_: object) -> Answer:
+        return ANSWER
+
+    monkeypatch.setattr(Sender, "send", received)
+    story = Story(shop)
+    await configure(story)
+    await live(story, shop)
+    await operate(story)
+    await refuse(story, shop)
+    await clear(story)
+    assert story.promised <= story.seen, story.promised - story.seen
+    told = {f"events/{type}.json" for type in EventType}
+    there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}
+    assert there - told == story.files, "an example of what is answered no more"
+
+
+ANSWER = Answer(
+    at=NOW,
+    took_ms=12,
+    status=200,
+    error=None,
+    request_headers={"content-type": "application/json", "authorization": "Bearer ***"},
+    response_headers=(("content-type", "application/json"),),
+    response_body=b'{"message":"ok"}',
+)
+HOOK = "/integrations/webhooks"
+
+
+async def configure(story: Story) -> None:
+    """The operator sets up a project."""
+    await story.ask("GET ")
+    await story.ask("PATCH ", {"restore_behavior": "transfer"})
+    await story.ask("POST /entitlements", {"id": "max", "display_name": "Max"})
+    await story.ask("GET /entitlements")
+    await story.ask("GET /entitlements/{entitlement_id}", entitlement_id="max")
+    await story.ask("POST /entitlements/{entitlement_id}", {"display_name": "Maximum"}, entitlement_id="max")
+    await story.ask("PATCH /entitlements/{entitlement_id}", {"display_name": "Max"}, entitlement_id="max")
+    new = {"id": "max_weekly", "kind": "subscription", "duration": "P1W", "trial_duration": "P3D"}
+    await story.ask("POST /products", {**new, "display_name": "Max, weekly", "price": 4.99, "currency": "EUR"})
+    await story.ask("GET /products", query="?limit=3")
+    await story.ask("GET /products/{product_id}", product_id="max_weekly")
+    await story.ask("POST /products/{product_id}", {"price": 3.99}, product_id="max_weekly")
+    await story.ask("PATCH /products/{product_id}", {"trial_duration": None}, product_id="max_weekly")
+    named = {"product_ids": ["max_weekly"]}
+    await story.ask("POST /entitlements/{entitlement_id}/actions/attach_products", named, entitlement_id="max")
+    await story.ask("GET /entitlements/{entitlement_id}/products", entitlement_id="max")
+    await story.ask("POST /virtual_currencies", {"code": "GEM", "name": "Gems", "description": "Shiny"})
+    await story.ask("GET /virtual_currencies")
+    await story.ask("GET /virtual_currencies/{code}", code="GEM")
+    await story.ask("POST /virtual_currencies/{code}", {"name": "Jewels"}, code="GEM")
+    await story.ask("PATCH /virtual_currencies/{code}", {"name": "Gems"}, code="GEM")
+    app = await story.ask("POST /apps", {"name": "Mobile", "store": "app_store"})
+    await story.ask("GET /apps")
+    await story.ask("GET /apps/{app_id}", app_id=app["id"])
+    public = await story.ask("POST /apps/{app_id}/public_api_keys", {"name": "beta"}, app_id=app["id"])
+    await story.ask("GET /apps/{app_id}/public_api_keys", app_id=app["id"])
+    await story.ask("DELETE /apps/{app_id}/public_api_keys/{key_id}", app_id=app["id"], key_id=public["id"])
+    key = await story.ask("POST /api_keys", {"name": "reports", "scopes": ["read"]})
+    await story.ask("GET /api_keys")
+    await story.ask("DELETE /api_keys/{key_id}", key_id=key["id"])
+    await story.ask("DELETE /apps/{app_id}", app_id=app["id"])
+    variants = [{"id": "control", "weight": 1}, {"id": "b", "weight": 1}]
+    made = await story.ask("POST /experiments", {"name": "Prices", "variants": variants})
+    await story.ask("GET /experiments")
+    await story.ask("GET /experiments/{experiment_id}", experiment_id=made["id"])
+    story.names["experiment_id"] = made["id"]
+    hook = {"name": "Shop", "url": "https://93.184.215.14/webhooks/billing", "authorization_header": "Bearer s3cret"}
+    story.names["webhook_id"] = (await story.ask(f"POST {HOOK}", hook))["id"]
+    await story.ask(f"GET {HOOK}")
+    await story.ask(f"GET {HOOK}/{{webhook_id}}")
+    await story.ask(f"POST {HOOK}/{{webhook_id}}", {"event_types": ["RENEWAL", "EXPIRATION"]})
+    await story.ask(f"PATCH {HOOK}/{{webhook_id}}", {"event_types": []})
+
+
+async def live(story: Story, shop: Shop) -> None:
+    """Apps buy, log in and note things."""
+    public = shop.public
+    await story.ask("GET /v1/subscribers/{app_user_id}", key=public, app_user_id="eve")
+    await story.ask("GET /v1/subscribers/{app_user_id}", key=public, also=".public", app_user_id="eve")
+    await story.ask("POST /v1/receipts", {**MONTHLY, "app_user_id": ANONYMOUS})
+    await story.ask("POST /v1/subscribers/identify", {"app_user_id": ANONYMOUS, "new_app_user_id": "ada"})
+    await story.ask("POST /v1/subscribers/identify", {"app_user_id": ANONYMOUS, "new_app_user_id": "ada"})
+    noted = {"$email": {"value": "ada@example.com", "updated_at_ms": NOW}}
+    await story.ask("POST /v1/subscribers/{app_user_id}/attributes", {"attributes": noted})
+    entitlement = "/v1/subscribers/{app_user_id}/entitlements/{entitlement_id}"
+    await story.ask(f"POST {entitlement}/promotional", {"duration": "monthly"}, entitlement_id="team")
+    await story.ask(f"POST {entitlement}/revoke_promotionals", entitlement_id="team")
+    subscription = "/v1/subscribers/{app_user_id}/subscriptions/{product_id}"
+    await story.ask(f"POST {subscription}/defer", {"extend_by_days": 3})
+    await story.ask("POST /experiments/{experiment_id}/enroll", {"app_user_id": "ada"})
+    action = {"action": "purchase", "app_user_id": "ada", "product_id": "coins_100"}
+    await story.ask("POST /test_store/actions", action)
+    await story.ask("GET /v1/subscribers/{app_user_id}/virtual_currencies")
+    await story.ask("GET /v1/subscribers/{app_user_id}/offerings", key=public)
+    await story.ask("GET /v1/subscribers/{app_user_id}")
+    customer = "/customers/{customer_id}"
+    await story.ask(f"GET {customer}")
+    await story.ask(f"GET {customer}/active_entitlements")
+    await story.ask(f"GET {customer}/attributes")
+    await story.ask(f"GET {customer}/aliases")
+    await story.ask(f"GET {customer}/virtual_currencies")
+    await story.ask(f"POST {customer}/virtual_currencies/transactions", {"adjustments": {"COIN": -40, "GEM": 3}})
+    await story.ask(f"GET {customer}/events", query="?limit=2")
+    await story.ask(f"GET {customer}/entitlements/{{entitlement_id}}/explanation")
+    await story.ask(f"POST {subscription}/revoke")
+    await story.ask(f"GET {customer}/entitlements/{{entitlement_id}}/explanation", also=".refunded")
+
+
+async def operate(story: Story) -> None:
+    """The operator looks at clocks, customers and deliveries."""
+    clock = await story.ask("POST /test_clocks", {"name": "A year in a second", "now_ms": NOW - 30 * DAY})
+    story.names["test_clock_id"] = clock["id"]
+    await story.ask("GET /test_clocks")
+    await story.ask("GET /test_clocks/{test_clock_id}")
+    await story.ask("POST /customers", {"id": "tess", "test_clock_id": clock["id"]})
+    await story.ask("POST /test_clocks/{test_clock_id}/advance", {"by": "P1M"})
+    await story.ask("POST /customers", {"id": "bob"}, also=".plain")
+    await story.ask("GET /customers")
+    grant = {"entitlement_id": "team", "expires_at": NOW + DAY}
+    await story.ask("POST /customers/{customer_id}/actions/grant_entitlement", grant)
+    revoked = {"entitlement_id": "team"}
+    await story.ask("POST /customers/{customer_id}/actions/revoke_granted_entitlement", revoked)
+    await story.ask("POST /customers/{customer_id}/actions/transfer", {"target_customer_id": "bob"})
+    await story.ask("GET /events", query="?limit=3")
+    await story.ask("GET /operational_events")
+    await story.ask(f"POST {HOOK}/{{webhook_id}}/rotate_signing_secret", {"overlap_seconds": 3600})
+    deliveries = await story.ask(f"GET {HOOK}/{{webhook_id}}/deliveries", query="?limit=2")
+    delivery = deliveries["items"][0]["id"]
+    await story.ask(f"GET {HOOK}/{{webhook_id}}/deliveries/{{delivery_id}}", delivery_id=delivery)
+    await story.ask(f"POST {HOOK}/{{webhook_id}}/deliveries/{{delivery_id}}/resend", delivery_id=delivery)
+    replay = await story.ask(f"POST {HOOK}/{{webhook_id}}/replay", {"since_ms": NOW - DAY, "status": "failed"})
+    await story.ask(f"GET {HOOK}/{{webhook_id}}/replays/{{replay_id}}", replay_id=replay["id"])
+    await story.ask(f"POST {HOOK}/{{webhook_id}}/test", {"type": "RENEWAL"})
+
+
+async def refuse(story: Story, shop: Shop) -> None:
+    """One of each refusal, in both bodies."""
+    receipt = "POST /v1/receipts"
+    await story.ask(receipt, {**MONTHLY, "fetch_token": "none"}, also=".invalid_receipt")
+    await story.ask(receipt, {**MONTHLY, "app_user_id": "null"}, also=".invalid_app_user_id")
+    wrong = {"attributes": {"$email": {"value": "nobody", "updated_at_ms": NOW}}}
+    await story.ask("POST /v1/subscribers/{app_user_id}/attributes", wrong)
+    await story.ask("GET /v1/subscribers/{app_user_id}", key="sk_unknown")
+    await story.ask("GET /v1/subscribers/{app_user_id}", app_user_id="nobody")
+    await story.ask("DELETE /v1/subscribers/{app_user_id}", key=shop.public)
+    await story.ask("GET /customers/{customer_id}", key="sk_unknown")
+    await story.ask("GET /customers/{customer_id}", key=shop.public)
+    await story.ask("GET /customers/{customer_id}", customer_id="nobody")
+    await story.ask("POST /customers", {"id": "bob"})
+    await story.ask("POST /customers", {"id": "undefined"})
+    await story.ask("POST /test_store/actions", {"action": "renew", "app_user_id": "ada"})
+
+
+async def clear(story: Story) -> None:
+    """What was made goes again."""
+    await story.ask(f"DELETE {HOOK}/{{webhook_id}}")
+    await story.ask("DELETE /customers/{customer_id}", customer_id="tess")
+    await story.ask("DELETE /v1/subscribers/{app_user_id}")
+    await story.ask("DELETE /test_clocks/{test_clock_id}")
+    detached = {"product_ids": ["max_weekly"]}
+    await story.ask("POST /entitlements/{entitlement_id}/actions/detach_products", detached, entitlement_id="max")
+    await story.ask("DELETE /entitlements/{entitlement_id}", entitlement_id="max")
+    await story.ask("DELETE /products/{product_id}", product_id="max_weekly")
+    await story.ask("DELETE /virtual_currencies/{code}", code="GEM")
