@@ -52,13 +52,17 @@ def parse_duration(text: str) -> Duration:
 def add(at: Ms, duration: Duration, *, times: int = 1, anchor_day: int | None = None) -> Ms:
     """`at` plus a calendar length. The 31st plus a month is the last day of a shorter month; `anchor_day` lets the
     month after it return to the 31st, as the stores bill."""
-    moment = _EPOCH + timedelta(milliseconds=at)
-    months = moment.year * 12 + moment.month - 1 + duration.months * times
-    year, month = divmod(months, 12)
-    wanted = anchor_day if anchor_day and duration.months else moment.day
-    day = min(wanted, calendar.monthrange(year, month + 1)[1])
-    moved = moment.replace(year=year, month=month + 1, day=day) + timedelta(days=duration.days * times)
-    return (moved - _EPOCH) // timedelta(milliseconds=1) + duration.ms * times
+    try:
+        moment = _EPOCH + timedelta(milliseconds=at)
+        months = moment.year * 12 + moment.month - 1 + duration.months * times
+        year, month = divmod(months, 12)
+        wanted = anchor_day if anchor_day and duration.months else moment.day
+        day = min(wanted, calendar.monthrange(year, month + 1)[1])
+        moved = moment.replace(year=year, month=month + 1, day=day)
+        moved += timedelta(days=duration.days * times, milliseconds=duration.ms * times)
+    except (OverflowError, ValueError):
+        raise ValueError("That is a time beyond the calendar.") from None
+    return (moved - _EPOCH) // timedelta(milliseconds=1)
 
 
 def day_of_month(at: Ms) -> int:

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from latchkey.domain.currency import MAX_BALANCE, move
+from latchkey.domain.customer import CurrencyTransaction, Customer
+from latchkey.domain.diff import diff
+from latchkey.domain.event import EventType
+from latchkey.domain.refusal import InsufficientBalance
+from tests.domain.shop import NOON, someone
+
+
+def moved(customer: Customer, amount: int, code: str = "COIN", id: str = "key") -> Customer:
+    return move(customer, CurrencyTransaction(id, code, amount, NOON))
+
+
+def test_credits_and_debits_add_up_in_each_currency() -> None:
+    customer = moved(moved(moved(someone(), 100), -30), 7, "GEM")
+    assert customer.balances == {"COIN": 70, "GEM": 7}
+
+
+def test_a_balance_can_be_spent_to_zero() -> None:
+    assert moved(moved(someone(), 100), -100).balances == {"COIN": 0}
+
+
+@pytest.mark.parametrize(("balance", "debit"), [(0, 1), (99, 100), (100, 101)])
+def test_a_balance_never_goes_below_zero(balance: int, debit: int) -> None:
+    customer = moved(someone(), balance)
+    with pytest.raises(InsufficientBalance, match=f"The balance of COIN is {balance}; {debit} cannot be taken"):
+        moved(customer, -debit)
+
+
+def test_one_currency_does_not_pay_for_another() -> None:
+    with pytest.raises(InsufficientBalance):
+        moved(moved(someone(), 100, "COIN"), -1, "GEM")
+
+
+def test_a_balance_stays_exact_in_every_client_language() -> None:
+    customer = moved(someone(), MAX_BALANCE)
+    with pytest.raises(InsufficientBalance, match="would pass"):
+        moved(customer, 1)
+
+
+@pytest.mark.parametrize(("amount", "type"), [(100, "credit"), (-40, "debit")])
+def test_a_movement_is_told_with_a_positive_amount_and_its_direction(amount: int, type: str) -> None:
+    before = moved(someone(), 50)
+    (event,) = diff(before, moved(before, amount, id="second"))
+
+    assert event.type is EventType.VIRTUAL_CURRENCY_TRANSACTION
+    assert (event.amount, event.transaction_type, event.currency) == (abs(amount), type, "COIN")
+
+
+def test_the_same_key_makes_the_same_event_id_and_another_key_another() -> None:
+    def id_of(key: str, code: str = "COIN") -> str:
+        (event,) = diff(someone(), moved(someone(), 5, code, key))
+        return event.id
+
+    assert id_of("a") == id_of("a")
+    assert len({id_of("a"), id_of("b"), id_of("a", "GEM")}) == 3
