@@ -1,0 +1,244 @@
+"""What the app's users ask, answered as the specification says."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.consumer.world import NOW, World, event, pro, v1_subscription, world, written
+
+from latchkey.consumer.instants import DAY, HOUR, to_iso
+
+ENDS = NOW + 30 * DAY
+PATHS = (
+    ("GET", "/api/subscription-status"),
+    ("POST", "/api/sync-billing"),
+    ("GET", "/api/entitlement/pro"),
+    ("GET", "/api/my-entitlements"),
+    ("GET", "/api/debug/subscription/ada"),
+    ("GET", "/api/virtual-currencies"),
+    ("GET", "/api/experiments"),
+)
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS)
+async def test_without_a_session_it_is_401(on_sqlite: World, method: str, path: str) -> None:
+    reply = await on_sqlite.get(path, None, method)
+    assert (reply.status, reply.json()) == (401, {"error": "Unauthorized"})
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS)
+async def test_the_wrong_method_is_405(on_sqlite: World, method: str, path: str) -> None:
+    for wrong in {"GET", "POST", "PUT", "PATCH", "DELETE"} - {method}:
+        reply = await on_sqlite.get(path, "ada", wrong)
+        assert (reply.status, reply.json()) == (405, {"error": "Method not allowed"})
+        assert reply.headers["allow"] == method
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS)
+async def test_an_unexpected_failure_is_500_and_says_nothing_of_the_inside(
+    on_sqlite: World, method: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(on_sqlite.consumer.store.database, "reading", broken)
+    reply = await on_sqlite.get(path, "ada", method)
+    assert (reply.status, reply.json()) == (500, {"error": "Internal server error"})
+
+
+async def test_an_unknown_path_is_404(on_sqlite: World) -> None:
+    reply = await on_sqlite.get("/api/nothing")
+    assert (reply.status, reply.json()) == (404, {"error": "Not found"})
+
+
+async def test_a_fresh_local_copy_answers_by_itself(here: World) -> None:
+    await here.deliver(event())
+    here.clock.now += HOUR
+    reply = await here.get("/api/entitlement/pro")
+    assert reply.json() == {"hasAccess": True, "entitlementId": "pro", "source": "database"}
+    assert reply.headers["age"] == "3600"
+    assert (await here.get("/api/entitlement/premium")).json()["hasAccess"] is False
+    assert (await here.get("/api/my-entitlements")).json() == {"entitlements": ["pro"], "details": pro()}
+    status = (await here.get("/api/subscription-status")).json()
+    assert set(status) == {"isActive", "entitlements", "subscriptions", "syncedAt"}
+    assert (status["isActive"], status["entitlements"], status["syncedAt"]) == (True, pro(), to_iso(NOW))
+    assert status["subscriptions"]["pro_monthly"]["expires_date"] == to_iso(ENDS)
+    assert here.service.asked == []
+
+
+async def test_a_copy_that_may_be_stale_is_verified_and_overwritten(here: World) -> None:
+    await here.deliver(event())
+    here.clock.now += HOUR + 1
+    here.service.holds["ada"] = {"premium": ENDS}
+    reply = await here.get("/api/entitlement/pro")
+    assert reply.json() == {"hasAccess": False, "entitlementId": "pro", "source": "billing"}
+    copy = await here.copy()
+    assert set(copy.held(here.clock.now)) == {"premium"}
+    assert copy.subscription.last_revenue_sync_at == here.clock.now
+    # The verified copy is fresh again.
+    assert (await here.get("/api/entitlement/premium")).json()["source"] == "database"
+    assert len(here.service.asked) == 1
+
+
+async def test_a_user_without_a_record_is_read_from_the_service(here: World) -> None:
+    here.service.holds["ada"] = {"pro": None}
+    here.service.attributes["ada"] = {"$email": "ada@x.y"}
+    assert (await here.get("/api/entitlement/pro")).json()["source"] == "billing"
+    one = (await here.copy()).subscription
+    assert (one.is_active, one.subscription_status, one.external_user_id) == (True, "active", "ada@x.y")
+    assert (one.expires_at, one.entitlements["pro"]["expires_date"]) == (None, None)
+
+
+async def test_a_user_nobody_knows_is_inactive_with_an_error(here: World) -> None:
+    reply = await here.get("/api/entitlement/pro")
+    assert reply.status == 200
+    assert reply.json() == {
+        "hasAccess": False, "entitlementId": "pro", "source": "database", "error": "Customer not found",
+    }  # fmt: skip
+    status = (await here.get("/api/subscription-status")).json()
+    assert (status["isActive"], status["error"], status["syncedAt"]) == (False, "Customer not found", None)
+
+
+async def test_of_a_customer_the_service_lost_the_local_status_is_kept(here: World) -> None:
+    await here.deliver(event())
+    here.clock.now += 2 * HOUR
+    reply = (await here.get("/api/entitlement/pro")).json()
+    assert (reply["hasAccess"], reply["source"], reply["error"]) == (True, "database", "Customer not found")
+
+
+async def test_or_reported_inactive_where_it_is_set_so(sqlite_url: str) -> None:
+    async with world(sqlite_url, missing_customer="inactive") as here:
+        await here.deliver(event())
+        here.clock.now += 2 * HOUR
+        assert (await here.get("/api/entitlement/pro")).json()["hasAccess"] is False
+        assert (await here.copy()).subscription.subscription_status == "expired"
+
+
+async def test_while_the_service_is_down_the_local_copy_answers_and_says_how_old_it_is(here: World) -> None:
+    await here.deliver(event())
+    here.clock.now += 2 * HOUR
+    here.service.down = True
+    reply = await here.get("/api/entitlement/pro")
+    assert reply.json() == {
+        "hasAccess": True, "entitlementId": "pro", "source": "database", "syncedAt": to_iso(NOW), "ageSeconds": 7200,
+    }  # fmt: skip
+    asked = len(here.service.asked)
+    # Nobody else is kept waiting for it.
+    assert (await here.get("/api/my-entitlements")).json()["ageSeconds"] == 7200
+    assert len(here.service.asked) == asked
+    here.service.down = False
+    here.service.holds["ada"] = {}
+    here.clock.now += 6_000
+    assert (await here.get("/api/entitlement/pro")).json()["source"] == "billing"
+
+
+async def test_a_rate_limit_is_respected_and_nobody_waits_for_it(here: World) -> None:
+    await here.deliver(event())
+    here.clock.now += 2 * HOUR
+    here.service.status, here.service.headers = 429, {"Retry-After": "30"}
+    assert (await here.get("/api/entitlement/pro")).json()["source"] == "database"
+    here.clock.now += 29_000
+    await here.get("/api/entitlement/pro")
+    assert len(here.service.asked) == 1
+    here.clock.now += 2_000
+    await here.get("/api/entitlement/pro")
+    assert len(here.service.asked) == 2
+
+
+async def test_an_end_that_has_passed_ends_access_without_any_event(on_sqlite: World) -> None:
+    await on_sqlite.deliver(event(expiration_at_ms=NOW + 1000, entitlements=pro(NOW + 1000)))
+    on_sqlite.service.down = True
+    assert (await on_sqlite.get("/api/entitlement/pro")).json()["hasAccess"] is True
+    on_sqlite.clock.now += 1001
+    assert (await on_sqlite.get("/api/entitlement/pro")).json()["hasAccess"] is False
+    assert (await on_sqlite.get("/api/subscription-status")).json()["isActive"] is False
+
+
+async def test_questions_that_meet_share_one_read(on_sqlite: World) -> None:
+    on_sqlite.service.holds["ada"] = {"pro": None}
+    replies = await asyncio.gather(*(on_sqlite.get("/api/entitlement/pro") for _ in range(20)))
+    assert {reply.json()["hasAccess"] for reply in replies} == {True}
+    assert len(on_sqlite.service.asked) == 1
+
+
+async def test_an_event_that_overtakes_an_answer_is_not_overwritten_by_it(here: World) -> None:
+    here.service.holds["ada"] = {}
+
+    async def meanwhile() -> None:
+        await here.deliver(event())
+        here.service.holds["ada"] = {"pro": ENDS}
+
+    here.service.meanwhile = meanwhile
+    assert (await here.get("/api/entitlement/pro")).json()["hasAccess"] is True
+    assert len(here.service.asked) == 2
+
+
+async def test_sync_reads_anew_and_fills_in_what_v2_does_not_know(here: World) -> None:
+    here.service.holds["ada"] = {"pro": ENDS}
+    cancelled = v1_subscription(unsubscribe_detected_at=to_iso(NOW - DAY))
+    here.service.subscriptions["ada"] = {"pro_monthly": cancelled}
+    reply = await here.get("/api/sync-billing", method="POST")
+    assert reply.status == 200
+    body = reply.json()
+    assert set(body) == {"message", "isActive", "entitlements", "syncedAt"}
+    assert (body["isActive"], body["entitlements"], body["syncedAt"]) == (True, {"pro": written(ENDS)}, to_iso(NOW))
+    one = (await here.copy()).subscription
+    assert (one.product_id, one.subscription_status, one.auto_renew) == ("pro_monthly", "cancelled", False)
+    assert one.cancelled_at == NOW - DAY
+    assert (await here.get("/api/subscription-status")).json()["subscriptions"] == {"pro_monthly": cancelled}
+
+
+async def test_sync_of_a_missing_customer_is_404(here: World) -> None:
+    reply = await here.get("/api/sync-billing", method="POST")
+    assert reply.status == 404
+    assert reply.json()["error"].startswith("Customer not found in ")
+
+
+async def test_sync_while_the_service_is_down_is_500(on_sqlite: World) -> None:
+    on_sqlite.service.status = 418
+    reply = await on_sqlite.get("/api/sync-billing", method="POST")
+    assert (reply.status, set(reply.json())) == (500, {"error"})
+
+
+async def test_debug_compares_all_three(here: World) -> None:
+    await here.deliver(event())
+    here.service.holds["ada"] = {"pro": ENDS}
+    body = (await here.get("/api/debug/subscription/ada", "operator")).json()
+    assert set(body) == {"database", "billingV1", "billingV2", "comparison"}
+    assert body["comparison"] == {"dbActive": True, "v1Active": True, "v2Active": True, "match": True}
+    assert body["database"]["subscription_status"] == "active"
+    here.service.holds["ada"] = {}
+    body = (await here.get("/api/debug/subscription/ada", "operator")).json()
+    assert body["comparison"] == {"dbActive": True, "v1Active": False, "v2Active": False, "match": False}
+    unknown = (await here.get("/api/debug/subscription/nobody", "operator")).json()
+    assert (unknown["database"], unknown["billingV1"], unknown["billingV2"]) == (None, None, None)
+    assert unknown["comparison"]["match"] is True
+
+
+async def test_debug_is_closed_in_production(sqlite_url: str) -> None:
+    async with world(sqlite_url, production=True) as here:
+        reply = await here.get("/api/debug/subscription/ada")
+        assert (reply.status, reply.json()) == (403, {"error": "Not available in production"})
+
+
+async def test_health_is_for_everybody_and_metrics_for_operators(on_sqlite: World) -> None:
+    assert (await on_sqlite.get("/healthz", None)).json() == {"status": "ok"}
+    assert (await on_sqlite.operate("GET", "/metrics", "wrong")).status == 401
+    await on_sqlite.deliver(event("RENEWAL"))
+    await on_sqlite.deliver(event("MADE_UP"))
+    text = (await on_sqlite.operate("GET", "/metrics")).body.decode()
+    assert 'latchkey_consumer_events_total{outcome="processed",type="RENEWAL"} 1.0' in text
+    assert 'latchkey_consumer_events_total{outcome="processed",type="unknown"} 1.0' in text
+    assert "latchkey_consumer_jobs_waiting 0.0" in text
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+async def test_without_an_operator_token_nobody_operates(sqlite_url: str, token: str) -> None:
+    async with world(sqlite_url, operator_token="") as here:
+        for method, path in (("GET", "/metrics"), ("GET", "/operations/set-aside")):
+            assert (await here.operate(method, path, token)).status == 401
+
+
+async def test_an_event_that_is_not_set_aside_cannot_be_reprocessed(on_sqlite: World) -> None:
+    assert (await on_sqlite.operate("POST", "/operations/set-aside/evt_nothing/reprocess")).status == 404

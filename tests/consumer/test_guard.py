@@ -1,0 +1,172 @@
+"""The route guard, in FastAPI and in plain Starlette, and who counts as signed in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from fastapi import Depends, FastAPI
+from msgspec import json
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from tests.api.client import Client as Asking
+from tests.api.client import running
+from tests.consumer.world import JWT_SECRET, World, event, settings, token, world
+
+from latchkey.consumer.users import JwtUsers
+
+DENIED = {"error": "Access denied", "required_entitlement": "pro"}
+
+
+def fastapi_app(here: World) -> Any:
+    app = FastAPI()
+    here.consumer.install(app)
+
+    pro_user = Depends(here.consumer.require_entitlement("pro"))
+
+    @app.get("/reports")
+    async def reports(user: str = pro_user) -> str:
+        return f"for {user}"
+
+    return app
+
+
+def starlette_app(here: World) -> Any:
+    @here.consumer.require_entitlement("pro")
+    async def reports(_: Request) -> Response:
+        return PlainTextResponse('"for ada"')
+
+    return Starlette(routes=[Route("/reports", reports), Mount("/billing", here.consumer.app)])
+
+
+def sync_starlette_app(here: World) -> Any:
+    @here.consumer.require_entitlement("pro")
+    def reports(_: Request) -> Response:
+        return PlainTextResponse('"for ada"')
+
+    return Starlette(routes=[Route("/reports", reports)])
+
+
+@pytest.mark.parametrize("made", [fastapi_app, starlette_app, sync_starlette_app])
+async def test_a_guarded_route_lets_in_only_those_who_hold_the_entitlement(
+    on_sqlite: World, made: Callable[[World], Any]
+) -> None:
+    asking = Asking(made(on_sqlite))
+    nobody = await asking.get("/reports", key=None)
+    assert (nobody.status, nobody.json()) == (401, {"error": "Not authenticated"})
+    bob = await asking.get("/reports", key=token("bob"))
+    assert (bob.status, bob.json()) == (403, DENIED)
+    await on_sqlite.deliver(event())
+    ada = await asking.get("/reports", key=token("ada"))
+    assert (ada.status, ada.json()) == (200, "for ada")
+    await on_sqlite.deliver(event("EXPIRATION", entitlements={}))
+    assert (await asking.get("/reports", key=token("ada"))).json() == DENIED
+
+
+async def test_mounted_and_installed_endpoints_answer_as_they_do_alone(on_sqlite: World) -> None:
+    for app, prefix in ((fastapi_app(on_sqlite), ""), (starlette_app(on_sqlite), "/billing")):
+        asking = Asking(app)
+        assert (await asking.get(f"{prefix}/api/my-entitlements", key=None)).json() == {"error": "Unauthorized"}
+        wrong = await asking.post(f"{prefix}/api/my-entitlements", key=None)
+        assert (wrong.status, wrong.json()) == (405, {"error": "Method not allowed"})
+
+
+async def test_five_lines_make_an_app(sqlite_url: str) -> None:
+    async with world(sqlite_url) as here:
+        consumer = here.consumer
+        app = FastAPI(lifespan=consumer.lifespan)
+        consumer.install(app)
+        async with running(app):
+            assert (await Asking(app).get("/healthz", key=None)).status == 200
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_the_app_says_who_is_signed_in(sqlite_url: str, kind: str) -> None:
+    def by_cookie(request: Request) -> str | None:
+        return request.cookies.get("session")
+
+    async def by_cookie_later(request: Request) -> str | None:
+        return by_cookie(request)
+
+    async with world(sqlite_url, identify=by_cookie if kind == "sync" else by_cookie_later) as here:
+        await here.deliver(event())
+        assert (await here.get("/api/my-entitlements")).status == 401
+        reply = await here.asking.get("/api/my-entitlements", key=None, headers={"cookie": "session=ada"})
+        assert reply.json()["entitlements"] == ["pro"]
+
+
+def _pem(private: Any) -> tuple[str, str]:
+    hidden = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    shown = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return hidden.decode(), shown.decode()
+
+
+RSA = _pem(rsa.generate_private_key(65537, 2048))
+EC = _pem(ec.generate_private_key(ec.SECP256R1()))
+CLAIMS = {"sub": "ada", "exp": 4_000_000_000}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "private", "public"), [("RS256", *RSA), ("ES256", *EC), ("HS256", JWT_SECRET, None)]
+)
+def test_tokens_of_all_three_kinds_are_taken(algorithm: str, private: str, public: str | None) -> None:
+    users = JwtUsers(settings("", jwt_public_key=public or "", jwt_secret="" if public else JWT_SECRET))
+    assert users(_asks(jwt.encode(CLAIMS, private, algorithm))) == "ada"
+
+
+@pytest.mark.parametrize(
+    ("claims", "key", "algorithm"),
+    [
+        ({**CLAIMS, "exp": 1}, JWT_SECRET, "HS256"),
+        ({"sub": "ada"}, JWT_SECRET, "HS256"),
+        ({"exp": 4_000_000_000}, JWT_SECRET, "HS256"),
+        ({**CLAIMS, "sub": ""}, JWT_SECRET, "HS256"),
+        (CLAIMS, "another secret of the same length", "HS256"),
+        (CLAIMS, JWT_SECRET * 2, "HS512"),
+        (CLAIMS, "", "none"),
+        (CLAIMS, RSA[0], "RS256"),
+    ],
+)
+def test_tokens_that_prove_nothing_are_nobody(claims: dict[str, Any], key: str, algorithm: str) -> None:
+    assert JwtUsers(settings(""))(_asks(jwt.encode(claims, key, algorithm))) is None
+
+
+@pytest.mark.parametrize("value", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer a.b.c", f"Token {token('ada')}"])
+def test_strange_headers_are_nobody(value: str) -> None:
+    assert JwtUsers(settings(""))(_request(value)) is None
+
+
+def test_the_public_key_is_no_shared_secret() -> None:
+    users = JwtUsers(settings("", jwt_public_key=RSA[1], jwt_secret=""))
+
+    def part(value: Any) -> bytes:
+        return base64.urlsafe_b64encode(json.encode(value)).rstrip(b"=")
+
+    signed = part({"alg": "HS256", "typ": "JWT"}) + b"." + part(CLAIMS)
+    forged = hmac.digest(RSA[1].encode(), signed, hashlib.sha256)
+    assert users(_asks((signed + b"." + base64.urlsafe_b64encode(forged).rstrip(b"=")).decode())) is None
+
+
+def test_audience_issuer_and_claim_are_settings() -> None:
+    users = JwtUsers(settings("", jwt_audience="shop", jwt_issuer="me", jwt_claim="user"))
+    good = {"user": "ada", "exp": 4_000_000_000, "aud": "shop", "iss": "me"}
+    assert users(_asks(jwt.encode(good, JWT_SECRET))) == "ada"
+    assert users(_asks(jwt.encode({**good, "aud": "other"}, JWT_SECRET))) is None
+    assert users(_asks(jwt.encode({**good, "iss": "other"}, JWT_SECRET))) is None
+
+
+def _asks(found: str) -> Request:
+    return _request(f"Bearer {found}")
+
+
+def _request(authorization: str) -> Request:
+    return Request({"type": "http", "headers": [(b"authorization", authorization.encode())]})

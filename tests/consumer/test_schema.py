@@ -1,0 +1,93 @@
+"""The migrations make what the code expects, once, whoever asks."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from dataclasses import fields
+from pathlib import Path
+
+import asyncpg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection
+
+import latchkey.client
+import latchkey.consumer
+from latchkey.consumer.record import Entitlement, Subscription
+from latchkey.consumer.storage.database import Database, checked_url
+from latchkey.consumer.storage.schema import VERSION_TABLE, migrate, newest
+from latchkey.consumer.storage.tables import entitlements, metadata, processed_events, subscriptions
+from latchkey.storage.embedded import EmbeddedServer
+
+SPECIFIED = {
+    "external_user_id", "email", "is_active", "subscription_status", "product_id", "entitlements", "expires_at",
+    "purchased_at", "cancelled_at", "trial_end_at", "grace_period_expires_at", "auto_renew", "billing_issue", "store",
+    "environment", "last_webhook_event_id", "last_webhook_event_type", "last_revenue_sync_at", "last_updated",
+}  # fmt: skip
+
+
+async def test_the_migrations_make_exactly_the_tables_of_the_code(url: str) -> None:
+    database = Database(url)
+
+    def differences(connection: Connection) -> list[object]:
+        ours = {"version_table": VERSION_TABLE, "compare_type": not database.is_sqlite}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), metadata))
+
+    async with database.reading() as connection:
+        assert await connection.run_sync(differences) == []
+    await database.close()
+
+
+async def test_migrating_twice_and_at_once_is_migrating(
+    tmp_path: Path, postgres: EmbeddedServer, administration: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await administration.execute("create database consumer_racing strategy file_copy")
+    for url in (f"sqlite:///{tmp_path / 'new.db'}", postgres.url("consumer_racing")):
+        databases = [Database(url) for _ in range(3)]
+        results = await asyncio.gather(*(migrate(database) for database in databases))
+        assert sorted(before or "" for before, _ in results) == ["", newest(), newest()]
+        for database in databases:
+            await database.close()
+    await administration.execute("drop database consumer_racing with (force)")
+
+
+def test_every_field_of_the_specification_is_there() -> None:
+    assert set(subscriptions.columns.keys()) >= SPECIFIED | {"app_user_id"}
+    assert set(entitlements.columns.keys()) == {
+        "app_user_id", "entitlement_id", "product_id", "is_active", "granted_at", "expires_at",
+        "grace_period_expires_at", "purchase_date", "store", "environment",
+    }  # fmt: skip
+    assert set(processed_events.columns.keys()) == {
+        "event_id", "event_type", "app_user_id", "environment", "processed_at",
+    }  # fmt: skip
+    assert {one.name for one in fields(Subscription)} == set(subscriptions.columns.keys())
+    assert {one.name for one in fields(Entitlement)} | {"app_user_id"} == set(entitlements.columns.keys())
+
+
+def test_defaults_are_the_specifications() -> None:
+    new = Subscription(app_user_id="ada")
+    assert (new.is_active, new.auto_renew, new.billing_issue) == (False, True, False)
+    assert Entitlement(entitlement_id="pro").is_active
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "sqlite:///:memory:"])
+def test_databases_that_cannot_work_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"SQLite|sqlite"):
+        checked_url(url)
+
+
+@pytest.mark.parametrize(
+    ("package", "allowed"),
+    [(latchkey.consumer, {"consumer", "wire", "client", "push"}), (latchkey.client, {"client", "wire"})],
+)
+def test_the_arrows_run_one_way(package: object, allowed: set[str]) -> None:
+    folder = Path(str(getattr(package, "__file__", ""))).parent
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                if name.startswith("latchkey"):
+                    assert name.split(".")[1] in allowed, f"{path.name} imports {name}"
