@@ -68,23 +68,13 @@ class Reader:
                 [question.project_id for question in questions],
                 [question.app_user_id for question in questions],
             )
-            found: list[Row | None] = []
-            for (
-                project_id,
-                version,
-                key,
-                state,
-                clock_now,
-                at,
-                platform,
-                platform_version,
-                app_version,
-                country,
-            ) in rows:
-                if key is None:
-                    found.append(None)
-                    continue
-                catalog = await self._catalogs.at(connection, project_id, version)
-                last_seen = LastSeen(at, platform, platform_version, app_version, country)
-                found.append(Row(key, state, catalog, clock_now, last_seen))
-            return found
+            catalogs = {
+                (project_id, version): await self._catalogs.at(connection, project_id, version)
+                for project_id, version in {(row[0], row[1]) for row in rows if row[0] is not None}
+            }
+        return [
+            Row(row[2], row[3], catalogs[row[0], row[1]], row[4], LastSeen(row[5], row[6], row[7], row[8], row[9]))
+            if row[2] is not None
+            else None
+            for row in rows
+        ]

@@ -104,12 +104,17 @@ def _non_subscription(purchase: Purchase) -> v1.NonSubscription:
 
 
 def _management_url(customer: Customer, now: Ms) -> str | None:
-    running = (one for one in reversed(customer.subscriptions) if one.access_ends_at > now)
-    return next((url for one in running if (url := MANAGEMENT_URLS.get(one.store))), None)
+    for subscription in reversed(customer.subscriptions):
+        url = MANAGEMENT_URLS.get(subscription.store)
+        if url is not None and subscription.access_ends_at > now:
+            return url
+    return None
 
 
 def _first_purchase_at(customer: Customer) -> Ms | None:
-    instants = [one.started_at for one in customer.subscriptions] + [one.purchased_at for one in customer.purchases]
+    """Subscriptions and purchases are each in the order of their beginnings."""
+    instants = [one.started_at for one in customer.subscriptions[:1]]
+    instants += [one.purchased_at for one in customer.purchases[:1]]
     return min(instants, default=None)
 
 
