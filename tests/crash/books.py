@@ -1,0 +1,58 @@
+"""Looking through a database after a crash: is anything half written?"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from msgspec import json
+
+from latchkey.domain.customer import Customer
+from latchkey.storage.customers import decode
+from latchkey.storage.database import Database
+from latchkey.usecases.passing_time import next_due_at
+
+BEGINNINGS = {"INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"}
+
+
+async def audit(database: Database) -> tuple[dict[str, Customer], dict[str, list[dict[str, Any]]]]:
+    """Every customer and its events, after seeing that the two tell of the same things and nothing is missing."""
+    people = await database.pool.fetch("select id, app_user_id, state, next_due_at from customers")
+    rows = await database.pool.fetch("select position, customer_id, sequence, body from events order by position")
+    head = await database.pool.fetchval("select position from feeds")
+    owned = await database.pool.fetch("select store, store_id, customer_id from purchase_owners")
+    movements = await database.pool.fetch(
+        "select customer_id, sum(amount)::bigint as amount from currency_transactions group by customer_id"
+    )
+    filed = {row["customer_id"]: row["amount"] for row in movements}
+    named = await database.pool.fetch("select app_user_id, customer_id from aliases")
+
+    assert [row["position"] for row in rows] == list(range(1, head + 1)), "the feed has a hole"
+    told: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        told[row["customer_id"]].append(json.decode(row["body"]))
+    owners = {(row["store"], row["store_id"]): row["customer_id"] for row in owned}
+    customers = {}
+    for row in people:
+        customer, events = decode(row["state"]), told[row["id"]]
+        customers[customer.app_user_id] = customer
+        assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+        assert customer.sequence == len(events)
+        assert row["next_due_at"] == next_due_at(customer)
+        bought = [event["original_transaction_id"] for event in events if event["type"] in BEGINNINGS]
+        has = [one.id for one in customer.subscriptions] + [one.id for one in customer.purchases]
+        assert Counter(bought) == Counter(has), "an event without its effect, or an effect without its event"
+        for one in customer.subscriptions:
+            assert owners[one.store, one.id] == row["id"]
+        ended = {event["transaction_id"] for event in events if event["type"] == "EXPIRATION"}
+        assert ended == {one.id for one in customer.purchases if one.expired is not None}
+        moved = sum(
+            event["amount"] * (1 if event["transaction_type"] == "credit" else -1)
+            for event in events
+            if event["type"] == "VIRTUAL_CURRENCY_TRANSACTION"
+        )
+        assert customer.balances.get("COIN", 0) == moved
+        assert filed.get(row["id"], 0) == moved
+    assert {row["customer_id"] for row in named} == {row["id"] for row in people}
+    assert set(told) <= {row["id"] for row in people}
+    return customers, {one.app_user_id: told[row["id"]] for row, one in zip(people, customers.values(), strict=True)}

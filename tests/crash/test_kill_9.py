@@ -1,0 +1,174 @@
+"""Processes that are killed in the middle of their work leave nothing half written, and what was answered is there."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import psutil  # type: ignore[import-untyped]  # ships no types
+from tests.cli.running import Running
+from tests.crash.books import audit
+
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases import grants, keys
+from latchkey.usecases.changes import Changes
+from latchkey.usecases.demo import PROJECT_ID, ensure_demo
+
+SECONDS = 5.0
+BUYERS = 6
+USERS = 9
+GRANTS = 1_800
+
+
+@contextmanager
+def serving(url: str, *words: str) -> Iterator[Running]:
+    key = base64.b64encode(b"k" * 32).decode()
+    with Running(
+        "serve",
+        *words,
+        LATCHKEY_DATABASE_URL=url,
+        LATCHKEY_SECRET_KEY=key,
+        LATCHKEY_BEHIND_PROXY="true",
+        LATCHKEY_PORT="0",
+        LATCHKEY_LOG_FORMAT="json",
+    ) as running:
+        running.wait_for_event("ready")
+        yield running
+        running.terminate()
+
+
+def processes(running: Running) -> list[int]:
+    return [child.pid for child in psutil.Process(running.process.pid).children()]
+
+
+class Buyer(threading.Thread):
+    """An app that buys and buys, and shows a receipt again until it is answered, as apps do."""
+
+    def __init__(self, number: int, port: int, key: str, until: float) -> None:
+        super().__init__(daemon=True)
+        self.number, self.port, self.key, self.until = number, port, key, until
+        self.answered: list[tuple[str, str, str]] = []
+        self.asked: list[tuple[str, str, str]] = []
+        self.statuses: set[int] = set()
+
+    def run(self) -> None:
+        chance = random.Random(self.number)
+        count = 0
+        while time.monotonic() < self.until:
+            count += 1
+            user = f"user{chance.randrange(USERS)}"
+            bought = user, f"test_{count}_{self.number}", chance.choice(("pro_monthly", "coins_100", "pro_lifetime"))
+            self.asked.append(bought)
+            while time.monotonic() < self.until + 5:
+                with suppress(OSError, http.client.HTTPException):
+                    status = self.show(*bought)
+                    self.statuses.add(status)
+                    if status == 200:
+                        self.answered.append(bought)
+                        break
+                time.sleep(0.02)
+
+    def show(self, user: str, token: str, product: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
+        try:
+            body = json.dumps({"app_user_id": user, "fetch_token": token, "product_id": product})
+            headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+            connection.request("POST", "/v1/receipts", body, headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+
+def killing(running: Running, until: float, pauses: Callable[[], float]) -> int:
+    """Kill one of the service's processes, again and again; how often."""
+    kills = 0
+    while time.monotonic() < until:
+        time.sleep(pauses())
+        with suppress(ProcessLookupError, IndexError, psutil.NoSuchProcess):
+            os.kill(random.choice(processes(running)), signal.SIGKILL)
+            kills += 1
+    return kills
+
+
+async def test_processes_killed_amid_purchases_leave_nothing_half_done(database: Database) -> None:
+    now = real_now()
+    await ensure_demo(database, now, secret_key=None, public_key=None)
+    issued = await keys.create_secret_key(database, PROJECT_ID, "crowd", now, rate_limit=1_000_000)
+
+    def storm() -> tuple[int, list[Buyer]]:
+        with serving(database.url, "--roles", "api", "--workers", "2") as running:
+            port = running.wait_for_event("ready")["port"]
+            until = time.monotonic() + SECONDS
+            buyers = [Buyer(number, port, issued.plaintext, until) for number in range(BUYERS)]
+            for buyer in buyers:
+                buyer.start()
+            chance = random.Random(7)
+            kills = killing(running, until - 1, lambda: chance.uniform(0.4, 1.4))
+            for buyer in buyers:
+                buyer.join(30)
+            return kills, buyers
+
+    kills, buyers = await asyncio.to_thread(storm)
+    customers, events = await audit(database)
+    answered = [one for buyer in buyers for one in buyer.answered]
+    assert kills >= 3
+    assert len(answered) > 30
+    # While a process is down nobody is told a 4xx, which would make an app drop the transaction.
+    assert set().union(*(buyer.statuses for buyer in buyers)) <= {200, 500, 503}
+    for user, token, product in answered:
+        customer = customers[user]
+        mine = {one.id: one.current.product_id for one in customer.subscriptions}
+        mine |= {one.id: one.product_id for one in customer.purchases}
+        assert mine[token] == product
+    told = [event["original_transaction_id"] for one in events.values() for event in one if "price" in event]
+    assert len(told) == len(set(told)), "a receipt that was shown again was told twice"
+    assert set(told) <= {token for buyer in buyers for _, token, _ in buyer.asked}
+
+
+async def test_a_clock_killed_amid_a_wave_of_ends_tells_each_end_once(database: Database) -> None:
+    await ensure_demo(database, real_now(), secret_key=None, public_key=None)
+    changes = Changes(database, real_now)
+    with serving(database.url, "--roles", "clock") as running:
+        ends_at = real_now() + 6_000
+        await asyncio.gather(
+            *(
+                grants.grant(changes, PROJECT_ID, f"user{number}", "pro", ends_at=ends_at, create=True)
+                for number in range(GRANTS)
+            )
+        )
+        await changes.drain()
+        assert real_now() < ends_at, "this machine is too slow for so many grants"
+        amid = await kill_amid(running, database)
+    customers, events = await audit(database)
+    assert amid >= 1
+    assert len(customers) == GRANTS
+    for told in events.values():
+        assert [event["type"] for event in told] == ["NON_RENEWING_PURCHASE", "EXPIRATION"]
+        assert told[1]["event_timestamp_ms"] == ends_at
+        assert told[1]["entitlements"] == {}
+
+
+async def kill_amid(running: Running, database: Database) -> int:
+    """Let the wave run to its end, but kill its process twice on the way; how often it was under way then."""
+    amid, deadline = 0, time.monotonic() + 40
+    while True:
+        count = await database.pool.fetchval("select count(*) from events where type = 'EXPIRATION'")
+        if count == GRANTS:
+            return amid
+        assert time.monotonic() < deadline, count
+        if count > amid * GRANTS // 3 and amid < 2:
+            for pid in processes(running):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            amid += 1
+        await asyncio.sleep(0.005)
