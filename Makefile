@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check fmt types lint bench lock clean
+.PHONY: help run test setup check fmt types lint bench lock clean chaos
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ fmt: setup ## format the code
 
 bench: setup ## measure speed as ratios to a bare ceiling
 	@$(BIN)/python -m bench
+
+chaos: setup ## kill workers, writers and the database at random under load (SEED=7 SECONDS=60)
+	@$(BIN)/python -m tests.delivery.chaos $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
 
 lock: ## resolve the dependencies anew into requirements.lock
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv

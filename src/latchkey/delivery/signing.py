@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import hmac
 from collections.abc import Iterable
@@ -16,9 +17,7 @@ _HIDDEN = "••••"
 def signature(secrets: Iterable[str], message_id: str, timestamp: int, body: bytes) -> str:
     """One signature for each secret, so that receivers verify with the old one while they learn the new."""
     signed = f"{message_id}.{timestamp}.".encode() + body
-    return " ".join(
-        "v1," + base64.b64encode(hmac.digest(_key(secret), signed, hashlib.sha256)).decode() for secret in secrets
-    )
+    return " ".join([_sign(secret, signed) for secret in secrets])
 
 
 def masked(headers: dict[str, str]) -> dict[str, str]:
@@ -30,6 +29,13 @@ def masked(headers: dict[str, str]) -> dict[str, str]:
     return {**headers, "Authorization": f"{scheme} {_HIDDEN}" if rest else _HIDDEN}
 
 
+def _sign(secret: str, signed: bytes) -> str:
+    # A copy of a prepared state is a third of the price of `hmac.digest`, which also lets go of the interpreter's lock.
+    state = _prepared(secret).copy()
+    state.update(signed)
+    return "v1," + binascii.b2a_base64(state.digest(), newline=False).decode()
+
+
 @lru_cache(maxsize=4096)
-def _key(secret: str) -> bytes:
-    return base64.b64decode(secret.removeprefix(SECRET_PREFIX) + "==")
+def _prepared(secret: str) -> hmac.HMAC:
+    return hmac.new(base64.b64decode(secret.removeprefix(SECRET_PREFIX) + "=="), digestmod=hashlib.sha256)

@@ -207,9 +207,6 @@ class Worker:
                 chance=self._chance(),
                 retry_after_ms=answer.retry_after_ms,
             )
-        counted = metrics.of_webhook(webhook.id)
-        (counted.delivered if answer.delivered else counted.failed).inc()
-        counted.seconds.observe(answer.took_ms / 1000)
         self._results.append(Result(claim, answer, decision))
         self._recorded_all.clear()
         self._recording.set()
@@ -243,6 +240,7 @@ class Worker:
     async def _record_once(self, batch: Sequence[Result]) -> None:
         now = self._now()
         recorded = await lane.record(self._db, batch, now)
+        self._count(recorded)
         if len(recorded) < len(batch):
             metrics.LOST_LEASES.inc(len(batch) - len(recorded))
         self._go_on(recorded)
@@ -252,6 +250,18 @@ class Worker:
                 self._later(key, state.open_until)
             elif state.paused_at is None:
                 self.woken([key])
+
+    def _count(self, recorded: Sequence[Recorded]) -> None:
+        outcomes: Counter[tuple[int, bool]] = Counter()
+        for one in recorded:
+            key, answer = one.result.claim.webhook_key, one.result.answer
+            outcomes[key, answer.delivered] += 1
+            if key in self._webhooks:
+                metrics.of_webhook(self._webhooks[key].id).seconds.observe(answer.took_ms / 1000)
+        for (key, delivered), count in outcomes.items():
+            if key in self._webhooks:
+                counted = metrics.of_webhook(self._webhooks[key].id)
+                (counted.delivered if delivered else counted.failed).inc(count)
 
     def _go_on(self, recorded: Sequence[Recorded]) -> None:
         self.woken({one.result.claim.webhook_key for one in recorded if one.more})

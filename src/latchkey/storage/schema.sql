@@ -337,7 +337,7 @@ create table deliveries (
     replay_id text,
     primary key (project_id, customer_id, webhook_key, sequence)
     -- status is in no index: recording an outcome stays inside the row's page.
-) with (fillfactor = 65, autovacuum_vacuum_scale_factor = 0.05);
+) with (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 50);
 create index deliveries_listed on deliveries (webhook_key, created_at, customer_id, sequence);
 create index deliveries_of_replay on deliveries (replay_id) where replay_id is not null;
 

@@ -1,0 +1,175 @@
+"""Two workers and a writer, killed at random under load, and the database with them; by seed, for as long as asked.
+
+    python -m tests.delivery.chaos --seed 7 --seconds 60
+
+Afterwards every committed event must have arrived at every webhook, each customer's in order. Repetitions are counted:
+they are what "at least once" costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from msgspec import json
+
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.storage.database import Database, connect
+from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.migrate import migrate
+from latchkey.usecases.demo import add_catalog
+from latchkey.usecases.projects import create_project
+from tests.delivery import certificates
+from tests.delivery.processes import SECRET_KEY, Process, Receiver, Worker, Writer, in_order
+
+PATHS = ("/", "/slow/20", "/second")
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    seed: int
+    seconds: float
+    events: int
+    webhooks: int
+    workers_killed: int
+    writers_killed: int
+    databases_killed: int
+    lost: int
+    duplicates: int
+    in_order: bool
+    drained_in: float
+
+    @property
+    def good(self) -> bool:
+        return self.lost == 0 and self.in_order and self.events > 0
+
+
+async def chaos(folder: Path, seed: int, seconds: float, per_second: int = 100) -> Report:
+    chances = random.Random(seed)
+    # What was committed must survive the database's own crash, so this one writes to disk as in production.
+    server = EmbeddedServer(folder / "server")
+    server.start()
+    try:
+        with ExitStack() as processes:
+            return await _run(folder, server, processes, chances, seed, seconds, per_second)
+    finally:
+        server.stop()
+
+
+async def _run(
+    folder: Path,
+    server: EmbeddedServer,
+    processes: ExitStack,
+    chances: random.Random,
+    seed: int,
+    seconds: float,
+    per_second: int,
+) -> Report:
+    certs = certificates.make(folder / "certificates")
+    url = server.url()
+    connection = await connect(url)
+    await migrate(connection)
+    await connection.close()
+    receiver = Receiver(folder, certs.good)
+    processes.callback(receiver.stop)
+    async with Database(url) as db:
+        await create_project(db, "Shop", 0, project_id="proj_shop")
+        await add_catalog(db, "proj_shop", 0)
+        for path in PATHS:
+            setup = Setup(name=path, url=receiver.url(path), retry_seconds=(1,) * 30)
+            await Webhooks(db, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
+
+    makers: list[Callable[[], Process]] = [
+        lambda: Worker(folder, url, certs.authority),
+        lambda: Worker(folder, url, certs.authority),
+        lambda: Writer(folder, url, per_second, chances.randrange(1 << 30)),
+    ]
+    running = await asyncio.gather(*(asyncio.to_thread(make) for make in makers))
+    processes.callback(lambda: [one.stop() for one in running])
+    killed: Counter[str] = Counter()
+    ends = time.monotonic() + seconds
+    database_due = True
+    while time.monotonic() < ends:
+        await asyncio.sleep(chances.uniform(0.2, 1.5))
+        if database_due and time.monotonic() > ends - seconds / 2:
+            database_due = False
+            killed["database"] += 1
+            await asyncio.to_thread(_crash, server)
+            continue
+        if seconds > 30 and chances.random() < 0.05:
+            database_due = True
+        which = chances.randrange(len(running))
+        killed["writer" if which == 2 else "worker"] += 1
+        running[which].kill()
+        running[which].__exit__()
+        running[which] = await asyncio.to_thread(makers[which])
+    running[2].stop()
+    stopped = time.monotonic()
+    async with Database(url) as db:
+        while await db.pool.fetchval("select count(*) from lanes"):
+            if time.monotonic() - stopped > PATIENCE:
+                break
+            await asyncio.sleep(0.1)
+        drained = time.monotonic() - stopped
+        committed = {row["id"] for row in await db.pool.fetch("select id from events")}
+    for one in running:
+        one.stop()
+        one.__exit__()
+    lost = duplicates = 0
+    ordered = True
+    for path in PATHS:
+        arrivals = receiver.arrivals(path)
+        taken = Counter(one.event_id for one in arrivals if one.taken)
+        lost += len(committed - taken.keys())
+        duplicates += taken.total() - len(taken)
+        ordered = ordered and in_order(arrivals)
+    return Report(
+        seed=seed,
+        seconds=seconds,
+        events=len(committed),
+        webhooks=len(PATHS),
+        workers_killed=killed["worker"],
+        writers_killed=killed["writer"],
+        databases_killed=killed["database"],
+        lost=lost,
+        duplicates=duplicates,
+        in_order=ordered,
+        drained_in=round(drained, 1),
+    )
+
+
+def _crash(server: EmbeddedServer) -> None:
+    """As if the power had gone: no shutdown, recovery at the next start."""
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGQUIT)
+    server.stop()
+    server.start()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make chaos")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--per-second", type=int, default=100)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="latchkey-chaos-", ignore_cleanup_errors=True) as folder:
+        report = asyncio.run(chaos(Path(folder), arguments.seed, arguments.seconds, arguments.per_second))
+    sys.stdout.write(json.format(json.encode(asdict(report)), indent=2).decode() + "\n")
+    sys.exit(not report.good)
+
+
+if __name__ == "__main__":
+    main()
