@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from latchkey.client import Client
 from latchkey.consumer.billing import Billing, View
+from latchkey.consumer.devices import DeviceEndpoints
 from latchkey.consumer.endpoints import Endpoints
 from latchkey.consumer.guard import AccessRefused, Guard, refused
 from latchkey.consumer.http import Endpoint, reply
@@ -22,6 +23,7 @@ from latchkey.consumer.instants import Ms, real_now
 from latchkey.consumer.intake import REREAD, Intake
 from latchkey.consumer.metrics import Metrics
 from latchkey.consumer.operations import Operations
+from latchkey.consumer.pushes import Pushes
 from latchkey.consumer.receiver import Receiver
 from latchkey.consumer.reconcile import Reconciler
 from latchkey.consumer.runner import Handler, Runner
@@ -65,13 +67,17 @@ class Consumer:
         self._now = now
         self.metrics = Metrics()
         self.billing = Billing(self.store, self.client, settings, now)
-        handlers: dict[str, Handler] = {REREAD: self._reread, SWEEP: self._sweep, **(jobs or {})}
+        self.pushes = Pushes.from_settings(self.store, settings, now) if settings.pushes else None
+        pushing = self.pushes.handlers if self.pushes is not None else {}
+        handlers: dict[str, Handler] = {REREAD: self._reread, SWEEP: self._sweep, **pushing, **(jobs or {})}
         self.runner = Runner(self.store.jobs, handlers, now, workers=settings.job_workers)
-        self.intake = Intake(self.store, now, jobs_added=self.runner.wake)
+        follow_up = self.pushes.follow_up if self.pushes is not None else None
+        self.intake = Intake(self.store, now, jobs_added=self.runner.wake, follow_up=follow_up)
         self.reconciler = Reconciler(self.store, self.billing, self.intake, now, strict=settings.strict_body)
         self.operations = Operations(self.store, self.intake, settings, self.metrics)
         self._receiver = Receiver(self.intake, settings, self.metrics)
         self._endpoints = Endpoints(self.billing, self.store, settings, self._identify, self.metrics, now)
+        self._devices = DeviceEndpoints(self.store, settings, self._identify, now)
         self.routes: list[BaseRoute] = self._routes()
 
     @asynccontextmanager
@@ -87,6 +93,8 @@ class Consumer:
             await self.intake.drain()
             await self.runner.stop()
             await self.client.close()
+            if self.pushes is not None:
+                await self.pushes.close()
             await self.store.close()
 
     def install(self, app: Starlette) -> None:
@@ -140,6 +148,8 @@ class Consumer:
             Route("/api/my-entitlements", Endpoint(GET=of.my_entitlements)),
             Route("/api/virtual-currencies", Endpoint(GET=of.virtual_currencies)),
             Route("/api/experiments", Endpoint(GET=of.my_experiments)),
+            Route("/api/devices", Endpoint(GET=self._devices.show, POST=self._devices.register)),
+            Route("/api/devices/{player_id}", Endpoint(DELETE=self._devices.forget)),
             Route("/api/debug/subscription/{userId}", Endpoint(GET=of.debug)),
             Route("/healthz", Endpoint(GET=to.healthz)),
             Route("/metrics", Endpoint(GET=to.metrics)),

@@ -6,7 +6,7 @@ between processes by the lock on the user's row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -26,6 +26,9 @@ from latchkey.consumer.sync import Applied, NobodyError, apply_event
 
 log = structlog.get_logger()
 
+# What else follows from events, in their transaction; whether that added jobs.
+FollowUp = Callable[[AsyncConnection, Sequence[tuple[Event, LocalCopy]], Ms], Awaitable[bool]]
+
 REREAD = "reread"
 LARGEST_BATCH = 64
 
@@ -38,8 +41,16 @@ class Outcome(StrEnum):
 
 
 class Intake:
-    def __init__(self, store: Store, now: Callable[[], Ms], *, jobs_added: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        now: Callable[[], Ms],
+        *,
+        jobs_added: Callable[[], None],
+        follow_up: FollowUp | None = None,
+    ) -> None:
         self._store = store
+        self._follow_up = follow_up
         self._now = now
         self._jobs_added = jobs_added
         self._batches = Batches(self._work, largest=LARGEST_BATCH)
@@ -91,7 +102,7 @@ class Intake:
     async def _commit(self, events: list[Event]) -> dict[str, Outcome]:
         now = self._now()
         work = await self._store.database.write(lambda connection: self._process(connection, events, now))
-        if work.reread:
+        if work.reread or work.followed_up:
             self._jobs_added()
         for event in events:
             told = log.warning if event.type not in HANDLERS else log.info
@@ -126,6 +137,8 @@ class Intake:
         await store.copies.save(connection, work.changed())
         await store.events.note(connection, work.transactions, work.enrollments)
         await store.jobs.add(connection, [NewJob(REREAD, id) for id in work.reread], now)
+        if self._follow_up is not None:
+            work.followed_up = await self._follow_up(connection, work.news, now)
         await store.events.take_back(connection, [event.id for event in work.done])
         return work
 
@@ -157,6 +170,9 @@ class _Work:
     reread: set[str] = field(default_factory=set)
     transactions: list[CurrencyTransaction] = field(default_factory=list)
     enrollments: list[Enrollment] = field(default_factory=list)
+    # Events that were not late, each with the copy after it.
+    news: list[tuple[Event, LocalCopy]] = field(default_factory=list)
+    followed_up: bool = False
 
     def copy_of(self, event: Event) -> LocalCopy:
         return self.copies[self.canonical[event.app_user_id]]
@@ -172,6 +188,7 @@ class _Work:
         if applied.enrollment is not None:
             self.enrollments.append(applied.enrollment)
         if applied.synced:
+            self.news.append((event, applied.copy))
             self._name(owner, {id for id in event.other_ids if self.canonical.get(id) != owner})
 
     def _name(self, owner: str, fresh: set[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import msgspec
@@ -16,6 +17,7 @@ from msgspec import Meta, Struct, structs
 from latchkey.client.transport import checked
 from latchkey.consumer.errors import SettingsError
 from latchkey.consumer.storage.database import checked_url
+from latchkey.consumer.texts import read_texts
 
 PREFIX = "LATCHKEY_CONSUMER_"
 # HS256 is as strong as its secret, and RFC 7518 asks for as many bits as the hash has.
@@ -49,6 +51,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     jwt_claim: str = "sub"
     jwt_audience: str = ""
     jwt_issuer: str = ""
+    # The push provider; without all three nothing is pushed. `push_on` says about what, `push_texts` in which words.
+    push_api_url: str = ""
+    push_app_id: str = ""
+    push_rest_api_key: str = ""
+    push_ca: str = ""
+    push_on: tuple[Literal["billing_issue", "trial_ending", "expired", "refunded", "granted"], ...] = ("billing_issue",)
+    push_texts: str = ""
+    push_trial_ending_hours: Annotated[int, Meta(ge=1, le=336)] = 24
+    devices_per_user: Annotated[int, Meta(ge=1, le=1_000)] = 20
     # Operators see metrics and reprocess events with this token; without one nobody does.
     operator_token: str = ""
     verify_timeout_ms: Milliseconds = 2_000
@@ -104,6 +115,23 @@ class Settings(Struct, frozen=True, kw_only=True):
             )
         if self.jwt_public_key and not self.jwt_public_key.lstrip().startswith("-----BEGIN "):
             found.append(("jwt_public_key", "is not a PEM public key."))
+        return found + self._push_problems()
+
+    @property
+    def pushes(self) -> bool:
+        return bool(self.push_api_url and self.push_app_id and self.push_rest_api_key)
+
+    def _push_problems(self) -> list[tuple[str, str]]:
+        found = []
+        given = {name: getattr(self, name) for name in ("push_api_url", "push_app_id", "push_rest_api_key")}
+        if any(given.values()):
+            found += [(name, "is missing while other push settings are there.") for name in given if not given[name]]
+        if self.push_api_url and not self.push_api_url.startswith("https://"):
+            found.append(("push_api_url", "must begin with https://: the REST API key travels in every call."))
+        if self.push_texts:
+            found += _tried("push_texts", lambda: read_texts(self.push_texts))
+        if self.push_ca:
+            found += _tried("push_ca", lambda: Path(self.push_ca).read_bytes())
         return found
 
     def transport_problems(self) -> list[tuple[str, str]]:

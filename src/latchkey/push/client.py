@@ -4,8 +4,8 @@
         sent = await push.send(Notification(contents={"en": "Your payment failed"}, headings={"en": "Demo"}), ids)
 
 Every call carries an `external_id`, by which the provider recognises a call it has already carried out. So an answer
-that got lost is asked for again, and nobody's phone rings twice. Give `key` to have that across a restart too: the same
-key with the same ids is the same call.
+that got lost is asked for again, and nobody's phone rings twice. Give `key` to have that across a restart too: the n-th
+call with the same key is the same call, also when some of its ids have gone meanwhile.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class PushClient:
         wanted = list(dict.fromkeys(player_ids))
         done: list[Sent] = []
         for first in range(0, len(wanted), MOST_IDS):
+            body = self._body(notification, wanted[first : first + MOST_IDS], f"{key} {first}")
             try:
-                done.append(await self._call(notification, wanted[first : first + MOST_IDS], key))
+                done.append(await self._call(body, wanted[first : first + MOST_IDS]))
             except PushError as error:
                 error.so_far = Sent.together(done)
                 raise
@@ -85,8 +86,7 @@ class PushClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _call(self, notification: Notification, ids: Sequence[str], key: str) -> Sent:
-        body = self._body(notification, ids, key)
+    async def _call(self, body: bytes, ids: Sequence[str]) -> Sent:
         began = time.monotonic()
         tried = 0
         while True:
@@ -113,7 +113,7 @@ class PushClient:
                 "include_player_ids": ids,
                 "headings": dict(notification.headings),
                 "contents": dict(notification.contents),
-                "external_id": str(uuid.uuid5(_NAMESPACE, "\n".join((key, *ids)))),
+                "external_id": str(uuid.uuid5(_NAMESPACE, f"{self._app_id} {key}")),
             }
         )
 

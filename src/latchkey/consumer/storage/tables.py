@@ -157,6 +157,19 @@ set_aside = Table(
     _instant("last_attempt_at", nullable=False),
 )
 
+# Phones, by their push player id. One belongs to the user who registered it last.
+devices = Table(
+    "billing_devices",
+    metadata,
+    Column("player_id", String(ID), primary_key=True),
+    Column("app_user_id", String(ID), nullable=False),
+    Column("platform", String(32)),
+    Column("language", String(35)),
+    _instant("registered_at", nullable=False),
+    _instant("last_seen_at", nullable=False),
+    Index(None, "app_user_id"),
+)
+
 # How far the service's feed has been read.
 progress = Table(
     "billing_progress",

@@ -1,0 +1,223 @@
+"""From an event to a phone.
+
+In the event's own transaction it is decided whether it is worth a push, and to which phones; the sending is a job. So
+a push never delays an answer to the service, survives a restart, and goes out once: an event is taken once, and the
+provider recognises the job's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+from msgspec import Struct
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from latchkey.consumer.event import Event
+from latchkey.consumer.instants import DAY, HOUR, Ms
+from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.runner import LEASE_MS, Handler
+from latchkey.consumer.settings import Settings
+from latchkey.consumer.storage.jobs import Job, NewJob
+from latchkey.consumer.storage.store import Store
+from latchkey.consumer.texts import Texts, notification, read_texts
+from latchkey.push.client import PushClient
+from latchkey.push.errors import NotificationRefusedError, NotSentError
+from latchkey.push.notification import Notification, Sent
+from latchkey.push.patience import Patience
+
+log = structlog.get_logger()
+
+PUSH = "push"
+PLAN = "push_later"
+# News that is older is none. Also what keeps a replay of last week's events from ringing every phone.
+FRESH_MS: Ms = DAY
+# Well inside the job's lease; the job itself is tried again for as long as the news is fresh.
+PATIENCE = Patience(tries=2, timeout=10.0, deadline=LEASE_MS / 1000 / 2)
+# While the provider is away nobody tries, so that pushes do not keep other jobs from being done.
+AWAY_MS: Ms = 15_000
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What a job says."""
+
+    occasion: str
+    app_user_id: str
+    until: Ms
+    product_id: str | None = None
+    ends_at: Ms | None = None
+    # The phones at that moment: those that come later were not meant, those that go are left out.
+    player_ids: tuple[str, ...] = ()
+
+
+def occasion_of(event: Event) -> str | None:
+    match event.type:
+        case "BILLING_ISSUE":
+            return "billing_issue"
+        case "TRIAL_STARTED":
+            return "trial_ending"
+        case "EXPIRATION":
+            return "expired"
+        case "REFUND":
+            return "refunded"
+        case "NON_RENEWING_PURCHASE" if event.fields.store == "promotional":
+            return "granted"
+    return None
+
+
+def still_true(occasion: str, copy: LocalCopy | None, now: Ms) -> bool:
+    """A payment that has come meanwhile, a trial that was cancelled or converted: no longer news."""
+    if copy is None:
+        return False
+    match occasion:
+        case "billing_issue":
+            return copy.subscription.billing_issue
+        case "trial_ending":
+            ends_at = copy.subscription.trial_end_at
+            return copy.subscription.subscription_status == "trial" and ends_at is not None and ends_at > now
+        case "expired":
+            return not copy.held(now)
+    return True
+
+
+class Pushes:
+    def __init__(
+        self,
+        store: Store,
+        client: PushClient,
+        now: Callable[[], Ms],
+        *,
+        on: Sequence[str],
+        texts: Texts,
+        trial_ending_ms: Ms,
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._now = now
+        self._on = frozenset(on)
+        self._texts = texts
+        self._trial_ending_ms = trial_ending_ms
+        self._away_until: Ms = 0
+        self.handlers: Mapping[str, Handler] = {PUSH: self._push, PLAN: self._plan}
+
+    @classmethod
+    def from_settings(cls, store: Store, settings: Settings, now: Callable[[], Ms]) -> Pushes:
+        ca = Path(settings.push_ca).read_bytes() if settings.push_ca else None
+        client = PushClient(
+            settings.push_api_url, settings.push_app_id, settings.push_rest_api_key, extra_ca=ca, patience=PATIENCE
+        )
+        return cls(
+            store,
+            client,
+            now,
+            on=settings.push_on,
+            texts=read_texts(settings.push_texts),
+            trial_ending_ms=settings.push_trial_ending_hours * HOUR,
+        )
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def send(self, app_user_id: str, words: Notification, *, key: str | None = None) -> Sent:
+        """Now, to every phone of a user. Phones that the provider does not know are forgotten."""
+        async with self._store.database.reading() as connection:
+            owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
+            ids = await self._store.devices.player_ids(connection, owner)
+        return await self._deliver(words, ids, key)
+
+    async def follow_up(self, connection: AsyncConnection, news: Sequence[tuple[Event, LocalCopy]], now: Ms) -> bool:
+        """In the transaction that takes the events."""
+        added = False
+        for event, copy in news:
+            occasion = occasion_of(event)
+            if occasion not in self._on or now - (event.fields.event_timestamp_ms or now) >= FRESH_MS:
+                continue
+            added |= await self._order(connection, event, copy, occasion, now)
+        return added
+
+    async def _order(self, connection: AsyncConnection, event: Event, copy: LocalCopy, occasion: str, now: Ms) -> bool:
+        fields = event.fields
+        owner = copy.subscription.app_user_id
+        if occasion == "trial_ending":
+            if fields.expiration_at_ms is None:
+                return False
+            due = max(now, fields.expiration_at_ms - self._trial_ending_ms)
+            order = Order(
+                occasion=occasion,
+                app_user_id=owner,
+                until=fields.expiration_at_ms,
+                product_id=fields.product_id,
+                ends_at=fields.expiration_at_ms,
+            )
+            await self._add(connection, PLAN, event.id, order, due)
+            return True
+        order = Order(
+            occasion=occasion,
+            app_user_id=owner,
+            until=now + FRESH_MS,
+            product_id=fields.product_id,
+            ends_at=fields.grace_period_expires_at_ms or fields.expiration_at_ms,
+        )
+        return await self._address(connection, event.id, order, now)
+
+    async def _address(self, connection: AsyncConnection, key: str, order: Order, now: Ms) -> bool:
+        ids = await self._store.devices.player_ids(connection, order.app_user_id)
+        if ids:
+            await self._add(connection, PUSH, key, msgspec.structs.replace(order, player_ids=tuple(ids)), now)
+        return bool(ids)
+
+    async def _add(self, connection: AsyncConnection, kind: str, key: str, order: Order, run_at: Ms) -> None:
+        await self._store.jobs.add(connection, [NewJob(kind, key, msgspec.to_builtins(order))], run_at)
+
+    async def _plan(self, job: Job) -> None:
+        """The moment that was waited for: is it still so, and whose phones are there now?"""
+        order = msgspec.convert(job.payload, Order)
+        now = self._now()
+
+        async def work(connection: AsyncConnection) -> None:
+            copy = await self._store.copies.find(connection, order.app_user_id)
+            if now < order.until and still_true(order.occasion, copy, now):
+                await self._address(connection, job.key, order, now)
+
+        await self._store.database.write(work)
+
+    async def _push(self, job: Job) -> Ms | None:
+        order = msgspec.convert(job.payload, Order)
+        now = self._now()
+        told = log.bind(event_id=job.key, occasion=order.occasion, app_user_id=order.app_user_id)
+        if now >= order.until:
+            told.error("push given up: the provider was away for too long", attempts=job.attempts)
+            return None
+        async with self._store.database.reading() as connection:
+            owner = (await self._store.copies.resolve(connection, [order.app_user_id]))[order.app_user_id]
+            copy = await self._store.copies.find(connection, owner)
+            # A phone may have changed hands while the provider was away; what is said is not for its new user.
+            still_theirs = set(await self._store.devices.player_ids(connection, owner))
+        ids = [id for id in order.player_ids if id in still_theirs]
+        if not ids or not still_true(order.occasion, copy, now):
+            return None
+        if now < self._away_until:
+            return self._away_until
+        words = notification(self._texts[order.occasion], product_id=order.product_id, ends_at=order.ends_at)
+        try:
+            sent = await self._deliver(words, ids, job.key)
+        except NotificationRefusedError as error:
+            told.error("push refused", error=str(error))
+            return None
+        except NotSentError as error:
+            self._away_until = now + max(AWAY_MS, round((error.retry_after or 0) * 1000))
+            raise
+        told.info(
+            "pushed",
+            notification_ids=sent.notification_ids,
+            unknown=len(sent.invalid_player_ids),
+            unsubscribed=len(sent.unsubscribed_player_ids),
+        )
+        return None
+
+    async def _deliver(self, words: Notification, ids: Sequence[str], key: str | None) -> Sent:
+        sent = await self._client.send(words, ids, key=key)
+        await self._store.devices.remove(sent.invalid_player_ids)
+        return sent

@@ -1,0 +1,277 @@
+"""From an event to a phone: what is pushed, to whom, once, and not at the cost of anything else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from tests.consumer.test_devices import phones, register
+from tests.consumer.world import NOW, World, event, pro, settings, world
+from tests.push.providing import APP_ID, KEY, Provider, certificates_in, providing
+
+from latchkey.cli.authority import Certificates
+from latchkey.consumer.instants import DAY, HOUR
+from latchkey.consumer.storage.tables import jobs as jobs_table
+from latchkey.consumer.texts import OCCASIONS, read_texts
+from latchkey.push.notification import Notification
+
+EVERYTHING = OCCASIONS
+
+
+@pytest.fixture(scope="session")
+def certificates(short_folder: Path) -> Certificates:
+    return certificates_in(short_folder / "consumer-push-tls")
+
+
+@pytest.fixture
+async def provider(certificates: Certificates) -> AsyncIterator[Provider]:
+    async with providing(certificates) as provider:
+        yield provider
+
+
+@asynccontextmanager
+async def pushing(url: str, provider: Provider, **more: Any) -> AsyncIterator[World]:
+    given = {
+        "push_api_url": provider.url,
+        "push_app_id": APP_ID,
+        "push_rest_api_key": KEY,
+        "push_ca": str(provider.certificates.authority),
+        **more,
+    }
+    async with world(url, **given) as here:
+        yield here
+
+
+async def contents(provider: Provider) -> list[str]:
+    return [one["contents"]["en"] for one in await provider.sent()][::-1]
+
+
+def failed(user: str = "ada", **more: Any) -> dict[str, Any]:
+    return event("BILLING_ISSUE", user, grace_period_expires_at_ms=NOW + 3 * DAY, **more)
+
+
+async def test_a_billing_issue_reaches_every_phone_of_the_user_and_nobody_elses(url: str, provider: Provider) -> None:
+    async with pushing(url, provider) as here:
+        mine = [await provider.device() for _ in range(2)]
+        for phone in mine:
+            await register(here, phone, "ada")
+        await register(here, await provider.device(), "bob")
+        assert (await here.deliver(failed())).status == 200
+        assert await provider.sent() == []
+        await here.jobs_done()
+        (sent,) = await provider.sent()
+        assert sorted(sent["include_player_ids"]) == sorted(mine)
+        assert sent["headings"]["de"] == "Zahlungsproblem"
+        assert (await here.counts())["billing_jobs"] == 0
+
+
+async def test_everything_else_is_quiet_until_it_is_asked_for(sqlite_url: str, provider: Provider) -> None:
+    happened = [
+        event("NON_RENEWING_PURCHASE", store="promotional"),
+        event("RENEWAL"),
+        event("CANCELLATION"),
+        event("REFUND", entitlements={}),
+        event("EXPIRATION", entitlements={}),
+    ]
+    async with pushing(sqlite_url, provider) as here:
+        await register(here, await provider.device())
+        for one in happened:
+            await here.deliver(one)
+        await here.jobs_done()
+        assert await provider.sent() == []
+    async with pushing(sqlite_url, provider, push_on=EVERYTHING) as here:
+        for one in happened:
+            await here.deliver({**one, "id": f"{one['id']} again"})
+        await here.jobs_done()
+    texts = read_texts()
+    assert set(await contents(provider)) == {texts[one]["en"].content for one in ("granted", "refunded", "expired")}
+
+
+async def test_an_event_pushes_once_however_often_it_comes(url: str, provider: Provider) -> None:
+    async with pushing(url, provider) as here:
+        await register(here, await provider.device())
+        told = failed()
+        for _ in range(3):
+            await here.deliver(told)
+            await here.jobs_done()
+        assert len(await provider.sent()) == 1
+
+
+@pytest.mark.parametrize("kind", ["lost", "down", "busy", "nonsense"])
+async def test_what_a_provider_does_wrong_loses_nothing_and_rings_once(
+    sqlite_url: str, provider: Provider, kind: str
+) -> None:
+    async with pushing(sqlite_url, provider) as here:
+        await register(here, await provider.device())
+        await provider.fault(kind, seconds=1, times=4)
+        assert (await here.deliver(failed())).status == 200
+        for _ in range(6):
+            await here.jobs_done()
+            here.clock.now += 60_000
+        assert len(await provider.sent()) == 1
+        assert (await here.counts())["billing_jobs"] == 0
+
+
+async def test_a_push_survives_a_restart(url: str, provider: Provider) -> None:
+    async with pushing(url, provider) as before:
+        await register(before, await provider.device())
+        await before.deliver(failed())
+    async with pushing(url, provider) as after:
+        await after.jobs_done()
+    assert len(await provider.sent()) == 1
+
+
+async def test_a_crash_after_the_provider_took_it_rings_nobody_again(url: str, provider: Provider) -> None:
+    async with pushing(url, provider) as here:
+        known = await provider.device()
+        await register(here, known)
+        await register(here, "a phone the provider does not know".replace(" ", "-"))
+        await here.deliver(failed())
+        (job,) = await here.consumer.store.jobs.claim(NOW, 10, 1_000)
+        assert here.consumer.pushes is not None
+        await here.consumer.pushes.handlers["push"](job)
+        assert await phones(here) == [known]
+        # Nobody said that the job was done. It is taken up again, now without the phone that was forgotten.
+        here.clock.now += 1_000
+        await here.jobs_done()
+        assert len(await provider.sent()) == 1
+        assert (await here.counts())["billing_jobs"] == 0
+
+
+async def test_while_the_provider_is_away_one_job_tries_and_the_others_wait(
+    sqlite_url: str, provider: Provider
+) -> None:
+    async with pushing(sqlite_url, provider) as here:
+        for user in ("ada", "bob"):
+            await register(here, await provider.device(), user)
+        await provider.fault("down")
+        await here.deliver(failed("ada"))
+        await here.jobs_done()
+        await here.deliver(failed("bob"))
+        with capture_logs() as logs:
+            await here.jobs_done()
+        assert "push not sent yet" not in [one["event"] for one in logs]
+        assert sorted(row["run_at"] > NOW for row in await here.rows(jobs_table)) == [True, True]
+
+
+async def test_news_that_is_no_longer_true_or_no_longer_theirs_is_not_told(url: str, provider: Provider) -> None:
+    async with pushing(url, provider) as here:
+        phone = await provider.device()
+        await register(here, phone)
+        await here.deliver(failed(sequence=1))
+        await here.deliver(event("RENEWAL", sequence=2))
+        await here.jobs_done()
+        assert await provider.sent() == []
+        await here.deliver(failed(sequence=3))
+        await register(here, phone, "bob")
+        await here.jobs_done()
+        assert await provider.sent() == []
+
+
+async def test_old_news_is_none(sqlite_url: str, provider: Provider) -> None:
+    async with pushing(sqlite_url, provider) as here:
+        await register(here, await provider.device())
+        await here.deliver(failed(event_timestamp_ms=NOW - DAY))
+        await here.jobs_done()
+        await provider.fault("down")
+        await here.deliver(failed())
+        await here.jobs_done()
+        here.clock.now += DAY
+        await provider.call("DELETE", "/sandbox/fault")
+        await here.jobs_done()
+        assert await provider.sent() == []
+        assert (await here.counts())["billing_jobs"] == 0
+
+
+async def test_a_late_event_tells_nobody_anything(sqlite_url: str, provider: Provider) -> None:
+    async with pushing(sqlite_url, provider) as here:
+        await register(here, await provider.device())
+        await here.deliver(event(sequence=5))
+        await here.deliver(failed(sequence=4))
+        here.service.holds["ada"] = {"pro": None}
+        await here.jobs_done()
+        assert await provider.sent() == []
+
+
+async def test_a_trials_end_is_told_a_day_before_if_it_still_becomes_a_subscription(
+    url: str, provider: Provider
+) -> None:
+    async with pushing(url, provider, push_on=EVERYTHING) as here:
+        ends = NOW + 7 * DAY
+        for user in ("ada", "bob"):
+            more = {"expiration_at_ms": ends, "entitlements": pro(ends), "period_type": "trial"}
+            await here.deliver(event("TRIAL_STARTED", user, sequence=1, **more))
+            # Registered after the trial began: what counts is who is there when it is told.
+            await register(here, await provider.device(), user)
+        await here.deliver(event("TRIAL_CANCELLED", "bob", sequence=2, entitlements=pro(ends), expiration_at_ms=ends))
+        here.clock.now = ends - DAY - HOUR
+        await here.jobs_done()
+        assert await provider.sent() == []
+        here.clock.now = ends - DAY
+        await here.jobs_done()
+        assert await contents(provider) == ["It ends on 2027-01-22 and then becomes a subscription."]
+
+
+async def test_a_phone_registered_under_another_id_of_the_same_customer_is_reached(
+    url: str, provider: Provider
+) -> None:
+    async with pushing(url, provider) as here:
+        anonymous = "$RCAnonymousID:" + "a" * 32
+        await register(here, await provider.device(), anonymous)
+        await here.deliver(event(aliases=[anonymous], sequence=1))
+        await here.deliver(failed(aliases=[anonymous], sequence=2))
+        await here.jobs_done()
+        assert len(await provider.sent()) == 1
+
+
+async def test_one_user_can_be_told_something_by_hand(url: str, provider: Provider) -> None:
+    async with pushing(url, provider) as here:
+        await register(here, await provider.device())
+        await register(here, "unknown-phone")
+        assert here.consumer.pushes is not None
+        sent = await here.consumer.pushes.send("ada", Notification({"en": "Hello"}, {"en": "Demo"}))
+        assert sent.invalid_player_ids == ("unknown-phone",)
+        assert not (await here.consumer.pushes.send("nobody", Notification({"en": "Hello"}, {}))).anybody
+        assert len(await phones(here)) == 1
+
+
+async def test_the_key_is_in_no_log_and_no_job(sqlite_url: str, provider: Provider) -> None:
+    with capture_logs() as logs:
+        async with pushing(sqlite_url, provider, push_rest_api_key="os_wrong_but_secret") as here:
+            await register(here, await provider.device())
+            await here.deliver(failed())
+            await here.jobs_done()
+            (job,) = await here.rows(jobs_table)
+    assert "refused the REST API key" in job["last_error"]
+    assert "os_wrong_but_secret" not in f"{job} {logs} {here.consumer.settings!r}"
+
+
+def test_texts_can_be_replaced_one_by_one(tmp_path: Path) -> None:
+    own = tmp_path / "texts.toml"
+    own.write_text('[expired]\nen = { heading = "Bye", content = "See you" }\n')
+    texts = read_texts(str(own))
+    assert texts["expired"]["en"].heading == "Bye"
+    assert texts["expired"]["de"].heading == "Dein Abo ist abgelaufen"
+    assert set(texts) == set(OCCASIONS)
+    assert all("en" in by_language for by_language in texts.values())
+    own.write_text("[birthday]\n")
+    with pytest.raises(ValueError, match="birthday"):
+        read_texts(str(own))
+
+
+@pytest.mark.parametrize(
+    ("more", "wrong"),
+    [
+        ({"push_api_url": "https://push.example"}, {"push_app_id", "push_rest_api_key"}),
+        ({"push_api_url": "http://push.example", "push_app_id": "a", "push_rest_api_key": "k"}, {"push_api_url"}),
+        ({"push_texts": "/nowhere.toml"}, {"push_texts"}),
+        ({"push_ca": "/nowhere.pem"}, {"push_ca"}),
+        ({}, set()),
+    ],
+)
+def test_settings_that_cannot_work_are_named(more: dict[str, Any], wrong: set[str]) -> None:
+    assert {name for name, _ in settings("sqlite:///x.db", **more).problems()} == wrong
