@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -215,7 +215,7 @@ class Row:
     # None of these.
     absent: frozenset[str] = frozenset()
     # What the customer holds, as the event carries it: entitlement to its end.
-    holds: dict[str, str | None] = field(default_factory=dict)
+    holds: Mapping[str, str | None] = field(default_factory=dict)
 
 
 MONTH = {"pro": "2026-02-15T12:00:00Z"}
@@ -487,7 +487,7 @@ def test_every_event_says_who_when_and_in_which_order(row: Row) -> None:
     assert None not in event.values()
 
 
-STORIES = {
+STORIES: dict[Callable[[Book], None], list[EventType]] = {
     trial_converted: [T.TRIAL_STARTED, T.INITIAL_PURCHASE],
     renewed_by_itself: [T.INITIAL_PURCHASE, T.RENEWAL],
     turned_renewal_on: [T.INITIAL_PURCHASE, T.CANCELLATION, T.UNCANCELLATION],

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.entitlements import active, held
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.promotion import grant
+from latchkey.domain.purchase import Purchase
+from latchkey.domain.subscription import Subscription
+from latchkey.stores.test_store import actions
+from tests.domain.shop import (
+    CATALOG,
+    COINS,
+    NOON,
+    PRO_LIFETIME,
+    PRO_MONTHLY,
+    PRO_PASS,
+    PRO_YEARLY,
+    TEAM_MONTHLY,
+    at,
+    bought,
+    someone,
+    subscribed,
+)
+
+MONTH_END = at("2026-02-15T12:00")
+YEAR_END = at("2027-01-15T12:00")
+
+
+def owner_of(*things: Subscription | Purchase) -> Customer:
+    customer = someone()
+    for one in things:
+        customer = with_subscription(customer, one) if isinstance(one, Subscription) else with_purchase(customer, one)
+    return customer
+
+
+def ends(customer: Customer, catalog: Catalog = CATALOG) -> dict[str, tuple[str, Ms | None]]:
+    return {id: (access.product_id, access.ends_at) for id, access in held(customer, catalog).items()}
+
+
+GRACE = actions.fail_billing(subscribed(), NOON, grace_days=6)
+
+HELD: list[tuple[str, Customer, dict[str, tuple[str, Ms | None]]]] = [
+    ("nothing", someone(), {}),
+    ("one product, one entitlement", owner_of(subscribed()), {"pro": ("pro_monthly", MONTH_END)}),
+    (
+        "one product, several entitlements",
+        owner_of(subscribed(TEAM_MONTHLY)),
+        {"pro": ("team_monthly", MONTH_END), "team": ("team_monthly", MONTH_END)},
+    ),
+    (
+        "of several products the one that ends last",
+        owner_of(subscribed(PRO_YEARLY, id="y"), subscribed(PRO_MONTHLY, id="m")),
+        {"pro": ("pro_yearly", YEAR_END)},
+    ),
+    (
+        "no end beats every end",
+        owner_of(subscribed(PRO_YEARLY), bought(PRO_LIFETIME)),
+        {"pro": ("pro_lifetime", None)},
+    ),
+    ("a product that grants nothing", owner_of(bought(COINS)), {}),
+    ("a pass with an end", owner_of(bought(PRO_PASS)), {"pro": ("pro_pass", NOON + 10 * DAY)}),
+    ("in grace the grace end", owner_of(GRACE), {"pro": ("pro_monthly", MONTH_END + 6 * DAY)}),
+    (
+        "a refund pulls the end to its moment",
+        owner_of(actions.refund(subscribed(), NOON + DAY)),
+        {"pro": ("pro_monthly", NOON + DAY)},
+    ),
+    (
+        "a refund of what would never have ended too",
+        owner_of(actions.refund(bought(PRO_LIFETIME), NOON + DAY)),
+        {"pro": ("pro_lifetime", NOON + DAY)},
+    ),
+    (
+        "a refund reversed gives the end back",
+        owner_of(actions.reverse_refund(actions.refund(bought(PRO_LIFETIME), NOON + 1), NOON + 2)),
+        {"pro": ("pro_lifetime", None)},
+    ),
+    (
+        "a promotional grant names its entitlement itself",
+        grant(owner_of(subscribed()), "team", NOON + DAY, NOON),
+        {"pro": ("pro_monthly", MONTH_END), "team": ("rc_promo_team", NOON + DAY)},
+    ),
+    (
+        "of a product that was changed away from, until then",
+        owner_of(actions.change_product(subscribed(TEAM_MONTHLY), PRO_YEARLY, NOON + DAY, at_renewal=False)),
+        {"pro": ("pro_yearly", at("2027-01-16T12:00")), "team": ("team_monthly", NOON + DAY)},
+    ),
+    (
+        "a change that waits for renewal changes nothing yet",
+        owner_of(actions.change_product(subscribed(), TEAM_MONTHLY, NOON + DAY, at_renewal=True)),
+        {"pro": ("pro_monthly", MONTH_END)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("customer", "expected"), [row[1:] for row in HELD], ids=[row[0] for row in HELD])
+def test_what_was_ever_granted_is_held_by_the_access_that_ends_last(
+    customer: Customer, expected: dict[str, tuple[str, Ms | None]]
+) -> None:
+    assert ends(customer) == expected
+
+
+@pytest.mark.parametrize(("offset", "has_access"), [(-1, True), (0, False), (1, False)])
+def test_at_the_end_there_is_no_access_any_more(offset: Ms, has_access: bool) -> None:
+    for one, end in ((subscribed(), MONTH_END), (bought(PRO_PASS), NOON + 10 * DAY), (GRACE, MONTH_END + 6 * DAY)):
+        assert bool(active(owner_of(one), CATALOG, end + offset)) is has_access
+
+
+def test_what_has_ended_is_held_but_not_active() -> None:
+    customer = owner_of(subscribed())
+    assert list(held(customer, CATALOG)) == ["pro"]
+    assert active(customer, CATALOG, MONTH_END + DAY) == {}
+
+
+def test_what_never_ends_is_active_in_a_thousand_years() -> None:
+    assert list(active(owner_of(bought(PRO_LIFETIME)), CATALOG, at("3026-01-01"))) == ["pro"]
+
+
+def test_changing_the_mapping_changes_what_existing_customers_hold() -> None:
+    customer = owner_of(subscribed())
+    more = replace(PRO_MONTHLY, grants=("pro", "team"))
+    less = replace(PRO_MONTHLY, grants=())
+
+    assert list(held(customer, Catalog({more.id: more}))) == ["pro", "team"]
+    assert held(customer, Catalog({less.id: less})) == {}
+    assert held(customer, Catalog()) == {}
+
+
+def test_changing_the_mapping_leaves_promotional_grants_alone() -> None:
+    assert list(held(grant(someone(), "pro", None, NOON), Catalog())) == ["pro"]
+
+
+def test_only_the_running_period_is_in_grace() -> None:
+    renewed = actions.renew(subscribed(), CATALOG, NOON + DAY)
+    failing = actions.fail_billing(renewed, NOON + 2 * DAY, grace_days=6)
+    (pro,) = held(owner_of(failing), CATALOG).values()
+    assert pro.ends_at == pro.grace_ends_at == at("2026-03-15T12:00") + 6 * DAY

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.lifecycle import RENEWAL_LEEWAY, due_at, observe, tick
+from latchkey.domain.purchase import Expired, MoneyBack, Ownership, Purchase, Reason
+from latchkey.domain.subscription import Moment, Pause, Status, Subscription
+from latchkey.stores.test_store import actions
+from tests.domain.shop import CATALOG, NOON, at, subscribed
+
+END = at("2026-02-15T12:00")
+SUB = subscribed()
+
+
+def with_status(at: Ms = NOON + 1, **changes: object) -> Subscription:
+    return replace(SUB, status=Status(as_of=Moment(at), **changes))  # type: ignore[arg-type]  # fields of Status
+
+
+# What time alone makes of a subscription that no store speaks of any more.
+ENDS: list[tuple[str, Subscription, Ms | None, Ms, Reason | None]] = [
+    ("renewing, the store has its leeway", SUB, END + RENEWAL_LEEWAY, END, Reason.UNKNOWN),
+    ("renewal off", with_status(auto_renew=False), END, END, Reason.UNSUBSCRIBE),
+    (
+        "renewal off by the developer",
+        with_status(auto_renew=False, renewal_off_reason=Reason.DEVELOPER_INITIATED),
+        END,
+        END,
+        Reason.DEVELOPER_INITIATED,
+    ),
+    ("payment failed, no grace", with_status(billing_issue_at=NOON), END, END, Reason.BILLING_ERROR),
+    (
+        "payment failed, in grace",
+        with_status(billing_issue_at=NOON, grace_ends_at=END + 6 * DAY),
+        END + 6 * DAY,
+        END + 6 * DAY,
+        Reason.BILLING_ERROR,
+    ),
+    (
+        "a grace that ends before the paid time is none",
+        with_status(billing_issue_at=NOON, grace_ends_at=NOON + DAY),
+        END,
+        END,
+        Reason.BILLING_ERROR,
+    ),
+    ("a pause begins", with_status(pause=Pause(NOON, END + DAY)), END, END, Reason.SUBSCRIPTION_PAUSED),
+    ("the store says it is over", with_status(ended=Reason.PRICE_INCREASE), END, END, Reason.PRICE_INCREASE),
+    (
+        "cancelled while paying failed",
+        with_status(auto_renew=False, billing_issue_at=NOON, renewal_off_reason=Reason.UNSUBSCRIBE),
+        END,
+        END,
+        Reason.UNSUBSCRIBE,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("subscription", "due", "end", "reason"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
+)
+def test_time_ends_access_for_a_reason(subscription: Subscription, due: Ms, end: Ms, reason: Reason) -> None:
+    assert due_at(subscription) == due
+    assert tick(subscription, due - 1) is subscription
+
+    ended = tick(subscription, due)
+
+    assert ended.expired == Expired("sub.0", end, reason)
+    assert due_at(ended) is None
+    assert tick(ended, due + DAY) is ended
+
+
+def test_a_refund_before_the_end_ends_in_silence() -> None:
+    refunded = actions.refund(SUB, NOON + DAY)
+    assert isinstance(refunded, Subscription)
+    assert due_at(refunded) is None
+    assert refunded.access_ends_at == NOON + DAY
+
+
+def test_a_refund_after_the_end_leaves_the_end_where_it_was() -> None:
+    period = replace(SUB.current, money_back=(MoneyBack(END + DAY),))
+    refunded = replace(with_status(auto_renew=False), periods=(period,))
+    assert refunded.access_ends_at == END
+    assert due_at(refunded) == END
+
+
+# Observing.
+
+
+def test_the_first_word_is_taken_as_it_is_but_in_order() -> None:
+    later = replace(SUB.current, id="sub.1", number=1, purchased_at=END, ends_at=END + 30 * DAY)
+    seen = replace(SUB, periods=(later, SUB.current))
+    assert [one.id for one in observe(None, seen).periods] == ["sub.0", "sub.1"]
+
+
+def test_periods_accumulate_in_whatever_order_they_come() -> None:
+    periods = [
+        replace(SUB.current, id=f"sub.{n}", number=n, purchased_at=NOON + n * DAY, ends_at=NOON + (n + 1) * DAY)
+        for n in range(3)
+    ]
+    results = set()
+    for order in itertools.permutations(periods):
+        known: Subscription | None = None
+        for period in order:
+            known = observe(known, replace(SUB, periods=(period,)))
+        assert known is not None
+        results.add(known.periods)
+    assert results == {tuple(periods)}
+
+
+def test_of_the_status_the_newest_moment_wins() -> None:
+    off = with_status(NOON + 5, auto_renew=False)
+    on = with_status(NOON + 9)
+    assert observe(off, on).status.auto_renew
+    assert observe(on, off).status.auto_renew
+
+
+def test_a_revision_orders_what_was_said_in_one_millisecond() -> None:
+    first = replace(SUB, status=Status(as_of=Moment(NOON, 1), auto_renew=False))
+    second = replace(SUB, status=Status(as_of=Moment(NOON, 2)))
+    assert observe(first, second).status == observe(second, first).status == second.status
+
+
+def test_of_a_periods_end_the_newest_word_counts() -> None:
+    extended = actions.extend(SUB, NOON + DAY, until=END + 3 * DAY)
+    cut = actions.expire(extended, NOON + 2 * DAY)
+    for order in itertools.permutations([SUB, extended, cut]):
+        known: Subscription | None = None
+        for one in order:
+            known = observe(known, one)
+        assert known is not None
+        assert known.current.ends_at == NOON + 2 * DAY
+
+
+def test_refunds_accumulate_and_the_latest_fact_is_the_truth() -> None:
+    refunded = actions.refund(SUB, NOON + DAY)
+    reversed_ = actions.reverse_refund(refunded, NOON + 2 * DAY)
+    again = actions.refund(reversed_, NOON + 3 * DAY)
+    for order in itertools.permutations([SUB, refunded, reversed_, again]):
+        known: Subscription | None = None
+        for one in order:
+            assert isinstance(one, Subscription)
+            known = observe(known, one)
+        assert known is not None
+        assert known.current.refunded_at == NOON + 3 * DAY
+        assert len(known.current.money_back) == 3
+
+
+def test_invoices_accumulate() -> None:
+    one = actions.issue_invoice(SUB, NOON + 1)
+    two = actions.issue_invoice(one, NOON + 2)
+    assert observe(observe(None, two), SUB).invoices == observe(observe(None, SUB), two).invoices == two.invoices
+
+
+def test_ownership_follows_the_newest_status() -> None:
+    shared = replace(with_status(NOON + 5), ownership=Ownership.FAMILY_SHARED)
+    assert observe(SUB, shared).ownership is Ownership.FAMILY_SHARED
+    assert observe(shared, SUB).ownership is Ownership.FAMILY_SHARED
+
+
+def test_what_is_known_already_changes_nothing() -> None:
+    assert observe(SUB, SUB) == SUB
+
+
+# An end that was marked, and a late word after it.
+
+CANCELLED = actions.cancel(SUB, NOON + DAY)
+ENDED = tick(CANCELLED, END)
+
+
+LATE: list[tuple[str, Subscription, bool]] = [
+    ("a renewal", actions.renew(SUB, CATALOG, END), True),
+    ("an extension", actions.extend(CANCELLED, NOON + 2 * DAY, until=END + DAY), True),
+    ("renewal was on again", actions.uncancel(CANCELLED, NOON + 2 * DAY), True),
+    ("the cancellation itself, again", CANCELLED, False),
+    ("the purchase itself, again", SUB, False),
+    ("an invoice", actions.issue_invoice(CANCELLED, NOON + 2 * DAY), False),
+]
+
+
+@pytest.mark.parametrize(("late", "open_again"), [row[1:] for row in LATE], ids=[row[0] for row in LATE])
+def test_a_late_word_opens_an_end_again_only_if_it_bears_on_it(late: Subscription, open_again: bool) -> None:
+    assert (observe(ENDED, late).expired is None) is open_again
+
+
+def test_a_late_refund_before_the_end_takes_its_place() -> None:
+    refunded = actions.refund(CANCELLED, NOON + 2 * DAY)
+    assert isinstance(refunded, Subscription)
+    after = tick(observe(ENDED, refunded), END + DAY)
+    assert after.expired is None
+    assert after.access_ends_at == NOON + 2 * DAY
+
+
+def test_a_late_cancellation_corrects_the_reason_of_an_end() -> None:
+    unexplained = tick(SUB, END + RENEWAL_LEEWAY)
+    assert unexplained.expired == Expired("sub.0", END, Reason.UNKNOWN)
+
+    explained = tick(observe(unexplained, CANCELLED), END + RENEWAL_LEEWAY)
+
+    assert explained.expired == Expired("sub.0", END, Reason.UNSUBSCRIBE)
+
+
+def test_a_late_cancellation_does_not_revive_an_expired_user() -> None:
+    ended = tick(actions.expire(SUB, NOON + 2 * DAY), NOON + 2 * DAY)
+    after = tick(observe(ended, CANCELLED), NOON + 3 * DAY)
+    assert after.access_ends_at == NOON + 2 * DAY
+    assert after.expired == ended.expired
+
+
+def test_a_late_word_that_renewal_was_on_gives_the_store_its_leeway_again() -> None:
+    on_again = observe(ENDED, actions.uncancel(CANCELLED, NOON + 2 * DAY))
+    assert due_at(on_again) == END + RENEWAL_LEEWAY
+    assert tick(on_again, END + HOUR).expired is None
+
+
+# Grace (decision 10).
+
+
+FAILING = actions.fail_billing(SUB, NOON + DAY, grace_days=6)
+
+GRACE: list[tuple[str, Subscription | Purchase, bool, Ms]] = [
+    ("with grace", FAILING, True, END + 6 * DAY),
+    ("without grace", actions.fail_billing(SUB, NOON + DAY), False, END),
+    ("refunded", actions.refund(FAILING, NOON + 2 * DAY), False, NOON + 2 * DAY),
+    ("recovered", actions.recover_billing(FAILING, CATALOG, END + DAY), False, at("2026-03-15T12:00")),
+    ("ended in it", actions.expire(FAILING, END + 2 * DAY), True, END + 2 * DAY),
+    ("ended before it", actions.expire(FAILING, NOON + 2 * DAY), False, NOON + 2 * DAY),
+    ("extended beyond it", actions.extend(FAILING, NOON + DAY, until=END + 9 * DAY), False, END + 9 * DAY),
+]
+
+
+@pytest.mark.parametrize(
+    ("after", "in_grace", "access_ends_at"), [row[1:] for row in GRACE], ids=[row[0] for row in GRACE]
+)
+def test_grace_moves_access_and_leaves_the_paid_end(after: Subscription, in_grace: bool, access_ends_at: Ms) -> None:
+    assert after.in_grace is in_grace
+    assert after.access_ends_at == access_ends_at

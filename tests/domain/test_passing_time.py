@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import with_purchase, with_subscription
+from latchkey.domain.diff import diff
+from latchkey.domain.event import EventType
+from latchkey.domain.instants import DAY
+from latchkey.domain.purchase import Reason
+from latchkey.stores.test_store import actions
+from latchkey.usecases.passing_time import next_due_at, steps
+from tests.domain.book import Book
+from tests.domain.shop import CATALOG, NOON, PRO_PASS, PRO_YEARLY, TEAM_MONTHLY, at, bought, someone, subscribed
+
+T = EventType
+END = at("2026-02-15T12:00")
+
+
+def test_nothing_is_due_for_someone_who_bought_nothing() -> None:
+    assert next_due_at(someone()) is None
+    assert list(steps(someone(), CATALOG, at("2126-01-01"))) == []
+
+
+def test_every_transition_happens_at_its_own_instant_in_order() -> None:
+    customer = with_subscription(someone(), subscribed())
+    customer = with_purchase(customer, bought(PRO_PASS))
+    cancelled = actions.cancel(subscribed(TEAM_MONTHLY, NOON + DAY, id="team"), NOON + DAY)
+    customer = with_subscription(customer, cancelled)
+
+    told = [
+        (step.at, [event.type for event in diff(step.before, step.after)])
+        for step in steps(customer, CATALOG, at("2026-03-15T12:00"))
+    ]
+
+    assert told == [
+        (NOON + 10 * DAY, [T.EXPIRATION]),
+        (END, [T.RENEWAL]),
+        (END + DAY, [T.EXPIRATION]),
+        (at("2026-03-15T12:00"), [T.RENEWAL]),
+    ]
+
+
+def test_each_step_begins_where_the_last_one_ended() -> None:
+    customer = with_subscription(someone(), subscribed())
+    walked = list(steps(customer, CATALOG, at("2027-01-15T12:00")))
+    assert len(walked) == 12
+    assert walked[0].before == customer
+    for one, other in itertools.pairwise(walked):
+        assert one.after == other.before
+
+
+def test_walking_in_small_steps_ends_where_one_long_one_does() -> None:
+    far = Book()
+    far.take_in(subscribed())
+    far.pass_time(NOON + 100 * DAY)
+    near = Book()
+    near.take_in(subscribed())
+    for day in range(101):
+        near.pass_time(NOON + day * DAY)
+    assert far.customer == near.customer
+    assert [one.wire for one in far.told] == [one.wire for one in near.told]
+
+
+def test_two_that_fall_due_in_one_instant_happen_in_one_step() -> None:
+    customer = with_subscription(someone(), subscribed(id="a"))
+    customer = with_subscription(customer, subscribed(TEAM_MONTHLY, id="b"))
+    (step,) = steps(customer, CATALOG, END)
+    assert [event.type for event in diff(step.before, step.after)] == [T.RENEWAL, T.RENEWAL]
+
+
+def test_a_renewal_keeps_access_without_a_gap() -> None:
+    book = Book()
+    book.take_in(subscribed())
+    book.pass_time(END)
+    assert book.holds(END - 1) == book.holds(END) == ["pro"]
+    assert T.EXPIRATION not in book.types()
+
+
+def test_a_product_that_is_gone_from_the_catalog_is_not_renewed_into() -> None:
+    book = Book()
+    book.take_in(actions.change_product(subscribed(), PRO_YEARLY, NOON, at_renewal=True))
+    book.catalog = Catalog({id: one for id, one in CATALOG.products.items() if id != PRO_YEARLY.id})
+    assert book.pass_time(END) == [T.EXPIRATION]
+    assert book.last.expiration_reason == Reason.UNKNOWN
+
+
+def test_only_the_test_store_acts_by_itself() -> None:
+    customer = with_subscription(someone(), replace(subscribed(), store="app_store"))
+    assert all(
+        event.type is T.EXPIRATION for s in steps(customer, CATALOG, END + DAY) for event in diff(s.before, s.after)
+    )

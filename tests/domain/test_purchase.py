@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from latchkey.domain.event import EventType
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money import FREE
+from latchkey.domain.purchase import (
+    Environment,
+    Expired,
+    MoneyBack,
+    Purchase,
+    PurchaseKind,
+    Reason,
+    observe_purchase,
+    purchase_due_at,
+    refunded_at,
+    tick_purchase,
+)
+from latchkey.stores.test_store import actions
+from tests.domain.book import Book
+from tests.domain.shop import NOON, PRO_LIFETIME, PRO_PASS, bought
+
+END = NOON + 10 * DAY
+PASS = bought(PRO_PASS)
+FOR_EVER = bought(PRO_LIFETIME)
+GIVEN = Purchase(
+    kind=PurchaseKind.PROMOTIONAL,
+    store="promotional",
+    id="gift",
+    product_id="rc_promo_pro",
+    environment=Environment.PRODUCTION,
+    purchased_at=NOON,
+    price=FREE,
+    ends_at=END,
+    entitlement_id="pro",
+)
+
+MONEY_BACK: list[tuple[tuple[MoneyBack, ...], Ms | None]] = [
+    ((), None),
+    ((MoneyBack(1),), 1),
+    ((MoneyBack(1), MoneyBack(2, 1, reversal=True)), None),
+    ((MoneyBack(1), MoneyBack(2, 1, reversal=True), MoneyBack(3, 2)), 3),
+    ((MoneyBack(1, 0), MoneyBack(1, 1, reversal=True)), None),
+]
+
+
+@pytest.mark.parametrize(("facts", "expected"), MONEY_BACK)
+def test_the_latest_fact_about_the_money_is_the_truth(facts: tuple[MoneyBack, ...], expected: Ms | None) -> None:
+    assert refunded_at(facts) == expected
+
+
+ENDS: list[tuple[str, Purchase, Ms | None, Ms | None, Reason | None]] = [
+    ("for ever", FOR_EVER, None, None, None),
+    ("with an end", PASS, END, END, Reason.UNKNOWN),
+    ("refunded before its end", replace(PASS, money_back=(MoneyBack(NOON + 1),)), NOON + 1, None, None),
+    ("refunded after its end", replace(PASS, money_back=(MoneyBack(END + 1),)), END, END, Reason.UNKNOWN),
+    ("refunded though it had no end", replace(FOR_EVER, money_back=(MoneyBack(NOON + 1),)), NOON + 1, None, None),
+    ("revoked", replace(GIVEN, revoked_at=NOON + 1), NOON + 1, NOON + 1, Reason.DEVELOPER_INITIATED),
+    ("settled by the real purchase", replace(GIVEN, resolved_at=NOON + 1), NOON + 1, None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("purchase", "access_ends_at", "due", "reason"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
+)
+def test_when_access_ends_and_whether_that_is_told(
+    purchase: Purchase, access_ends_at: Ms | None, due: Ms | None, reason: Reason | None
+) -> None:
+    assert purchase.access_ends_at == access_ends_at
+    assert purchase_due_at(purchase) == due
+    if due is None or reason is None:
+        assert tick_purchase(purchase, END + 1_000 * DAY) is purchase
+    else:
+        assert tick_purchase(purchase, due - 1) is purchase
+        ended = tick_purchase(purchase, due)
+        assert ended.expired == Expired(purchase.id, due, reason)
+        assert purchase_due_at(ended) is None
+
+
+def test_a_purchase_is_observed_in_any_order_and_number() -> None:
+    refunded = actions.refund(PASS, NOON + 1)
+    restored = actions.reverse_refund(refunded, NOON + 2)
+    for order in itertools.permutations([PASS, refunded, restored, PASS, refunded]):
+        known: Purchase | None = None
+        for one in order:
+            assert isinstance(one, Purchase)
+            known = observe_purchase(known, one)
+        assert known == restored
+
+
+def test_a_refund_after_the_end_is_told_and_the_end_not_again() -> None:
+    book = Book()
+    book.take_in(PASS)
+    book.pass_time(END)
+    told = book.take_in(actions.refund(book.customer.purchases[0], END + DAY), END + DAY)
+    assert told == [EventType.REFUND]
+
+
+def test_a_refund_that_was_reversed_lets_the_end_come_as_it_would_have() -> None:
+    book = Book()
+    book.take_in(PASS)
+    book.take_in(actions.refund(book.customer.purchases[0], NOON + 1), NOON + 1)
+    assert book.holds() == []
+    assert book.take_in(actions.reverse_refund(book.customer.purchases[0], NOON + 2), NOON + 2) == [
+        EventType.REFUND_REVERSED
+    ]
+    assert book.holds() == ["pro"]
+    assert book.pass_time(END) == [EventType.EXPIRATION]
