@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import json
+from msgspec.structs import replace
 from tests.consumer.world import NOW, event, pro, v1_subscription, written
 
 from latchkey.consumer.event import Held, read_event

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import structlog
+from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.client import Client, ClientError, NotFound, RateLimited

@@ -6,15 +6,16 @@ Pure: a handler gets what is known and the event, and gives back what is known a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.consumer.event import Event, Held
 from latchkey.consumer.instants import Ms
 from latchkey.consumer.record import Subscription
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrencyTransaction:
+class CurrencyTransaction(Struct, frozen=True, kw_only=True):
     event_id: str
     app_user_id: str
     currency: str
@@ -24,16 +25,14 @@ class CurrencyTransaction:
     happened_at: Ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enrollment:
+class Enrollment(Struct, frozen=True, kw_only=True):
     app_user_id: str
     experiment_id: str
     variant_id: str
     enrolled_at: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Handling:
+class Handling(Struct, frozen=True):
     """The record while an event is worked on, and what else follows from the event."""
 
     subscription: Subscription
@@ -222,4 +221,4 @@ def _settled(handling: Handling) -> Handling:
 
 
 def _with(handling: Handling, **changes: object) -> Handling:
-    return replace(handling, subscription=replace(handling.subscription, **changes))  # type: ignore[arg-type]  # fields of Subscription
+    return replace(handling, subscription=replace(handling.subscription, **changes))

@@ -11,6 +11,8 @@ HOUR: Ms = 3_600_000
 DAY: Ms = 24 * HOUR
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Without a zone it is written three times as fast, and every event writes seven.
+_NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 
 
 def real_now() -> Ms:
@@ -19,7 +21,7 @@ def real_now() -> Ms:
 
 
 def to_iso(instant: Ms) -> str:
-    return (_EPOCH + timedelta(seconds=instant // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (_NAIVE_EPOCH + timedelta(seconds=instant // 1000)).isoformat() + "Z"
 
 
 def iso_or_none(instant: Ms | None) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from latchkey.consumer.instants import Ms, iso_or_none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(Struct, frozen=True, kw_only=True):
     """The subscription record, one for each user."""
 
     app_user_id: str
@@ -53,8 +53,7 @@ class Subscription:
         return self.last_updated is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entitlement:
+class Entitlement(Struct, frozen=True, kw_only=True):
     """The entitlement record, one for each user and entitlement."""
 
     entitlement_id: str
@@ -77,8 +76,7 @@ class Entitlement:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LocalCopy:
+class LocalCopy(Struct, frozen=True):
     subscription: Subscription
     entitlements: Mapping[str, Entitlement] = field(default_factory=dict)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import asdict, replace
 from sqlalchemy import Row, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,8 +14,8 @@ from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobod
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import aliases, currency_transactions, enrollments, entitlements, subscriptions
 
-_SUBSCRIPTION = tuple(one.name for one in fields(Subscription))
-_ENTITLEMENT = tuple(one.name for one in fields(Entitlement))
+_SUBSCRIPTION = Subscription.__struct_fields__
+_ENTITLEMENT = Entitlement.__struct_fields__
 
 # Built once: SQLAlchemy looks a statement it has seen before up by its parts, and these have many.
 _FIND = select(subscriptions).where(subscriptions.c.app_user_id.in_(bindparam("ids", expanding=True)))
@@ -66,11 +67,10 @@ class Copies:
         records, rows = [], []
         for before, after in changed:
             if after.subscription != before.subscription:
-                record = {name: getattr(after.subscription, name) for name in _SUBSCRIPTION}
-                records.append({**record, "revision": before.subscription.revision + 1})
+                records.append(asdict(replace(after.subscription, revision=before.subscription.revision + 1)))
             owner = after.subscription.app_user_id
             rows += [
-                {"app_user_id": owner, **{name: getattr(row, name) for name in _ENTITLEMENT}}
+                {"app_user_id": owner, **asdict(row)}
                 for id, row in after.entitlements.items()
                 if before.entitlements.get(id) != row
             ]
