@@ -5,7 +5,7 @@ from tests.usecases.conftest import NOON, Shop
 
 from latchkey.domain.instants import DAY, parse_duration
 from latchkey.domain.purchase import Environment
-from latchkey.domain.refusal import Conflict, Refusal
+from latchkey.domain.refusal import InUse, Refusal
 from latchkey.usecases.test_clocks import advance, create_clock, create_customer, delete_clock
 
 START = 1_738_281_600_000  # 2025-01-31T00:00:00Z
@@ -56,5 +56,5 @@ async def test_only_sandbox_purchases_on_a_clock(shop: Shop, clock: str) -> None
 
 
 async def test_a_clock_in_use_is_not_deleted(shop: Shop, clock: str) -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(InUse):
         await delete_clock(shop.db, shop.project_id, clock)
