@@ -29,11 +29,11 @@ select count(*) from gone;
 
 -- name: clear_lanes_of_deleted
 -- a batch of what still waited for a webhook that was deleted
-with some as (
+with left_over as (
     select project_id, customer_id, webhook_key, aside from lanes where webhook_key = $1 limit $2 for update skip locked
 ),
 gone as (
-    delete from lanes l using some s
+    delete from lanes l using left_over s
     where l.project_id = s.project_id and l.customer_id = s.customer_id and l.webhook_key = s.webhook_key
         and l.aside = s.aside
     returning 1

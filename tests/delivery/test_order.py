@@ -1,0 +1,252 @@
+"""The lanes, driven by hand: who waits for whom, who steps aside, and what a resend or a replay does to the line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from latchkey.delivery import health, lane
+from latchkey.delivery.lane import Claim, Result
+from latchkey.delivery.pruning import prune
+from latchkey.delivery.requeue import load_replay, resend, start_replay, work_off
+from latchkey.delivery.sender import Answer
+from latchkey.delivery.webhook import Webhook
+from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
+from tests.delivery.conftest import PROJECT, Yard, now_ms
+
+LEASE = 75_000
+
+
+class Line:
+    """A worker without a network: claims, and records what we say the receiver answered."""
+
+    def __init__(self, yard: Yard, webhook: Webhook) -> None:
+        self.yard = yard
+        self.webhook = webhook
+        # A little ahead of the writers, so that what they have just committed is due.
+        self.now = now_ms() + 10_000
+
+    async def claim(self, amount: int = 100) -> Sequence[Claim]:
+        return await lane.claim(self.yard.db, {self.webhook.key: amount}, self.now, self.now + LEASE)
+
+    async def record(self, claims: Sequence[Claim], status: int = 200) -> int:
+        recorded = await lane.record(self.yard.db, [self.result(one, status) for one in claims], self.now)
+        await health.note(self.yard.db, recorded, self.now)
+        return len(recorded)
+
+    def result(self, claim: Claim, status: int) -> Result:
+        answer = Answer(self.now, 0, status, None if status == 200 else f"answered {status} instead of 200", {})
+        if status == 200:
+            return Result(claim, answer, None)
+        first_at = claim.tried_at if claim.tried_at is not None else self.now
+        decision = after_failure(SCHEDULE, tries=claim.tries + 1, first_at=first_at, now=self.now, chance=0.5)
+        return Result(claim, answer, decision)
+
+
+@pytest.fixture
+async def line(yard: Yard) -> Line:
+    return Line(yard, await yard.hook("https://receiver.example/", retry_seconds=SCHEDULE))
+
+
+def sequences(claims: Sequence[Claim]) -> list[int]:
+    return [one.sequence for one in claims]
+
+
+async def test_one_at_a_time_for_a_customer_and_all_customers_at_once(line: Line) -> None:
+    await line.yard.buy("ann", 2)
+    await line.yard.buy("bob")
+    claims = await line.claim()
+    assert sequences(claims) == [1, 1]
+    assert await line.claim() == []
+    await line.record(claims)
+    assert sequences(await line.claim()) == [2, 2]
+
+
+async def test_the_next_waits_through_two_minutes_of_retries_and_then_passes(line: Line) -> None:
+    await line.yard.buy("ann")
+    began = line.now
+    for tried_after in (0, 5_000, 35_000):
+        line.now = began + tried_after
+        claims = await line.claim()
+        assert sequences(claims) == [1]
+        await line.record(claims, 500)
+    line.now = began + 119_000
+    assert await line.claim() == []
+    line.now = began + 120_000
+    second = await line.claim()
+    assert sequences(second) == [2]
+    await line.record(second)
+    line.now = began + 155_000
+    again = await line.claim()
+    assert [(one.sequence, one.attempts) for one in again] == [(1, 3)]
+    await line.record(again)
+    assert await line.yard.count("delivered") == 2
+    assert await line.yard.db.pool.fetchval("select count(*) from lanes") == 0
+
+
+async def test_after_the_last_step_it_is_kept_as_failed_and_can_be_resent(line: Line) -> None:
+    told = await line.yard.buy("ann")
+    decision = None
+    tries = 0
+    while not isinstance(decision, GiveUp):
+        claims = [one for one in await line.claim() if one.sequence == 1]
+        result = line.result(claims[0], 503)
+        decision = result.decision
+        await lane.record(line.yard.db, [result], line.now)
+        tries += 1
+        line.now += 24 * 3600 * 1000 * 2
+        for other in await line.claim(1):
+            if other.sequence != 1:
+                await line.record([other])
+            else:
+                await lane.release(line.yard.db, [other])
+    assert tries == len(SCHEDULE) + 1
+    assert (await line.yard.count("failed"), await line.yard.count("delivered")) == (1, 1)
+    assert await resend(line.yard.db, PROJECT, line.webhook.id, told[0].id, line.now)
+    again = await line.claim()
+    assert [(one.sequence, one.tries, one.attempts) for one in again] == [(1, 0, tries)]
+    await line.record(again)
+    assert await line.yard.count("delivered") == 2
+    assert await line.yard.db.pool.fetchval("select count(*) from attempts where sequence = 1") == tries + 1
+
+
+async def test_an_outcome_that_comes_after_the_lease_ran_out_changes_nothing(line: Line) -> None:
+    await line.yard.buy("ann")
+    late = await line.claim()
+    line.now += LEASE + 1
+    taken_over = await line.claim()
+    assert sequences(taken_over) == sequences(late) == [1]
+    assert await line.record(late) == 0
+    assert await line.yard.count("delivered") == 0
+    assert await line.record(taken_over) == 1
+
+
+async def test_an_event_committed_while_the_one_before_is_recorded_is_not_stranded(line: Line) -> None:
+    for _ in range(30):
+        await line.yard.buy("ann")
+        claims = await line.claim()
+        await asyncio.gather(line.record(claims), line.yard.buy("ann"))
+        for _ in range(10):
+            if not (claims := await line.claim()):
+                break
+            await line.record(claims)
+        assert await line.yard.count("waiting") == 0
+
+
+async def test_the_limit_of_a_webhook_holds_over_all_workers(line: Line) -> None:
+    await line.yard.webhooks.update(PROJECT, line.webhook.id, line.now, in_flight_limit=3)
+    for number in range(8):
+        await line.yard.buy(f"user{number}")
+    taken = await asyncio.gather(*(line.claim(2) for _ in range(6)))
+    assert sum(map(len, taken)) <= 3
+    assert sum(map(len, taken)) + len(await line.claim()) == 3
+
+
+async def test_after_ten_failures_in_a_row_only_a_probe_is_sent(line: Line) -> None:
+    for number in range(12):
+        await line.yard.buy(f"user{number}")
+    await line.record(await line.claim(10), 500)
+    line.now += 2_000
+    assert await line.claim() == []
+    line.now += 3_001
+    probe = await line.claim()
+    assert len(probe) == 1
+    assert await line.claim() == []
+    await line.record(probe)
+    assert len(await line.claim()) >= 10
+
+
+async def test_days_of_failures_pause_it_and_say_so(line: Line) -> None:
+    for number in range(12):
+        await line.yard.buy(f"user{number}")
+    for later in (0, 61_000, 24 * 3600 * 1000, 4 * 24 * 3600 * 1000):
+        line.now += later
+        await line.record(await line.claim(10), 500)
+    assert await announced(line) == ["webhook.failing", "webhook.paused"]
+    line.now += 24 * 3600 * 1000
+    assert await line.claim() == []
+    await line.yard.webhooks.resume(PROJECT, line.webhook.id)
+    await line.record(await line.claim())
+    assert await announced(line) == ["webhook.failing", "webhook.paused", "webhook.recovered"]
+
+
+async def announced(line: Line) -> list[str]:
+    return [row["type"] for row in await line.yard.db.pool.fetch("select type from operational_events order by at")]
+
+
+async def test_a_replay_sends_last_months_events_to_a_webhook_added_today_in_order(yard: Yard) -> None:
+    told = [event for user in ("ann", "bob") for event in await yard.buy(user, 3)]
+    line = Line(yard, await yard.hook("https://receiver.example/"))
+    assert await line.claim() == []
+    replay = await start_replay(
+        yard.db, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="all", now=now_ms()
+    )
+    assert replay is not None
+    while await work_off(yard.db, now_ms()):
+        pass
+    seen: list[str] = []
+    while claims := await line.claim():
+        seen += [one.event_id for one in claims]
+        await line.record(claims)
+    assert sorted(seen) == sorted(event.id for event in told)
+    done = await load_replay(yard.db, PROJECT, line.webhook.id, replay.id)
+    assert done is not None
+    assert (done.scheduled, done.delivered, done.failed, done.examined) == (12, 12, 0, done.total)
+    assert done.finished_at is not None
+
+
+async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_what_waits(line: Line) -> None:
+    await line.yard.buy("ann", 2)
+    first = await line.claim()
+    await lane.record(
+        line.yard.db, [Result(first[0], Answer(line.now, 0, 500, "answered 500", {}), GiveUp())], line.now
+    )
+    await line.record(await line.claim())
+    held = await line.claim()
+    assert sequences(held) == [3]
+    await start_replay(
+        line.yard.db, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="failed", now=line.now + 1000
+    )
+    while await work_off(line.yard.db, line.now):
+        pass
+    await line.record(held)
+    order = []
+    while claims := await line.claim():
+        order += sequences(claims)
+        await line.record(claims)
+    assert order == [1, 4]
+
+
+async def test_only_what_a_webhook_wants_is_queued_for_it(yard: Yard) -> None:
+    coins = await yard.hook("https://a.example/", event_types=("VIRTUAL_CURRENCY_TRANSACTION",))
+    live = await yard.hook("https://b.example/", environment="production")
+    sandbox = await yard.hook("https://c.example/", environment="sandbox")
+    off = await yard.hook("https://d.example/", enabled=False)
+    await yard.buy("ann")
+    rows = await yard.db.pool.fetch("select webhook_key, event_type from deliveries order by sequence")
+    found = {
+        one.id: [row["event_type"] for row in rows if row["webhook_key"] == one.key]
+        for one in (coins, live, sandbox, off)
+    }
+    assert found == {
+        coins.id: ["VIRTUAL_CURRENCY_TRANSACTION"],
+        live.id: [],
+        sandbox.id: ["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"],
+        off.id: [],
+    }
+
+
+async def test_pruning_takes_what_was_delivered_long_ago_and_nothing_else(line: Line) -> None:
+    await line.yard.buy("ann", 2)
+    await line.record(await line.claim())
+    assert await prune(line.yard.db, line.now - 60_000) == 0
+    assert await prune(line.yard.db, line.now + 1000) == 1
+    assert await line.yard.db.pool.fetchval("select count(*) from attempts") == 0
+    assert await line.yard.db.pool.fetchval("select count(*) from events") == 4
+    assert await line.yard.count("waiting") == 3
+    await line.yard.webhooks.delete(PROJECT, line.webhook.id, line.now)
+    await prune(line.yard.db, 0)
+    assert await line.yard.db.pool.fetchval("select count(*) from webhooks") == 0
+    assert await line.yard.db.pool.fetchval("select count(*) from deliveries") == 0

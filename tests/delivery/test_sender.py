@@ -1,0 +1,148 @@
+"""One POST, in this process, to a receiver that is real: what is sent, where it goes, and how failure is told."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from standardwebhooks import Webhook as Standard
+
+from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
+from latchkey.delivery.sealing import Sealer, UnsealableError
+from latchkey.delivery.sender import USER_AGENT, Sender
+from latchkey.delivery.webhook import Setup, Webhook, new_secret
+from latchkey.domain.address import Network
+from latchkey.domain.webhook_health import HEALTHY
+from tests.delivery.certificates import Certificates
+from tests.delivery.conftest import now_ms
+
+LOOPBACK: tuple[Network, ...] = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+BODY = b'{"api_version":"1.0","event":{"id":"ev_1","type":"RENEWAL"}}'
+
+
+class Here:
+    def __init__(self, port: int, arrivals: list[Arrival], certs: Certificates) -> None:
+        self.port = port
+        self.arrivals = arrivals
+        self.certs = certs
+
+    def sender(self, *answers: Sequence[str], allowed: Sequence[Network] = LOOPBACK, timeout_ms: int = 2000) -> Sender:
+        """Names resolve to these addresses, one list for each time somebody asks; the last one stays."""
+        asked = list(answers) or [["127.0.0.1"]]
+        return Sender(
+            now_ms,
+            timeout_ms=timeout_ms,
+            allowed=allowed,
+            extra_ca=self.certs.authority,
+            lookup=lambda *_: asked.pop(0) if len(asked) > 1 else asked[0],
+        )
+
+    def webhook(self, url: str = "", previous: str | None = None) -> Webhook:
+        setup = Setup(name="x", url=url or f"https://localhost:{self.port}/", authorization="Bearer open sesame")
+        until = now_ms() + 60_000 if previous else None
+        return Webhook(1, "p", "wh_1", 1, setup, HEALTHY, new_secret(), previous, until, 0, 0)
+
+
+@pytest.fixture
+async def here(certs: Certificates) -> AsyncIterator[Here]:
+    arrivals: list[Arrival] = []
+    server = await listen(Receiver(lambda arrival, _: arrivals.append(arrival)), tls(*certs.good))
+    yield Here(server.sockets[0].getsockname()[1], arrivals, certs)  # type: ignore[attr-defined]  # asyncio's own has it
+    server.close()
+
+
+async def test_what_a_receiver_gets(here: Here) -> None:
+    webhook = here.webhook(previous=new_secret())
+    answer = await here.sender().send(webhook, "ev_1", BODY)
+    assert (answer.delivered, answer.status, answer.error) == (True, 200, None)
+    assert answer.response_body == b'{"message":"ok"}'
+    arrival = here.arrivals[0]
+    assert arrival.body == BODY
+    assert arrival.headers["content-type"] == "application/json"
+    assert arrival.headers["authorization"] == "Bearer open sesame"
+    assert arrival.headers["user-agent"] == USER_AGENT
+    assert arrival.headers["webhook-id"] == "ev_1"
+    for secret in (webhook.secret, webhook.previous_secret):
+        assert secret is not None
+        Standard(secret).verify(BODY, arrival.headers)
+
+
+async def test_the_log_has_no_secret(here: Here) -> None:
+    answer = await here.sender().send(here.webhook(), "ev_1", BODY)
+    assert answer.request_headers["Authorization"] == "Bearer ••••"
+    assert "sesame" not in str(answer)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "words"),
+    [
+        (["10.0.0.5"], "address not allowed: hooks.example is 10.0.0.5 (private)"),
+        (["8.8.8.8", "127.0.0.1"], "address not allowed: hooks.example is 127.0.0.1 (loopback)"),
+        (["169.254.169.254"], "link-local"),
+        (["::ffff:192.168.0.1"], "private"),
+        (["64:ff9b::a00:1"], "NAT64"),
+    ],
+)
+async def test_a_name_with_any_address_that_is_not_public_is_refused(
+    here: Here, addresses: list[str], words: str
+) -> None:
+    answer = await here.sender(addresses, allowed=()).send(here.webhook("https://hooks.example/"), "ev_1", BODY)
+    assert answer.status is None
+    assert words in (answer.error or "")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "017700000001", "[::ffff:127.0.0.1]", "[::1]"])
+async def test_an_address_in_any_notation_is_refused(here: Here, host: str) -> None:
+    answer = await here.sender(allowed=()).send(here.webhook(f"https://{host}:{here.port}/"), "ev_1", BODY)
+    assert "address not allowed" in (answer.error or "")
+    assert here.arrivals == []
+
+
+async def test_the_connection_goes_to_the_address_that_was_checked(here: Here) -> None:
+    # Whoever asks a second time would be led to another place; nobody does.
+    sender = here.sender(["127.0.0.1"], ["10.0.0.5"])
+    webhook = here.webhook()
+    for _ in range(3):
+        assert (await sender.send(webhook, "ev_1", BODY)).delivered
+    assert len(here.arrivals) == 3
+
+
+async def test_where_the_first_address_is_dead_the_next_is_tried(here: Here) -> None:
+    answer = await here.sender(["127.0.0.99", "127.0.0.1"]).send(here.webhook(), "ev_1", BODY)
+    assert answer.delivered
+
+
+async def test_a_name_that_is_not_found(here: Here) -> None:
+    def lookup(host: str, port: int) -> Sequence[str]:
+        raise OSError(f"no {host}:{port}")
+
+    answer = await Sender(now_ms, lookup=lookup).send(here.webhook("https://nowhere.example/"), "ev_1", BODY)
+    assert answer.error == "name not found: nowhere.example"
+
+
+async def test_a_refused_connection_says_so(here: Here) -> None:
+    answer = await here.sender().send(here.webhook("https://localhost:1/"), "ev_1", BODY)
+    assert answer.error == "connection refused"
+
+
+async def test_a_certificate_for_another_name_says_so(here: Here) -> None:
+    answer = await here.sender().send(here.webhook(f"https://other.example:{here.port}/"), "ev_1", BODY)
+    assert answer.error == "certificate belongs to another name"
+
+
+async def test_a_receiver_that_never_answers_is_given_up(here: Here) -> None:
+    answer = await here.sender(timeout_ms=300).send(here.webhook(f"https://localhost:{here.port}/hang"), "ev_1", BODY)
+    assert answer.error == "timed out after 0.3 s"
+    assert answer.took_ms < 2000
+
+
+def test_a_sealed_secret_opens_only_in_its_own_place_and_with_its_own_key() -> None:
+    sealer = Sealer(bytes(32))
+    sealed = sealer.seal("open sesame", "wh_1/authorization")
+    assert b"sesame" not in sealed
+    assert sealer.unseal(sealed, "wh_1/authorization") == "open sesame"
+    assert sealer.seal("open sesame", "wh_1/authorization") != sealed
+    for other, place in ((sealer, "wh_2/authorization"), (Sealer(bytes(31) + b"1"), "wh_1/authorization")):
+        with pytest.raises(UnsealableError, match="LATCHKEY_SECRET_KEY"):
+            other.unseal(sealed, place)
