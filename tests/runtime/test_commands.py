@@ -49,6 +49,22 @@ def test_a_phone_from_the_command_line_gets_a_notification(data: Path, chromium:
     assert "Hello" in told.stdout
 
 
+def test_one_user_is_told_something_by_hand(data: Path, tmp_path: Path) -> None:
+    connection = json.loads((data / "connection.json").read_text())
+    push = connection["push"]
+    values = {
+        "service_url": "https://service.test", "project_id": "p", "api_key": "sk_key", "webhook_secret": "secret",
+        "database_url": f"sqlite:///{tmp_path / 'consumer.db'}", "push_api_url": push["base_url"],
+        "push_app_id": push["app_id"], "push_rest_api_key": push["rest_api_key"], "push_ca": connection["ca_cert"],
+    }  # fmt: skip
+    environment = {f"LATCHKEY_CONSUMER_{name.upper()}": value for name, value in values.items()}
+    told = typed("push", "send", "ada", "Hello", **environment)
+    assert (told.returncode, told.stdout) == (1, "Nobody was reached: ada has no device that takes notifications.\n")
+    told = typed("push", "send", "ada", "Hello")
+    assert told.returncode == 2
+    assert "LATCHKEY_CONSUMER_SERVICE_URL" in told.stderr
+
+
 def test_without_chromium_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     told = typed("device", "https://127.0.0.1:1/", "--data", tmp_path)

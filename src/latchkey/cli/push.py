@@ -1,17 +1,18 @@
-"""`latchkey push`: a push provider of one's own, and what went through it."""
+"""`latchkey push`: tell one user something, a push provider of one's own, and what went through it."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from latchkey.cli.authority import ensure_certificates
@@ -21,6 +22,11 @@ from latchkey.cli.reach import DATA
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.now import real_now
 from latchkey.push.errors import PushError, UnreachableError
+from latchkey.push.notification import Notification, Sent
+from latchkey.settings import Problem, SettingsRefusedError
+
+if TYPE_CHECKING:
+    from latchkey.consumer.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Push notifications: a sandbox provider, and what was sent through it.")
 
@@ -71,6 +77,61 @@ def sent(
         heading, content = (one[part].get("en", "") for part in ("headings", "contents"))
         table.add_row(moment, heading, content, str(one["successful"]), str(one["received"]))
     Console(highlight=False, markup=False).print(table)
+
+
+@app.command()
+def send(
+    user: Annotated[str, typer.Argument(help="The app user id.")],
+    content: Annotated[str, typer.Argument(help="What to say.")],
+    heading: Annotated[str, typer.Option(help="The line above it.")] = "",
+    language: Annotated[str, typer.Option(help="The language of both. Providers want en to be there.")] = "en",
+    key: Annotated[str | None, typer.Option(help="The same key is the same notification, sent once.")] = None,
+) -> None:
+    """Push to every device of one user, with the consumer's settings (LATCHKEY_CONSUMER_…)."""
+    settings = _consumer_settings()
+    try:
+        words = Notification({language: content}, {language: heading} if heading else {})
+    except ValueError as error:
+        raise PushError(str(error)) from None
+    sent = asyncio.run(_send(settings, user, words, key))
+    console = Console(highlight=False)
+    if sent.anybody:
+        console.print(f"[green]✓[/green] Sent ({', '.join(sent.notification_ids)})", soft_wrap=True)
+    else:
+        console.print(f"Nobody was reached: {escape(user)} has no device that takes notifications.", soft_wrap=True)
+    if sent.invalid_player_ids:
+        console.print(f"{len(sent.invalid_player_ids)} devices that the provider does not know were removed.")
+    if not sent.anybody:
+        raise typer.Exit(1)
+
+
+def _consumer_settings() -> Settings:
+    # The consumer's libraries take a while to load, and the other commands do not need them.
+    from latchkey.consumer.errors import SettingsError
+    from latchkey.consumer.settings import Settings, variable
+
+    try:
+        settings = Settings.from_env()
+        if not settings.pushes:
+            raise SettingsError([("push_api_url", "is missing, and with it push_app_id and push_rest_api_key.")])
+    except SettingsError as error:
+        raise SettingsRefusedError([Problem(variable(name), wrong, "") for name, wrong in error.problems]) from None
+    return settings
+
+
+async def _send(settings: Settings, user: str, words: Notification, key: str | None) -> Sent:
+    from latchkey.consumer.pushes import Pushes
+    from latchkey.consumer.storage.schema import migrate
+    from latchkey.consumer.storage.store import Store
+
+    store = Store(settings.database_url)
+    await migrate(store.database)
+    pushes = Pushes.from_settings(store, settings, real_now)
+    try:
+        return await pushes.send(user, words, key=key)
+    finally:
+        await pushes.close()
+        await store.close()
 
 
 def reach_push(data: Path) -> tuple[PushConnection, bytes]:
