@@ -9,201 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from latchkey.domain.currency import move
-from latchkey.domain.customer import CurrencyTransaction
 from latchkey.domain.event import EventType
-from latchkey.domain.experiment import Experiment, Variant, enroll
-from latchkey.domain.identity import transfer
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.domain.promotion import grant
 from latchkey.domain.purchase import Environment, Ownership
-from latchkey.domain.subscription import Subscription
-from latchkey.stores.test_store import actions
+from tests.domain import causes
 from tests.domain.book import Book
-from tests.domain.shop import (
-    CATALOG,
-    COINS,
-    NOON,
-    PRO_LIFETIME,
-    PRO_MONTHLY,
-    PRO_PASS,
-    PRO_YEARLY,
-    TEAM_MONTHLY,
-    at,
-    bought,
-    someone,
-    subscribed,
-)
+from tests.domain.causes import MONTH_END, TRIAL_END
+from tests.domain.shop import NOON, at, someone, subscribed
 
 T = EventType
-MONTH_END = at("2026-02-15T12:00")
-TRIAL_END = NOON + 7 * DAY
-
-
-def act(book: Book, doing: Callable[[Subscription], Subscription], now: int | None = None) -> None:
-    book.pass_time(book.now if now is None else now)
-    book.take_in(doing(book.subscription))
-
-
-def bought_a_month(book: Book) -> None:
-    book.take_in(subscribed())
-
-
-def bought_on_trial(book: Book) -> None:
-    book.take_in(subscribed(trial=True))
-
-
-def trial_converted(book: Book) -> None:
-    bought_on_trial(book)
-    book.pass_time(TRIAL_END)
-
-
-def renewed_by_itself(book: Book) -> None:
-    bought_a_month(book)
-    book.pass_time(MONTH_END)
-
-
-def bought_for_ever(book: Book) -> None:
-    book.take_in(bought(PRO_LIFETIME))
-
-
-def bought_a_pass(book: Book) -> None:
-    book.take_in(bought(PRO_PASS))
-
-
-def granted_by_an_operator(book: Book) -> None:
-    book.change(grant(book.customer, "team", NOON + DAY, NOON))
-
-
-def turned_renewal_off(book: Book) -> None:
-    bought_a_month(book)
-    act(book, lambda one: actions.cancel(one, NOON + DAY), NOON + DAY)
-
-
-def turned_renewal_off_with_a_pause_scheduled(book: Book) -> None:
-    paused(book)
-    act(book, lambda one: actions.cancel(one, NOON + 2 * DAY), NOON + 2 * DAY)
-
-
-def turned_renewal_on(book: Book) -> None:
-    turned_renewal_off(book)
-    act(book, lambda one: actions.uncancel(one, NOON + 2 * DAY), NOON + 2 * DAY)
-
-
-def lifted_a_pause(book: Book) -> None:
-    paused(book)
-    act(book, lambda one: actions.resume(one, CATALOG, NOON + 2 * DAY), NOON + 2 * DAY)
-
-
-def turned_renewal_off_in_a_trial(book: Book) -> None:
-    bought_on_trial(book)
-    act(book, lambda one: actions.cancel(one, NOON + DAY), NOON + DAY)
-
-
-def payment_failed_with_grace(book: Book) -> None:
-    bought_a_month(book)
-    act(book, lambda one: actions.fail_billing(one, NOON + DAY, grace_days=6), NOON + DAY)
-
-
-def payment_failed(book: Book) -> None:
-    bought_a_month(book)
-    act(book, lambda one: actions.fail_billing(one, NOON + DAY), NOON + DAY)
-
-
-def payment_recovered(book: Book) -> None:
-    payment_failed_with_grace(book)
-    act(book, lambda one: actions.recover_billing(one, CATALOG, MONTH_END + DAY), MONTH_END + DAY)
-
-
-def ran_out_after_renewal_was_turned_off(book: Book) -> None:
-    turned_renewal_off(book)
-    book.pass_time(MONTH_END)
-
-
-def grace_ran_out(book: Book) -> None:
-    payment_failed_with_grace(book)
-    book.pass_time(MONTH_END + 6 * DAY)
-
-
-def pause_began(book: Book) -> None:
-    paused(book)
-    book.pass_time(MONTH_END)
-
-
-def pass_ran_out(book: Book) -> None:
-    bought_a_pass(book)
-    book.pass_time(NOON + 10 * DAY)
-
-
-def refunded(book: Book) -> None:
-    bought_a_month(book)
-    book.take_in(actions.refund(book.subscription, NOON + DAY), NOON + DAY)
-
-
-def pass_refunded(book: Book) -> None:
-    bought_a_pass(book)
-    book.take_in(actions.refund(book.customer.purchases[0], NOON + DAY), NOON + DAY)
-
-
-def refund_reversed(book: Book) -> None:
-    refunded(book)
-    book.take_in(actions.reverse_refund(book.subscription, NOON + 2 * DAY), NOON + 2 * DAY)
-
-
-def changed_product_now(book: Book) -> None:
-    bought_a_month(book)
-    act(book, lambda one: actions.change_product(one, TEAM_MONTHLY, NOON + DAY, at_renewal=False), NOON + DAY)
-
-
-def changed_product_at_renewal(book: Book) -> None:
-    bought_a_month(book)
-    act(book, lambda one: actions.change_product(one, PRO_YEARLY, NOON + DAY, at_renewal=True), NOON + DAY)
-
-
-def paused(book: Book) -> None:
-    bought_a_month(book)
-    act(book, lambda one: actions.pause(one, NOON + DAY, MONTH_END + 30 * DAY), NOON + DAY)
-
-
-def extended(book: Book) -> None:
-    bought_a_month(book)
-    act(book, lambda one: actions.extend(one, NOON + DAY, until=MONTH_END + 3 * DAY), NOON + DAY)
-
-
-def received_what_was_another_customers(book: Book) -> None:
-    other = Book(someone("bob"))
-    other.take_in(subscribed())
-    moved = transfer(other.customer, book.customer, NOON + DAY)
-    book.customer = moved.target_before
-    book.change(moved.target, NOON + DAY)
-
-
-def invoice_issued(book: Book) -> None:
-    bought_a_month(book)
-    act(book, lambda one: actions.issue_invoice(one, NOON + DAY), NOON + DAY)
-
-
-def store_unreachable(book: Book) -> None:
-    book.take_in(
-        actions.store_outage(book.customer, PRO_MONTHLY, NOON, id="meanwhile", environment=Environment.SANDBOX)
-    )
-
-
-def currency_credited(book: Book) -> None:
-    book.change(move(book.customer, CurrencyTransaction("key", "COIN", 250, NOON)))
-
-
-def currency_debited(book: Book) -> None:
-    currency_credited(book)
-    book.change(move(book.customer, CurrencyTransaction("key 2", "COIN", -40, NOON)))
-
-
-def currency_bought(book: Book) -> None:
-    book.take_in(bought(COINS))
-
-
-def enrolled(book: Book) -> None:
-    book.change(enroll(book.customer, Experiment("paywall", "Paywall", (Variant("b", 1),)), NOON))
 
 
 @dataclass(frozen=True)
@@ -225,7 +39,7 @@ PAID = {"price": 9.99, "price_in_purchased_currency": 9.99, "currency": "USD"}
 ROWS = [
     Row(
         T.INITIAL_PURCHASE,
-        bought_a_month,
+        causes.bought_a_month,
         {
             **PAID,
             "product_id": "pro_monthly",
@@ -240,7 +54,7 @@ ROWS = [
     ),
     Row(
         T.INITIAL_PURCHASE,
-        trial_converted,
+        causes.trial_converted,
         {
             **PAID,
             "product_id": "pro_monthly",
@@ -255,21 +69,21 @@ ROWS = [
     ),
     Row(
         T.TRIAL_STARTED,
-        bought_on_trial,
+        causes.bought_on_trial,
         {"expiration_at_ms": TRIAL_END, "product_id": "pro_monthly", "period_type": "trial", "price": 0.0},
         absent=frozenset({"is_trial_conversion"}),
         holds={"pro": "2026-01-22T12:00:00Z"},
     ),
     Row(
         T.RENEWAL,
-        renewed_by_itself,
+        causes.renewed_by_itself,
         {**PAID, "expiration_at_ms": at("2026-03-15T12:00"), "purchased_at_ms": MONTH_END, "renewal_number": 1},
         absent=frozenset({"is_trial_conversion"}),
         holds={"pro": "2026-03-15T12:00:00Z"},
     ),
     Row(
         T.RENEWAL,
-        payment_recovered,
+        causes.payment_recovered,
         # Within the grace period nothing was missed: the next period follows the paid one.
         {**PAID, "expiration_at_ms": at("2026-03-15T12:00"), "purchased_at_ms": MONTH_END + DAY},
         absent=frozenset({"grace_period_expires_at_ms"}),
@@ -277,26 +91,26 @@ ROWS = [
     ),
     Row(
         T.NON_RENEWING_PURCHASE,
-        bought_for_ever,
+        causes.bought_for_ever,
         {"product_id": "pro_lifetime", "price": 199.0, "currency": "USD", "store": "test_store"},
         absent=frozenset({"expiration_at_ms", "is_trial_conversion", "renewal_number"}),
         holds={"pro": None},
     ),
     Row(
         T.NON_RENEWING_PURCHASE,
-        bought_a_pass,
+        causes.bought_a_pass,
         {"product_id": "pro_pass", "expiration_at_ms": NOON + 10 * DAY, "price": 4.99, "currency": "EUR"},
         holds={"pro": "2026-01-25T12:00:00Z"},
     ),
     Row(
         T.NON_RENEWING_PURCHASE,
-        granted_by_an_operator,
+        causes.granted_by_an_operator,
         {"store": "promotional", "expiration_at_ms": NOON + DAY, "period_type": "promotional", "price": 0.0},
         holds={"team": "2026-01-16T12:00:00Z"},
     ),
     Row(
         T.CANCELLATION,
-        turned_renewal_off,
+        causes.turned_renewal_off,
         {
             "expiration_at_ms": MONTH_END,
             "cancellation_reason": "UNSUBSCRIBE",
@@ -308,34 +122,34 @@ ROWS = [
     ),
     Row(
         T.CANCELLATION,
-        turned_renewal_off_with_a_pause_scheduled,
+        causes.turned_renewal_off_with_a_pause_scheduled,
         {"auto_resume_at_ms": MONTH_END + 30 * DAY, "cancellation_reason": "UNSUBSCRIBE"},
         holds=MONTH,
     ),
     Row(
         T.UNCANCELLATION,
-        turned_renewal_on,
+        causes.turned_renewal_on,
         {"expiration_at_ms": MONTH_END, "event_timestamp_ms": NOON + 2 * DAY},
         absent=frozenset({"cancellation_reason"}) | NO_PRICE,
         holds=MONTH,
     ),
     Row(
         T.UNCANCELLATION,
-        lifted_a_pause,
+        causes.lifted_a_pause,
         {"expiration_at_ms": MONTH_END},
         absent=frozenset({"auto_resume_at_ms"}),
         holds=MONTH,
     ),
     Row(
         T.TRIAL_CANCELLED,
-        turned_renewal_off_in_a_trial,
+        causes.turned_renewal_off_in_a_trial,
         {"cancellation_reason": "UNSUBSCRIBE", "expiration_at_ms": TRIAL_END, "period_type": "trial"},
         absent=NO_PRICE,
         holds={"pro": "2026-01-22T12:00:00Z"},
     ),
     Row(
         T.BILLING_ISSUE,
-        payment_failed_with_grace,
+        causes.payment_failed_with_grace,
         # The subscription's own end stays the paid one; the entitlement's is the end of grace (decision 10).
         {"grace_period_expires_at_ms": MONTH_END + 6 * DAY, "expiration_at_ms": MONTH_END},
         absent=NO_PRICE,
@@ -343,35 +157,35 @@ ROWS = [
     ),
     Row(
         T.BILLING_ISSUE,
-        payment_failed,
+        causes.payment_failed,
         {"expiration_at_ms": MONTH_END},
         absent=frozenset({"grace_period_expires_at_ms"}) | NO_PRICE,
         holds=MONTH,
     ),
     Row(
         T.EXPIRATION,
-        ran_out_after_renewal_was_turned_off,
+        causes.ran_out_after_renewal_was_turned_off,
         {"expiration_reason": "UNSUBSCRIBE", "expiration_at_ms": MONTH_END, "event_timestamp_ms": MONTH_END},
         absent=frozenset({"cancellation_reason"}) | NO_PRICE,
     ),
     Row(
         T.EXPIRATION,
-        grace_ran_out,
+        causes.grace_ran_out,
         {"expiration_reason": "BILLING_ERROR", "expiration_at_ms": MONTH_END + 6 * DAY},
     ),
-    Row(T.EXPIRATION, pause_began, {"expiration_reason": "SUBSCRIPTION_PAUSED", "expiration_at_ms": MONTH_END}),
+    Row(T.EXPIRATION, causes.pause_began, {"expiration_reason": "SUBSCRIPTION_PAUSED", "expiration_at_ms": MONTH_END}),
     Row(
         T.EXPIRATION,
-        pass_ran_out,
+        causes.pass_ran_out,
         {"expiration_reason": "UNKNOWN", "expiration_at_ms": NOON + 10 * DAY, "product_id": "pro_pass"},
         absent=NO_PRICE,
     ),
-    Row(T.REFUND, refunded, {**PAID, "product_id": "pro_monthly", "event_timestamp_ms": NOON + DAY}),
-    Row(T.REFUND, pass_refunded, {"product_id": "pro_pass", "price": 4.99, "currency": "EUR"}),
-    Row(T.REFUND_REVERSED, refund_reversed, {**PAID, "event_timestamp_ms": NOON + 2 * DAY}, holds=MONTH),
+    Row(T.REFUND, causes.refunded, {**PAID, "product_id": "pro_monthly", "event_timestamp_ms": NOON + DAY}),
+    Row(T.REFUND, causes.pass_refunded, {"product_id": "pro_pass", "price": 4.99, "currency": "EUR"}),
+    Row(T.REFUND_REVERSED, causes.refund_reversed, {**PAID, "event_timestamp_ms": NOON + 2 * DAY}, holds=MONTH),
     Row(
         T.PRODUCT_CHANGE,
-        changed_product_now,
+        causes.changed_product_now,
         {
             "product_id": "pro_monthly",
             "new_product_id": "team_monthly",
@@ -383,65 +197,65 @@ ROWS = [
     ),
     Row(
         T.PRODUCT_CHANGE,
-        changed_product_at_renewal,
+        causes.changed_product_at_renewal,
         {"product_id": "pro_monthly", "new_product_id": "pro_yearly", "expiration_at_ms": MONTH_END},
         absent=NO_PRICE,
         holds=MONTH,
     ),
     Row(
         T.SUBSCRIPTION_PAUSED,
-        paused,
+        causes.paused,
         {"auto_resume_at_ms": MONTH_END + 30 * DAY, "expiration_at_ms": MONTH_END},
         absent=NO_PRICE,
         holds=MONTH,
     ),
     Row(
         T.SUBSCRIPTION_EXTENDED,
-        extended,
+        causes.extended,
         {"expiration_at_ms": MONTH_END + 3 * DAY, "event_timestamp_ms": NOON + DAY},
         absent=NO_PRICE,
         holds={"pro": "2026-02-18T12:00:00Z"},
     ),
     Row(
         T.TRANSFER,
-        received_what_was_another_customers,
+        causes.received_what_was_another_customers,
         {"transferred_from": ["bob"], "transferred_to": ["ann"], "app_user_id": "ann"},
         absent=frozenset({"product_id", "store", "expiration_at_ms"}) | NO_PRICE,
         holds=MONTH,
     ),
     Row(
         T.INVOICE_ISSUANCE,
-        invoice_issued,
+        causes.invoice_issued,
         {**PAID, "product_id": "pro_monthly", "event_timestamp_ms": NOON + DAY, "expiration_at_ms": MONTH_END},
         holds=MONTH,
     ),
     Row(
         T.TEMPORARY_ENTITLEMENT_GRANT,
-        store_unreachable,
+        causes.store_unreachable,
         {"expiration_at_ms": NOON + 24 * HOUR, "product_id": "pro_monthly", "price": 0.0},
         holds={"pro": "2026-01-16T12:00:00Z"},
     ),
     Row(
         T.VIRTUAL_CURRENCY_TRANSACTION,
-        currency_credited,
+        causes.currency_credited,
         {"amount": 250, "currency": "COIN", "transaction_type": "credit"},
         absent=frozenset({"price", "product_id", "store"}),
     ),
     Row(
         T.VIRTUAL_CURRENCY_TRANSACTION,
-        currency_debited,
+        causes.currency_debited,
         {"amount": 40, "currency": "COIN", "transaction_type": "debit"},
         absent=frozenset({"price", "product_id", "store"}),
     ),
     Row(
         T.VIRTUAL_CURRENCY_TRANSACTION,
-        currency_bought,
+        causes.currency_bought,
         {"amount": 100, "currency": "COIN", "transaction_type": "credit", "product_id": "coins_100"},
         absent=frozenset({"price"}),
     ),
     Row(
         T.EXPERIMENT_ENROLLMENT,
-        enrolled,
+        causes.enrolled,
         {"experiment_id": "paywall", "variant_id": "b"},
         absent=frozenset({"product_id", "store", "expiration_at_ms"}) | NO_PRICE,
     ),
@@ -488,21 +302,21 @@ def test_every_event_says_who_when_and_in_which_order(row: Row) -> None:
 
 
 STORIES: dict[Callable[[Book], None], list[EventType]] = {
-    trial_converted: [T.TRIAL_STARTED, T.INITIAL_PURCHASE],
-    renewed_by_itself: [T.INITIAL_PURCHASE, T.RENEWAL],
-    turned_renewal_on: [T.INITIAL_PURCHASE, T.CANCELLATION, T.UNCANCELLATION],
-    turned_renewal_off_in_a_trial: [T.TRIAL_STARTED, T.TRIAL_CANCELLED],
-    payment_recovered: [T.INITIAL_PURCHASE, T.BILLING_ISSUE, T.RENEWAL],
-    grace_ran_out: [T.INITIAL_PURCHASE, T.BILLING_ISSUE, T.EXPIRATION],
-    ran_out_after_renewal_was_turned_off: [T.INITIAL_PURCHASE, T.CANCELLATION, T.EXPIRATION],
-    refund_reversed: [T.INITIAL_PURCHASE, T.REFUND, T.REFUND_REVERSED],
-    pause_began: [T.INITIAL_PURCHASE, T.SUBSCRIPTION_PAUSED, T.EXPIRATION],
-    lifted_a_pause: [T.INITIAL_PURCHASE, T.SUBSCRIPTION_PAUSED, T.UNCANCELLATION],
-    changed_product_now: [T.INITIAL_PURCHASE, T.PRODUCT_CHANGE],
-    extended: [T.INITIAL_PURCHASE, T.SUBSCRIPTION_EXTENDED],
-    invoice_issued: [T.INITIAL_PURCHASE, T.INVOICE_ISSUANCE],
-    currency_bought: [T.NON_RENEWING_PURCHASE, T.VIRTUAL_CURRENCY_TRANSACTION],
-    received_what_was_another_customers: [T.TRANSFER],
+    causes.trial_converted: [T.TRIAL_STARTED, T.INITIAL_PURCHASE],
+    causes.renewed_by_itself: [T.INITIAL_PURCHASE, T.RENEWAL],
+    causes.turned_renewal_on: [T.INITIAL_PURCHASE, T.CANCELLATION, T.UNCANCELLATION],
+    causes.turned_renewal_off_in_a_trial: [T.TRIAL_STARTED, T.TRIAL_CANCELLED],
+    causes.payment_recovered: [T.INITIAL_PURCHASE, T.BILLING_ISSUE, T.RENEWAL],
+    causes.grace_ran_out: [T.INITIAL_PURCHASE, T.BILLING_ISSUE, T.EXPIRATION],
+    causes.ran_out_after_renewal_was_turned_off: [T.INITIAL_PURCHASE, T.CANCELLATION, T.EXPIRATION],
+    causes.refund_reversed: [T.INITIAL_PURCHASE, T.REFUND, T.REFUND_REVERSED],
+    causes.pause_began: [T.INITIAL_PURCHASE, T.SUBSCRIPTION_PAUSED, T.EXPIRATION],
+    causes.lifted_a_pause: [T.INITIAL_PURCHASE, T.SUBSCRIPTION_PAUSED, T.UNCANCELLATION],
+    causes.changed_product_now: [T.INITIAL_PURCHASE, T.PRODUCT_CHANGE],
+    causes.extended: [T.INITIAL_PURCHASE, T.SUBSCRIPTION_EXTENDED],
+    causes.invoice_issued: [T.INITIAL_PURCHASE, T.INVOICE_ISSUANCE],
+    causes.currency_bought: [T.NON_RENEWING_PURCHASE, T.VIRTUAL_CURRENCY_TRANSACTION],
+    causes.received_what_was_another_customers: [T.TRANSFER],
 }
 
 
@@ -515,11 +329,11 @@ def test_nothing_is_told_beside_the_story(cause: Callable[[Book], None]) -> None
 
 def test_in_grace_the_entitlement_says_so_and_otherwise_it_does_not() -> None:
     book = Book()
-    payment_failed_with_grace(book)
+    causes.payment_failed_with_grace(book)
     assert written(book)["entitlements"]["pro"]["grace_period_expires_date"] == "2026-02-21T12:00:00Z"
 
     book = Book()
-    bought_a_month(book)
+    causes.bought_a_month(book)
     assert written(book)["entitlements"]["pro"] == {
         "expires_date": "2026-02-15T12:00:00Z",
         "grace_period_expires_date": None,
@@ -548,7 +362,7 @@ def test_the_environment_is_the_purchases(environment: Environment) -> None:
 def test_the_same_happening_has_the_same_id_in_every_replay_and_in_no_other_project() -> None:
     def ids(project_id: str) -> list[str]:
         book = Book(replace(someone(), project_id=project_id))
-        turned_renewal_on(book)
+        causes.turned_renewal_on(book)
         return [one.event.id for one in book.told]
 
     assert ids("one") == ids("one")
