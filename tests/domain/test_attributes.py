@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from latchkey.domain.attributes import problem_with_attribute, visible, with_attributes
+from latchkey.domain.attributes import MAX_COUNT, problem_with_attribute, visible, with_attributes
 from latchkey.domain.customer import Attribute
 from tests.domain.shop import someone
 
@@ -74,3 +74,12 @@ def test_attributes_are_shown_in_the_order_of_their_names() -> None:
         someone(), {"b": Attribute("2", 1), "$email": Attribute("e@x.y", 1), "a": Attribute("1", 1)}
     )
     assert list(visible(customer)) == ["$email", "a", "b"]
+
+
+def test_only_so_many_deletions_are_remembered_and_the_oldest_are_forgotten_first() -> None:
+    customer = someone()
+    for moment in range(MAX_COUNT + 50):
+        customer = with_attributes(customer, {f"name{moment}": Attribute("", moment)})
+    assert len(customer.attributes) == MAX_COUNT
+    assert "name0" not in customer.attributes
+    assert f"name{MAX_COUNT + 49}" in customer.attributes

@@ -36,7 +36,15 @@ def with_attributes(customer: Customer, changes: Mapping[str, Attribute]) -> Cus
         before = known.get(name)
         if before is None or attribute.updated_at > before.updated_at:
             known[name] = attribute
+    known = _without_oldest_markers(known)
     return customer if known == customer.attributes else replace(customer, attributes=known)
+
+
+def _without_oldest_markers(known: dict[str, Attribute]) -> dict[str, Attribute]:
+    """Markers of deleted attributes are for late arrivals; a bounded number of them is enough."""
+    markers = sorted((one.updated_at, name) for name, one in known.items() if not one.value)
+    forgotten = {name for _, name in markers[:-MAX_COUNT]}
+    return {name: one for name, one in known.items() if name not in forgotten} if forgotten else known
 
 
 def visible(customer: Customer) -> dict[str, Attribute]:

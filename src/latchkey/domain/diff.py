@@ -19,7 +19,12 @@ _STARTED_BY = {
     Cause.CHANGE: EventType.PRODUCT_CHANGE,
 }
 # What stands first when several things happened in one and the same millisecond.
-_RANK = {EventType.EXPIRATION: 2, EventType.REFUND: 1, EventType.REFUND_REVERSED: 1}
+_RANK = {
+    EventType.REFUND: 1,
+    EventType.REFUND_REVERSED: 1,
+    EventType.EXPIRATION: 2,
+    EventType.VIRTUAL_CURRENCY_TRANSACTION: 3,
+}
 
 
 def diff(before: Customer, after: Customer) -> tuple[Event, ...]:
