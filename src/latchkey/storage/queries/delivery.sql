@@ -23,7 +23,7 @@ queued as (
     on conflict (project_id, customer_id, webhook_key, aside) do update set waiting = l.waiting + excluded.waiting
     returning webhook_key
 )
-select pg_notify('latchkey_delivery', case when count(*) <= 400 then string_agg(webhook_key::text, ',') else '' end)
+select pg_notify('latchkey_delivery', case when count(*) <= 300 then string_agg(webhook_key::text, ',') else '' end)
 from (select distinct webhook_key from queued) as woken
 having count(*) > 0;
 
