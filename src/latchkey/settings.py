@@ -78,6 +78,7 @@ class Settings:
     webhook_extra_ca: Path | None = None
     operations_url: str = ""
     attempts_kept_days: int = 30
+    metrics_port: int = 0
     log_level: str = "info"
     log_format: str = "auto"
 
@@ -239,6 +240,7 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "webhook_allow_networks": _networks,
     "webhook_extra_ca": _path,
     "attempts_kept_days": _number(1, 36_500),
+    "metrics_port": _number(0, 65_535),
     "log_level": _one_of(LOG_LEVELS),
     "log_format": _one_of(LOG_FORMATS),
 }

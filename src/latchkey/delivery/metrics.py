@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from prometheus_client import Counter, Gauge, Histogram
+import structlog
+from prometheus_client import Counter, Gauge, Histogram, start_http_server
+
+log = structlog.get_logger()
 
 WAITING = Gauge("latchkey_deliveries_waiting", "Deliveries that wait to be sent", ["webhook"])
 OLDEST = Gauge("latchkey_oldest_delivery_seconds", "How long the oldest waiting delivery has waited", ["webhook"])
@@ -31,3 +35,21 @@ class _OfWebhook:
 @lru_cache(maxsize=10_000)
 def of_webhook(id: str) -> _OfWebhook:
     return _OfWebhook(ATTEMPTS.labels(id, "delivered"), ATTEMPTS.labels(id, "failed"), SECONDS.labels(id))
+
+
+def show(host: str, port: int) -> Callable[[], None]:
+    """Serve them to Prometheus, where a port is set; gives what ends it. Another worker may have the port already."""
+    if not port:
+        return lambda: None
+    try:
+        server, thread = start_http_server(port, addr=host)
+    except OSError as error:
+        log.warning("metrics are not shown", port=port, reason=error.strerror)
+        return lambda: None
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return end

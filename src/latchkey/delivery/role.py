@@ -59,9 +59,11 @@ async def run_delivery(db: Database, settings: Settings, stop: asyncio.Event) ->
     if settings.operations_url:
         to = operations.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
         chores.append(asyncio.create_task(_every(2, lambda: _tell(db, sender, to, settings))))
+    shown = metrics.show(settings.host, settings.metrics_port)
     try:
         await worker.run(stop, settings.drain_seconds)
     finally:
+        shown()
         for task in chores:
             task.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
