@@ -83,8 +83,7 @@ async def _run(
     connection = await connect(url)
     await migrate(connection)
     await connection.close()
-    receiver = Receiver(folder, certs.good)
-    processes.callback(receiver.stop)
+    receiver = processes.enter_context(Receiver(folder, certs.good))
     async with Database(url) as db:
         await create_project(db, "Shop", 0, project_id="proj_shop")
         await add_catalog(db, "proj_shop", 0)
@@ -98,7 +97,12 @@ async def _run(
         lambda: Writer(folder, url, per_second, chances.randrange(1 << 30)),
     ]
     running = await asyncio.gather(*(asyncio.to_thread(make) for make in makers))
-    processes.callback(lambda: [one.stop() for one in running])
+
+    def close_all() -> None:
+        for one in running:
+            one.close()
+
+    processes.callback(close_all)
     killed: Counter[str] = Counter()
     ends = time.monotonic() + seconds
     database_due = True
@@ -114,7 +118,7 @@ async def _run(
         which = chances.randrange(len(running))
         killed["writer" if which == 2 else "worker"] += 1
         running[which].kill()
-        running[which].__exit__()
+        running[which].close()
         running[which] = await asyncio.to_thread(makers[which])
     running[2].stop()
     stopped = time.monotonic()
@@ -125,9 +129,6 @@ async def _run(
             await asyncio.sleep(0.1)
         drained = time.monotonic() - stopped
         committed = {row["id"] for row in await db.pool.fetch("select id from events")}
-    for one in running:
-        one.stop()
-        one.__exit__()
     lost = duplicates = 0
     ordered = True
     for path in PATHS:

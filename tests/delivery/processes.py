@@ -87,6 +87,9 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.stop()
         assert self.process.stdout is not None
         self.process.stdout.close()
