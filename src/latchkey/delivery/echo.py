@@ -44,10 +44,11 @@ def _contains(answer: Answer, text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _secrets(secret: str, previous: str | None, authorization: str | None) -> tuple[str, ...]:
-    """Longest first. Of `Bearer abc` the part after the scheme alone is the secret."""
+    """Of `Bearer abc` only what follows the scheme is secret."""
     found = [secret.removeprefix(SECRET_PREFIX)]
     if previous is not None:
         found.append(previous.removeprefix(SECRET_PREFIX))
     if authorization is not None:
-        found += [authorization.partition(" ")[2], authorization]
-    return tuple(sorted((text for text in found if len(text) >= _SHORTEST), key=len, reverse=True))
+        scheme, _, rest = authorization.partition(" ")
+        found.append(rest or scheme)
+    return tuple(text for text in found if len(text) >= _SHORTEST)
