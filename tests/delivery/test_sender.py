@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from standardwebhooks import Webhook as Standard
 
-from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
+from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
 from latchkey.delivery.sealing import Sealer, UnsealableError
 from latchkey.delivery.sender import USER_AGENT, Sender
 from latchkey.delivery.webhook import Setup, Webhook, new_secret
@@ -47,9 +47,9 @@ class Here:
 @pytest.fixture
 async def here(certs: Certificates) -> AsyncIterator[Here]:
     arrivals: list[Arrival] = []
-    server = await listen(Receiver(lambda arrival, _: arrivals.append(arrival)), tls(*certs.good))
-    yield Here(server.sockets[0].getsockname()[1], arrivals, certs)  # type: ignore[attr-defined]  # asyncio's own has it
-    server.close()
+    receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
+    async with listening(receiver, tls(*certs.good)) as port:
+        yield Here(port, arrivals, certs)
 
 
 async def test_what_a_receiver_gets(here: Here) -> None:

@@ -16,7 +16,8 @@ import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -57,8 +58,15 @@ class Receiver:
     _began: dict[str, float] = field(default_factory=dict)
     _tries: Counter[tuple[str, str]] = field(default_factory=Counter)
 
+    _connections: set[asyncio.Transport] = field(default_factory=set)
+
     def protocol(self) -> asyncio.Protocol:
-        return _Connection(self)
+        return _Connection(self, self._connections)
+
+    def hang_up(self) -> None:
+        """Close whatever is still open."""
+        for connection in list(self._connections):
+            connection.abort()
 
     def behaviour(self, arrival: Arrival) -> tuple[str, int]:
         """What to do with this arrival, as a word and a number."""
@@ -81,15 +89,18 @@ class Receiver:
 class _Connection(asyncio.Protocol):
     """Just enough of HTTP/1.1 for one well-behaved client."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: Receiver, connections: set[asyncio.Transport]) -> None:
         self._receiver = receiver
+        self._connections = connections
         self._buffer = bytearray()
         self._transport: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
+        self._connections.add(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio calls it so
+        self._connections.discard(self._transport)
         self._transport = None
 
     def data_received(self, data: bytes) -> None:
@@ -164,6 +175,19 @@ async def listen(
     return await asyncio.get_running_loop().create_server(
         receiver.protocol, host, port, ssl=context, backlog=1024, reuse_address=True
     )
+
+
+@asynccontextmanager
+async def listening(receiver: Receiver, context: ssl.SSLContext) -> AsyncIterator[int]:
+    """The receiver on a free port of this machine, and nothing left of it afterwards."""
+    server = await listen(receiver, context)
+    try:
+        yield server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]  # asyncio's own Server has it
+    finally:
+        server.close()
+        receiver.hang_up()
+        # The transports close at the loop's next turns.
+        await asyncio.sleep(0.01)
 
 
 def log_line(arrival: Arrival, did: str) -> bytes:
