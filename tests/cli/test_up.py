@@ -49,7 +49,7 @@ def alive(pid: int) -> bool:
 
 def test_connection_json_says_where_everything_is_and_only_to_its_owner(up: Up) -> None:
     assert set(up.connection) == {
-        "base_url", "ca_cert", "project_id", "api_key", "public_api_key", "database_url", "push",
+        "base_url", "ca_cert", "project_id", "api_key", "public_api_key", "database_url", "push", "consumer",
     }  # fmt: skip
     assert stat.S_IMODE((up.folder / "connection.json").stat().st_mode) == 0o600
     assert up.connection["api_key"].startswith("sk_")
@@ -70,6 +70,7 @@ def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:
         "connection.json",
         "demo.json",
         "push/push.json",
+        "consumer/consumer.json",
         "secret.key",
         "tls/server.key",
         "tls/authority.key",

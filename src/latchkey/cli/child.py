@@ -4,7 +4,6 @@ its closing means that the supervisor is gone."""
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 import sys
@@ -14,6 +13,7 @@ import uvloop
 
 from latchkey import logs
 from latchkey.app import run_process
+from latchkey.cli.lifeline import die_with
 from latchkey.cli.orders import Orders, decode, settings_from_wire
 from latchkey.settings import Settings
 
@@ -32,12 +32,6 @@ def main() -> None:
     logs.configure(settings.log_level, settings.log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(settings, orders, supervisor))
-
-
-def die_with(supervisor: socket.socket) -> None:
-    """Nobody is left to look after us once the supervisor is killed. A thread notices even when the loop is busy."""
-    supervisor.recv(1)
-    os._exit(70)
 
 
 async def _run(settings: Settings, orders: Orders, supervisor: socket.socket) -> None:

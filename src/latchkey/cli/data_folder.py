@@ -6,6 +6,7 @@ tls/              the local authority and the server's certificate
 secret.key        encrypts webhook secrets in the database
 demo.json         the demo's keys in plaintext, so that the next `up` has the same ones
 connection.json   where everything is, for scripts and tests; written before the service is ready
+consumer/         the reference consumer: its secrets, its local copy
 push/             the push sandbox: its key, its devices, what was sent
 device/           the phone of `latchkey device`
 latchkey.log      what the service's processes say
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from latchkey.cli.demo_consumer import ConsumerConnection
 from latchkey.cli.files import read_json, write_json, write_private
 from latchkey.cli.push_sandbox import PushConnection
 
@@ -32,6 +34,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     public_api_key: str
     database_url: str
     push: PushConnection
+    consumer: ConsumerConnection
 
 
 class DataFolder:
@@ -41,6 +44,7 @@ class DataFolder:
         self.connection = self.path / "connection.json"
         self.demo = self.path / "demo.json"
         self.push = self.path / "push"
+        self.consumer = self.path / "consumer"
         self.log = self.path / "latchkey.log"
 
     def prepare(self) -> None:

@@ -6,6 +6,7 @@ port in silence, so a first socket without it finds out whether the port is free
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import time
@@ -28,6 +29,15 @@ def bind(host: str, port: int, count: int, *, patience: float = 2.0) -> list[soc
                 time.sleep(0.05)
                 continue
             raise CannotListenError(_explained(error, host, port)) from error
+
+
+def bind_wished(host: str, wishes: list[int]) -> socket.socket:
+    """On the first of these ports that is free; where none is, on any."""
+    for port in wishes:
+        if 0 < port < 65_536:
+            with contextlib.suppress(CannotListenError):
+                return bind(host, port, 1, patience=0.5)[0]
+    return bind(host, 0, 1)[0]
 
 
 def _bind(host: str, port: int, count: int) -> list[socket.socket]:

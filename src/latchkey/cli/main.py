@@ -9,7 +9,8 @@ from importlib.metadata import version as installed
 import typer
 from rich.console import Console
 
-from latchkey.cli import device, doctor, key, migration, project, push, receiver, serve, up
+from latchkey.cli import consumer, device, doctor, key, migration, project, push, receiver, serve, up
+from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.listeners import CannotListenError
 from latchkey.cli.readiness import NotReadyError
 from latchkey.cli.supervisor import DidNotBecomeReadyError
@@ -35,6 +36,7 @@ app.add_typer(key.app, name="key")
 app.command()(doctor.doctor)
 app.command()(device.device)
 app.add_typer(push.app, name="push")
+app.add_typer(consumer.app, name="consumer")
 app.command()(receiver.receiver)
 
 
@@ -53,6 +55,7 @@ _TOLD = (
     DidNotBecomeReadyError,
     PushError,
     DeviceError,
+    ConsumerFailedError,
 )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import socket
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import msgspec
 
 from latchkey.cli.authority import Certificates
 from latchkey.cli.files import write_json
-from latchkey.cli.listeners import CannotListenError, bind
+from latchkey.cli.listeners import bind_wished
 from latchkey.now import real_now
 from latchkey.push.sandbox.application import Sandbox
 from latchkey.push.sandbox.book import Book
@@ -48,7 +47,7 @@ async def push_sandbox(
 ) -> AsyncIterator[PushConnection]:
     """On `port` if it is given, else where it was the last time, else on `first_port`; where that is taken, on any."""
     kept = _remembered(folder)
-    listening = _bound(host, [port, kept.port, first_port])
+    listening = bind_wished(host, [port, kept.port, first_port])
     kept.port = listening.getsockname()[1]
     write_json(folder / "push.json", kept)
     sandbox = Sandbox(kept.app_id, kept.rest_api_key, Book(str(folder / "push.sqlite")), real_now)
@@ -73,11 +72,3 @@ def _remembered(folder: Path) -> _Kept:
         return msgspec.json.decode((folder / "push.json").read_bytes(), type=_Kept)
     except (OSError, msgspec.DecodeError):
         return _Kept(str(uuid.uuid4()), f"os_sandbox_{secrets.token_urlsafe(24)}")
-
-
-def _bound(host: str, wishes: list[int]) -> socket.socket:
-    for port in wishes:
-        if 0 < port < 65_536:
-            with contextlib.suppress(CannotListenError):
-                return bind(host, port, 1, patience=0.5)[0]
-    return bind(host, 0, 1)[0]

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 import structlog
 
@@ -38,6 +38,9 @@ class Child:
     name: str
     roles: tuple[str, ...]
     listening: socket.socket | None = None
+    # Which program it is, and its settings where they are not the service's.
+    module: str = "latchkey.cli.child"
+    settings: dict[str, Any] | None = field(default=None, repr=False)
     process: asyncio.subprocess.Process | None = None
     line: socket.socket | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -122,7 +125,7 @@ class Supervisor:
         child.ready.clear()
         child.line = ours
         child.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "latchkey.cli.child", str(theirs.fileno()),
+            sys.executable, "-m", child.module, str(theirs.fileno()),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
@@ -136,7 +139,8 @@ class Supervisor:
         assert child.line is not None
         listening = child.listening.fileno() if child.listening is not None else None
         with contextlib.suppress(OSError):
-            child.line.send(encode(Orders(settings_to_wire(self._settings), child.roles, listening)))
+            settings = child.settings if child.settings is not None else settings_to_wire(self._settings)
+            child.line.send(encode(Orders(settings, child.roles, listening)))
 
     async def _watch(self, child: Child) -> None:
         while True:

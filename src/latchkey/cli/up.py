@@ -15,13 +15,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from latchkey.cli import demo_consumer
 from latchkey.cli.authority import Certificates, ensure_certificates, may_sign_for
 from latchkey.cli.data_folder import Connection, DataFolder
+from latchkey.cli.demo_consumer import DemoConsumer
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.push_sandbox import PushConnection, push_sandbox
 from latchkey.cli.readiness import wait_until_answering
 from latchkey.cli.stop_signal import StoppedError, StopSignal
-from latchkey.cli.supervisor import Supervisor, plan
+from latchkey.cli.supervisor import Child, Supervisor, plan
 from latchkey.now import real_now
 from latchkey.settings import ROLES, Settings, default_workers
 from latchkey.storage.database import Database, connect
@@ -41,7 +43,7 @@ def up(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     workers: Annotated[int, typer.Option(help="Processes that answer requests; 0 means one for two cores.", min=0)] = 0,
 ) -> None:
-    """Start everything on this machine: database, certificates, service and a demo project."""
+    """Start everything on this machine: database, certificates, service, consumer and a demo project."""
     console = Console(highlight=False)
     with console.status("Starting") as status:
 
@@ -71,15 +73,17 @@ async def run(data: Path, host: str, port: int, workers: int, said: Said, starte
         pushing = push_sandbox(
             folder.push, certificates, host=host, shown_host=bracketed(reachable(host)), first_port=port and port + 2
         )
+        consumer = DemoConsumer(folder.consumer, host, bracketed(reachable(host)), first_port=port and port + 1)
         async with pushing as push:
             with os.fdopen(folder.open_log(), "wb") as log:
-                supervisor = Supervisor(plan(ROLES, listening), output=log)
+                consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
+                supervisor = Supervisor([*plan(ROLES, listening), consuming], output=log)
                 signal.hurry = supervisor.kill
                 # The processes load their code while the database starts.
                 await supervisor.spawn()
                 try:
                     connection = await prepare(
-                        folder, server, certificates, push, host, listening[0], supervisor, signal, said
+                        folder, server, certificates, push, consumer, host, listening[0], supervisor, signal, said
                     )
                     started(connection)
                     await watch(server, signal)
@@ -98,6 +102,7 @@ async def prepare(
     server: EmbeddedServer,
     certificates: Certificates,
     push: PushConnection,
+    consumer: DemoConsumer,
     host: str,
     listening: socket.socket,
     supervisor: Supervisor,
@@ -120,9 +125,10 @@ async def prepare(
         drain_seconds=10,
         log_format="json",
     )
-    demo = await signal.unless_asked(prepare_database(folder, settings, said))
-    connection = describe(settings, certificates, demo, push, reachable(host))
+    demo = await signal.unless_asked(prepare_database(folder, settings, consumer, said))
+    connection = describe(settings, certificates, demo, push, consumer, reachable(host))
     folder.write_connection(connection)
+    supervisor.children[-1].settings = consumer.settings(connection.base_url, demo.project_id, certificates, push)
     said("Starting the service")
     supervisor.begin(settings)
     await signal.unless_asked(supervisor.wait_until_ready())
@@ -130,7 +136,7 @@ async def prepare(
     return connection
 
 
-async def prepare_database(folder: DataFolder, settings: Settings, said: Said) -> Demo:
+async def prepare_database(folder: DataFolder, settings: Settings, consumer: DemoConsumer, said: Said) -> Demo:
     connection = await connect(settings.database_url, application_name="latchkey up")
     try:
         await migrate(connection, told=lambda migration: said(f"Migrating: {migration.label}"))
@@ -139,12 +145,18 @@ async def prepare_database(folder: DataFolder, settings: Settings, said: Said) -
     async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:
         secret, public = folder.remembered_keys()
         demo = await ensure_demo(database, real_now(), secret_key=secret, public_key=public)
+        await consumer.connect(database, demo.project_id, settings)
     folder.remember_keys(demo.secret_key, demo.public_key)
     return demo
 
 
 def describe(
-    settings: Settings, certificates: Certificates, demo: Demo, push: PushConnection, address: str
+    settings: Settings,
+    certificates: Certificates,
+    demo: Demo,
+    push: PushConnection,
+    consumer: DemoConsumer,
+    address: str,
 ) -> Connection:
     return Connection(
         base_url=f"https://{bracketed(address)}:{settings.port}",
@@ -154,6 +166,7 @@ def describe(
         public_api_key=demo.public_key,
         database_url=settings.database_url,
         push=push,
+        consumer=consumer.connection,
     )
 
 
@@ -198,6 +211,7 @@ def announce(console: Console, folder: DataFolder, connection: Connection) -> No
     table.add_column(overflow="fold")
     table.add_row("Service", connection.base_url)
     table.add_row("API description", f"{connection.base_url}/openapi.json")
+    table.add_row("Reference consumer", connection.consumer.base_url)
     table.add_row("Push sandbox", connection.push.base_url)
     table.add_row("Demo project", connection.project_id)
     table.add_row("Certificate to trust", connection.ca_cert)
@@ -208,11 +222,14 @@ def announce(console: Console, folder: DataFolder, connection: Connection) -> No
     console.print(table, soft_wrap=True)
     v2 = f"{connection.base_url}/v2/projects/{connection.project_id}"
     curl = f"curl --cacert {connection.ca_cert} -H 'Authorization: Bearer {connection.api_key}'"
+    mine, token = connection.consumer.base_url, connection.consumer.users[0].token
+    alice = f"curl --cacert {connection.ca_cert} -H 'Authorization: Bearer {token}'"
     purchase = '{"action": "purchase", "app_user_id": "alice", "product_id": "pro_monthly"}'
     for title, command in (
         ("Let alice buy something in the test store:", f"{curl} --json '{purchase}' {v2}/test_store/actions"),
         ("See her through V1:", f"{curl} {connection.base_url}/v1/subscribers/alice"),
         ("And through V2:", f"{curl} {v2}/customers/alice"),
+        ("What the app's own server knows of her, told by webhook:", f"{alice} {mine}/api/my-entitlements"),
     ):
         console.print(f"\n[bold]{title}[/bold]")
         console.print(command, soft_wrap=True, markup=False)

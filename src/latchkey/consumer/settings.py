@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct, field, structs
 
 from latchkey.client.transport import checked
 from latchkey.consumer.errors import SettingsError
@@ -67,7 +67,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # How often the background sweep looks for what was missed; 0 turns it off.
     sweep_seconds: Seconds = 300
     job_workers: Annotated[int, Meta(ge=1, le=64)] = 4
-    production: bool = False
+    # Closes the debug endpoint, and so do NODE_ENV=production and APP_ENV=production.
+    production: bool = field(default_factory=lambda: _is_production(os.environ))
     # Only for the server that runs by itself.
     host: str = "127.0.0.1"
     port: Port = 8444
@@ -87,9 +88,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         environ = os.environ if environ is None else environ
         values, problems = _gather(cls, environ)
         settings = cls(**{**values, **overrides})
-        if "production" not in values and "production" not in overrides:
-            named = {environ.get("NODE_ENV", ""), environ.get("APP_ENV", "")}
-            settings = structs.replace(settings, production="production" in named)
+        if _is_production(environ):
+            settings = structs.replace(settings, production=True)
         problems += [problem for problem in settings.problems() if problem[0] not in {name for name, _ in problems}]
         if problems:
             raise SettingsError(problems)
@@ -151,6 +151,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         if address.is_unspecified or not (address.is_private or address.is_loopback):
             return [("host", f"{self.host} can be reached from outside, and there is no TLS.")]
         return []
+
+
+def _is_production(environ: Mapping[str, str]) -> bool:
+    return "production" in (environ.get("NODE_ENV"), environ.get("APP_ENV"))
 
 
 def variable(name: str) -> str:

@@ -1,0 +1,72 @@
+"""The consumer as a process of its own: by itself (`latchkey consumer`), or as a child of `latchkey up`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from latchkey import logs
+from latchkey.cli.lifeline import die_with
+from latchkey.cli.orders import decode
+from latchkey.consumer import Consumer, Settings
+from latchkey.consumer.storage.schema import migrate
+from latchkey.server import Listener
+from latchkey.settings import Settings as Transport
+
+DRAIN_SECONDS = 10.0
+
+
+async def serve(settings: Settings, listening: socket.socket, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    """Answer on this socket until `stop` is set, then finish what was begun."""
+    consumer = Consumer(settings)
+    # Before anything listens: a database that cannot be used is told in plain words.
+    await migrate(consumer.store.database)
+    tls = Transport(
+        tls_cert=Path(settings.tls_cert) if settings.tls_cert else None,
+        tls_key=Path(settings.tls_key) if settings.tls_key else None,
+    )
+    listener = Listener(consumer.app, listening, tls)
+    serving = asyncio.create_task(listener.serve())
+    stopping = asyncio.create_task(stop.wait())
+    ready()
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    listener.stop()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(serving, DRAIN_SECONDS)
+
+
+def main() -> None:
+    """A child of `latchkey up`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    supervisor = socket.socket(fileno=int(sys.argv[1]))
+    line = supervisor.makefile("rb").readline()
+    if not line:
+        return
+    told = decode(line)
+    threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
+    settings = msgspec.convert(told.settings, Settings)
+    logs.configure(settings.log_level, settings.log_format)
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        assert told.listening is not None
+        listening = socket.socket(fileno=told.listening)
+        await serve(settings, listening, stop, ready=lambda: supervisor.sendall(b"ready\n"))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+if __name__ == "__main__":
+    main()

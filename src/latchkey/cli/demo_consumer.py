@@ -1,0 +1,143 @@
+"""The reference consumer of `latchkey up`: its secrets and port, its webhook in the service, its demo users.
+
+consumer.json   what the next `up` must have again
+consumer.db     the local copy
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+from typing import Any
+
+import jwt
+import msgspec
+
+from latchkey.cli.authority import Certificates
+from latchkey.cli.files import write_json
+from latchkey.cli.listeners import bind_wished
+from latchkey.cli.push_sandbox import PushConnection
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Webhooks
+from latchkey.domain.refusal import NotFound
+from latchkey.now import real_now
+from latchkey.settings import Settings
+from latchkey.storage.database import Database
+from latchkey.usecases.keys import create_secret_key, find_key
+from latchkey.usecases.webhooks import Registry
+
+MODULE = "latchkey.cli.consumer_server"
+NAME = "Demo consumer"
+USERS = ("alice", "bob", "carol")
+WEBHOOK_PATH = "/webhooks/billing"
+_TEN_YEARS = 10 * 365 * 24 * 3600
+
+
+class DemoUser(msgspec.Struct, frozen=True):
+    app_user_id: str
+    token: str
+
+
+class ConsumerConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """How to reach the consumer; the `consumer` of connection.json."""
+
+    base_url: str
+    webhook_url: str
+    webhook_secret: str
+    operator_token: str
+    users: list[DemoUser]
+
+
+class _Kept(msgspec.Struct):
+    webhook_secret: str
+    jwt_secret: str
+    operator_token: str
+    # Epoch seconds.
+    tokens_expire: int
+    port: int = 0
+    api_key: str | None = None
+    webhook_id: str | None = None
+    signing_secret: str | None = None
+
+
+class DemoConsumer:
+    def __init__(self, folder: Path, host: str, shown_host: str, first_port: int) -> None:
+        self._folder = folder
+        self._kept = _remembered(folder)
+        self.listening: socket.socket = bind_wished(host, [self._kept.port, first_port])
+        self._kept.port = self.listening.getsockname()[1]
+        self.base_url = f"https://{shown_host}:{self._kept.port}"
+
+    @property
+    def connection(self) -> ConsumerConnection:
+        kept = self._kept
+        return ConsumerConnection(
+            base_url=self.base_url,
+            webhook_url=self.base_url + WEBHOOK_PATH,
+            webhook_secret=kept.webhook_secret,
+            operator_token=kept.operator_token,
+            users=[
+                DemoUser(id, jwt.encode({"sub": id, "exp": kept.tokens_expire}, kept.jwt_secret, algorithm="HS256"))
+                for id in USERS
+            ],
+        )
+
+    async def connect(self, database: Database, project_id: str, settings: Settings) -> None:
+        """A key of its own, so that it does not use up anybody else's rate limit, and a webhook that leads to it."""
+        kept, now = self._kept, real_now()
+        known = await find_key(database, kept.api_key) if kept.api_key else None
+        if known is None or known.project_id != project_id:
+            issued = await create_secret_key(database, project_id, NAME, now, scopes={"read"})
+            kept.api_key = issued.plaintext
+        registry = Registry(database, Webhooks(database, Sealer(settings.secret_key)), settings.webhook_allow_networks)
+        setup = {
+            "name": NAME,
+            "url": self.base_url + WEBHOOK_PATH,
+            "authorization_header": f"Bearer {kept.webhook_secret}",
+        }
+        try:
+            if kept.webhook_id is None:
+                raise NotFound("There is none yet.")
+            await registry.update(project_id, kept.webhook_id, {"url": setup["url"]}, now)
+        except NotFound:
+            made = (await registry.create(project_id, setup, now)).webhook
+            kept.webhook_id, kept.signing_secret = made.id, made.secret
+        write_json(self._folder / "consumer.json", kept)
+
+    def settings(
+        self, service_url: str, project_id: str, certificates: Certificates, push: PushConnection
+    ) -> dict[str, Any]:
+        """The consumer's own settings, as its process takes them."""
+        kept = self._kept
+        return {
+            "service_url": service_url,
+            "project_id": project_id,
+            "api_key": kept.api_key,
+            "service_ca": str(certificates.authority),
+            "webhook_secret": kept.webhook_secret,
+            "signing_secrets": [kept.signing_secret],
+            "database_url": f"sqlite:///{self._folder / 'consumer.db'}",
+            "jwt_secret": kept.jwt_secret,
+            "operator_token": kept.operator_token,
+            "push_api_url": push.base_url,
+            "push_app_id": push.app_id,
+            "push_rest_api_key": push.rest_api_key,
+            "push_ca": str(certificates.authority),
+            "tls_cert": str(certificates.cert),
+            "tls_key": str(certificates.key),
+            "log_format": "json",
+        }
+
+
+def _remembered(folder: Path) -> _Kept:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        return msgspec.json.decode((folder / "consumer.json").read_bytes(), type=_Kept)
+    except (OSError, msgspec.DecodeError):
+        return _Kept(
+            webhook_secret=secrets.token_urlsafe(32),
+            jwt_secret=secrets.token_urlsafe(32),
+            operator_token=secrets.token_urlsafe(32),
+            tokens_expire=real_now() // 1000 + _TEN_YEARS,
+        )
