@@ -41,8 +41,9 @@ fmt: setup ## format the code
 bench: setup ## measure speed as ratios to a bare ceiling
 	@$(BIN)/python -m bench
 
-chaos: setup ## kill workers, writers and the database at random under load (SEED=7 SECONDS=60)
-	@$(BIN)/python -m tests.delivery.chaos $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
+chaos: setup ## kill everything at random under load (WHAT=delivery or consumer, SEED=7 SECONDS=60 DATABASE=postgresql)
+	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,delivery).chaos $(if $(SEED),--seed $(SEED)) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
 
 lock: ## resolve the dependencies anew into requirements.lock
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv

@@ -1,0 +1,300 @@
+"""Service, delivery and consumer as real processes, killed at random over a hostile network; by seed.
+
+    make chaos WHAT=consumer SEED=7 SECONDS=60
+
+Users live random lives meanwhile. Afterwards every user's local copy must equal V2, and every event must have been
+processed once. How many were right before anybody reconciled is told beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import random
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from msgspec import json
+from pyreqwest.client import ClientBuilder
+from sqlalchemy import func, select
+
+from latchkey.cli.listeners import bind
+from latchkey.client import Client
+from latchkey.consumer.storage.store import Store
+from latchkey.consumer.storage.tables import currency_transactions, jobs, processed_events
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.now import real_now
+from latchkey.storage.database import Database, connect
+from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.migrate import migrate
+from latchkey.usecases.demo import add_catalog
+from latchkey.usecases.keys import create_secret_key
+from latchkey.usecases.projects import create_project
+from tests.convergence.lives import Lives
+from tests.convergence.processes import Killable, reconcile
+from tests.convergence.proxy import HostileProxy
+from tests.convergence.verdict import Verdict, compare
+from tests.delivery import certificates
+from tests.delivery.processes import SECRET_KEY
+
+PROJECT = "proj_shop"
+SECRET = "a webhook secret of the convergence run"
+NO_LIMIT = 1_000_000
+PATIENCE = 60.0
+# Jobs of a consumer that was killed wait for its lease; a reconciliation need not.
+JOB_PATIENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    seed: int
+    seconds: float
+    database: str
+    users: int
+    active_users: int
+    acts: dict[str, int]
+    events: int
+    kills: dict[str, int]
+    network: dict[str, int]
+    drained_in: float
+    right_before_reconcile: int
+    events_missed: int
+    users_differed: int
+    jobs_waiting: int
+    right: int
+    wrong: dict[str, str]
+    statuses: dict[str, int]
+    statuses_by_table: int
+    statuses_by_reading: int
+    unprocessed: int
+    invented: int
+    balance_here: int
+    balance_there: int
+    wrong_before: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        converged = not self.wrong and self.right == self.users and self.users > 0
+        return converged and not self.unprocessed and not self.invented and self.balance_here == self.balance_there
+
+
+async def converge(
+    folder: Path, database_url: str, consumer_url: str, *, seed: int, seconds: float, users: int = 300, clocks: int = 6
+) -> Report:
+    """`database_url` is a migrated, empty database of the service; the consumer's is made by the consumer."""
+    chances = random.Random(seed)
+    certs = certificates.make(folder / "certificates")
+    async with AsyncExitStack() as stack:
+        db = await stack.enter_async_context(Database(database_url, max_size=4))
+        await create_project(db, "Shop", real_now(), project_id=PROJECT)
+        await add_catalog(db, PROJECT, real_now())
+        writing = await create_secret_key(db, PROJECT, "lives", real_now(), rate_limit=NO_LIMIT)
+        reading = await create_secret_key(db, PROJECT, "consumer", real_now(), scopes={"read"}, rate_limit=NO_LIMIT)
+
+        [api_socket], [consumer_socket] = bind("127.0.0.1", 0, 1), bind("127.0.0.1", 0, 1)
+        stack.callback(api_socket.close)
+        stack.callback(consumer_socket.close)
+        api_url = f"https://localhost:{api_socket.getsockname()[1]}"
+        upstream = f"https://localhost:{consumer_socket.getsockname()[1]}"
+        proxy = await stack.enter_async_context(HostileProxy(seed, upstream, certs.good, certs.authority))
+        setup = Setup(
+            name="consumer",
+            url=f"{proxy.url}/webhooks/billing",
+            authorization=f"Bearer {SECRET}",
+            retry_seconds=(1,) * 60,
+        )
+        webhook = await Webhooks(db, Sealer(SECRET_KEY)).create(PROJECT, setup, real_now())
+
+        service = {
+            "LATCHKEY_DATABASE_URL": database_url,
+            "LATCHKEY_SECRET_KEY": base64.b64encode(SECRET_KEY).decode(),
+            "LATCHKEY_TLS_CERT": str(certs.good[0]),
+            "LATCHKEY_TLS_KEY": str(certs.good[1]),
+            "LATCHKEY_WEBHOOK_EXTRA_CA": str(certs.authority),
+            "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
+            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "2000",
+        }
+        consumer = {
+            "LATCHKEY_CONSUMER_SERVICE_URL": api_url,
+            "LATCHKEY_CONSUMER_SERVICE_CA": str(certs.authority),
+            "LATCHKEY_CONSUMER_PROJECT_ID": PROJECT,
+            "LATCHKEY_CONSUMER_API_KEY": reading.plaintext,
+            "LATCHKEY_CONSUMER_WEBHOOK_SECRET": SECRET,
+            "LATCHKEY_CONSUMER_SIGNING_SECRETS": webhook.secret,
+            "LATCHKEY_CONSUMER_DATABASE_URL": consumer_url,
+            "LATCHKEY_CONSUMER_TLS_CERT": str(certs.good[0]),
+            "LATCHKEY_CONSUMER_TLS_KEY": str(certs.good[1]),
+            # What the sweep would mend is to be seen: reconciliation is asked for at the end, once.
+            "LATCHKEY_CONSUMER_SWEEP_SECONDS": "0",
+        }
+        processes = [
+            Killable("api", folder, service, api_socket),
+            Killable("delivery", folder, service, None),
+            Killable("consumer", folder, consumer, consumer_socket),
+        ]
+        for one in processes:
+            stack.callback(one.stop)
+        await asyncio.gather(*(asyncio.to_thread(one.start) for one in processes))
+
+        http = ClientBuilder().add_root_certificate_pem(certs.authority.read_bytes()).http1_only()
+        http = http.timeout(timedelta(seconds=10)).default_headers(
+            {"authorization": f"Bearer {writing.plaintext}", "content-type": "application/json"}
+        )
+        poster = await stack.enter_async_context(http.build())
+        lives = Lives(poster, api_url, PROJECT, seed=seed, users=users, clocks=clocks)
+        killing = asyncio.create_task(_kill(processes, chances, seconds))
+        await asyncio.gather(lives.go_on(seconds), killing)
+
+        store = Store(consumer_url)
+        stack.push_async_callback(store.close)
+        client = await stack.enter_async_context(
+            Client(api_url, writing.plaintext, project_id=PROJECT, ca_cert=certs.authority)
+        )
+        drained_in = await _drained(db, proxy)
+        await _jobs_done(store)
+        before = await compare(store, client, lives.ids)
+        mended = await asyncio.to_thread(reconcile, folder, consumer)
+        waiting = await _jobs_done(store)
+        after = await compare(store, client, lives.ids)
+        books = await _books(db, store)
+        kills = {one.role: one.kills for one in processes}
+        return _report(
+            seed, seconds, store, lives, proxy, kills, drained_in, before, mended, waiting, after, books
+        )  # fmt: skip
+
+
+async def _kill(processes: list[Killable], chances: random.Random, seconds: float) -> None:
+    ends = time.monotonic() + seconds
+    while True:
+        await asyncio.sleep(chances.uniform(0.1, 1.0))
+        if time.monotonic() > ends:
+            return
+        await asyncio.to_thread(chances.choice(processes).kill)
+
+
+async def _drained(db: Database, proxy: HostileProxy) -> float:
+    """Until nothing waits to be delivered and nothing travels; how long that took."""
+    began = time.monotonic()
+    while proxy.travelling or await db.pool.fetchval("select count(*) from lanes"):
+        assert time.monotonic() - began < PATIENCE, "deliveries did not drain"
+        await asyncio.sleep(0.05)
+    return round(time.monotonic() - began, 1)
+
+
+async def _jobs_done(store: Store) -> int:
+    """Until the consumer has no background job left to do; how many are left all the same."""
+    ends = time.monotonic() + JOB_PATIENCE
+    while True:
+        async with store.database.reading() as connection:
+            left = await connection.scalar(select(func.count()).select_from(jobs)) or 0
+        if not left or time.monotonic() > ends:
+            return left
+        await asyncio.sleep(0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class _Books:
+    committed: set[str]
+    processed: set[str]
+    balance_here: int
+    balance_there: int
+
+
+async def _books(db: Database, store: Store) -> _Books:
+    """Every event once, so every coin once."""
+    async with store.database.reading() as connection:
+        processed = set((await connection.scalars(select(processed_events.c.event_id))).all())
+        here = await connection.scalar(select(func.sum(currency_transactions.c.amount))) or 0
+    bodies = [json.decode(row["body"]) for row in await db.pool.fetch("select body::text as body from events")]
+    there = sum(
+        one["amount"] * (-1 if one["transaction_type"] == "debit" and one["amount"] > 0 else 1)
+        for one in bodies
+        if one["type"] == "VIRTUAL_CURRENCY_TRANSACTION"
+    )
+    return _Books({one["id"] for one in bodies}, processed, int(here), there)
+
+
+def _report(
+    seed: int,
+    seconds: float,
+    store: Store,
+    lives: Lives,
+    proxy: HostileProxy,
+    kills: dict[str, int],
+    drained_in: float,
+    before: Verdict,
+    mended: Any,
+    waiting: int,
+    after: Verdict,
+    books: _Books,
+) -> Report:
+    return Report(
+        seed=seed,
+        seconds=seconds,
+        database="sqlite" if store.database.is_sqlite else "postgresql",
+        users=after.users,
+        active_users=after.active,
+        acts=dict(lives.did),
+        events=len(books.committed),
+        kills=kills,
+        network={str(fault): count for fault, count in proxy.did.items()},
+        drained_in=drained_in,
+        right_before_reconcile=before.right,
+        events_missed=len(mended["events_missed"]),
+        users_differed=len(mended["differences"]),
+        jobs_waiting=waiting,
+        right=after.right,
+        wrong=after.wrong,
+        statuses=dict(after.statuses),
+        statuses_by_table=after.by_table,
+        statuses_by_reading=after.by_reading,
+        unprocessed=len(books.committed - books.processed),
+        invented=len(books.processed - books.committed),
+        balance_here=books.balance_here,
+        balance_there=books.balance_there,
+        wrong_before=before.wrong,
+    )
+
+
+async def _alone(folder: Path, arguments: argparse.Namespace) -> Report:
+    server = EmbeddedServer(folder / "server")
+    await asyncio.to_thread(server.start)
+    try:
+        connection = await connect(server.url())
+        await migrate(connection)
+        if arguments.database == "postgresql":
+            await connection.execute("create database consumer")
+        await connection.close()
+        sqlite = f"sqlite:///{folder / 'consumer.db'}"
+        consumer_url = server.url("consumer") if arguments.database == "postgresql" else sqlite
+        return await converge(
+            folder, server.url(), consumer_url,
+            seed=arguments.seed, seconds=arguments.seconds, users=arguments.users,
+        )  # fmt: skip
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make chaos WHAT=consumer")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--users", type=int, default=300)
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="latchkey-chaos-", ignore_cleanup_errors=True) as folder:
+        report = asyncio.run(_alone(Path(folder), arguments))
+    sys.stdout.write(json.format(json.encode(asdict(report)), indent=2).decode() + "\n")
+    sys.exit(not report.good)
+
+
+if __name__ == "__main__":
+    main()

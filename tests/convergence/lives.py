@@ -1,0 +1,174 @@
+"""Random lives over HTTP: users on test clocks buy, cancel, fail to pay, sign in and hand purchases on, by seed.
+
+What is tried, and in which order, depends on the seed alone; how far the lives get depends on the time they have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from msgspec import json
+from pyreqwest.client import Client
+from pyreqwest.exceptions import PyreqwestError
+
+DAY = 86_400_000
+STEPS = ("PT1H", "PT9H", "P1D", "P3D", "P8D", "P16D", "P31D")
+SUBSCRIPTIONS = ("pro_monthly", "pro_yearly", "team_monthly")
+PRODUCTS = (*SUBSCRIPTIONS, "pro_lifetime", "coins_100")
+# What ends a life, or makes a subscription hard to lose, is done less often than what goes on with it.
+WEIGHTS = {
+    "purchase": 8,
+    "cancel": 6,
+    "uncancel": 5,
+    "change_product": 5,
+    "fail_billing": 5,
+    "recover_billing": 5,
+    "pause": 3,
+    "resume": 3,
+    "extend": 3,
+    "renew": 2,
+    "refund": 2,
+    "reverse_refund": 2,
+    "issue_invoice": 1,
+    "store_outage": 1,
+    "expire": 1,
+    "grant": 1,
+    "revoke": 1,
+    "transfer": 3,
+    "log_in": 3,
+}
+# Most things that make no sense in the present state are refused; then something else is tried.
+TRIES = 4
+AT_ONCE = 24
+
+
+class Lives:
+    """All users of a run. `http` carries the key; the service may be killed under it at any moment."""
+
+    def __init__(self, http: Client, base_url: str, project_id: str, *, seed: int, users: int, clocks: int) -> None:
+        self._http = http
+        self._v1 = f"{base_url}/v1"
+        self._v2 = f"{base_url}/v2/projects/{project_id}"
+        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self.did: Counter[str] = Counter()
+        self.refused = 0
+        self._clocks = [_Clock(seed, number, users // clocks) for number in range(clocks)]
+
+    @property
+    def ids(self) -> list[str]:
+        """Every id that any user ever had."""
+        return [id for clock in self._clocks for id in (*clock.ids, *clock.members.values())]
+
+    async def go_on(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        await asyncio.gather(*(self._run(clock, ends) for clock in self._clocks))
+
+    async def _run(self, clock: _Clock, ends: float) -> None:
+        made = await self._post(f"{self._v2}/test_clocks", {"name": clock.name})
+        assert made is not None
+        clock.id, clock.now = made["id"], made["now_ms"]
+        await asyncio.gather(*(self._begin(clock, id) for id in clock.ids))
+        while time.monotonic() < ends:
+            chosen = clock.chances.sample(clock.ids, clock.chances.randint(1, len(clock.ids)))
+            await asyncio.gather(*(self._act(clock, id) for id in chosen))
+            moved = await self._post(f"{self._v2}/test_clocks/{clock.id}/advance", {"by": clock.chances.choice(STEPS)})
+            if moved is not None:
+                clock.now = moved["now_ms"]
+
+    async def _begin(self, clock: _Clock, user: str) -> None:
+        """Most come to buy something."""
+        await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": clock.id})
+        chances = clock.of_user[user]
+        if chances.random() < 0.8 and await self._post(*self._request(clock, user, "purchase", chances)) is not None:
+            self.did["purchase"] += 1
+
+    async def _act(self, clock: _Clock, user: str) -> None:
+        chances = clock.of_user[user]
+        for _ in range(TRIES):
+            name = chances.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            if name == "log_in" and user not in clock.members:
+                continue
+            if await self._post(*self._request(clock, user, name, chances)) is not None:
+                self.did[name] += 1
+                return
+            self.refused += 1
+
+    def _request(self, clock: _Clock, user: str, name: str, chances: Random) -> tuple[str, dict[str, Any]]:
+        customer = f"{self._v2}/customers/{user.replace(':', '%3A')}/actions"
+        other = chances.choice(clock.ids)
+        match name:
+            case "grant":
+                ends_at = clock.now + chances.randint(1, 60) * DAY if chances.random() < 0.8 else None
+                body = {"entitlement_id": chances.choice(("pro", "team")), "expires_at": ends_at}
+                return f"{customer}/grant_entitlement", body
+            case "revoke":
+                return f"{customer}/revoke_granted_entitlement", {"entitlement_id": chances.choice(("pro", "team"))}
+            case "transfer":
+                return f"{customer}/transfer", {"target_customer_id": other}
+            case "log_in":
+                # As somebody new, or as somebody who is here already.
+                chosen = chances.choice((other, clock.members.get(user, other)))
+                return f"{self._v1}/subscribers/identify", {"app_user_id": user, "new_app_user_id": chosen}
+        return f"{self._v2}/test_store/actions", {"action": name, "app_user_id": user} | _details(name, clock, chances)
+
+    async def _post(self, url: str, body: dict[str, Any]) -> Any:
+        """What was answered, or None where it was refused. Asked again for as long as nobody answers: an act that was
+        done before the answer was lost is then refused, or done twice, as in life."""
+        async with self._at_once:
+            while True:
+                try:
+                    response = await self._http.post(url).body_bytes(json.encode(body)).build().send()
+                    answer = bytes(await response.bytes())
+                except PyreqwestError:
+                    await asyncio.sleep(0.1)
+                    continue
+                if response.status >= 500:
+                    await asyncio.sleep(0.1)
+                    continue
+                assert response.status not in {400, 401, 403, 405, 415, 429}, (url, body, answer)
+                return json.decode(answer) if response.status < 300 else None
+
+
+def _details(name: str, clock: _Clock, chances: Random) -> dict[str, Any]:
+    match name:
+        case "purchase":
+            product = chances.choice(PRODUCTS)
+            return {"product_id": product, "trial": product == "pro_monthly" and chances.random() < 0.5}
+        case "store_outage":
+            return {"product_id": chances.choice(SUBSCRIPTIONS)}
+        case "fail_billing":
+            return {"grace_days": chances.choice((0, 6, 16))}
+        case "change_product":
+            when = chances.choice(("now", "at_renewal"))
+            return {"new_product_id": chances.choice(SUBSCRIPTIONS), "when": when}
+        case "pause":
+            return {"resume_at_ms": clock.now + chances.randint(20, 60) * DAY}
+        case "extend":
+            return {"days": chances.randint(1, 20)}
+    return {}
+
+
+class _Clock:
+    """A clock and its users; every third begins as an anonymous one."""
+
+    def __init__(self, seed: int, number: int, users: int) -> None:
+        self.name = f"clock {number}"
+        self.id = ""
+        self.now = 0
+        self.chances = Random(f"{seed} {self.name}")
+        self.ids = list(self._ids(number, users))
+        self.of_user = {id: Random(f"{seed} {id}") for id in self.ids}
+
+        # The ids under which anonymous ones may become somebody.
+        anonymous = [id for id in self.ids if id.startswith("$")]
+        self.members = {id: f"member{number}.{place}" for place, id in enumerate(anonymous)}
+
+    def _ids(self, number: int, users: int) -> Iterator[str]:
+        for user in range(users):
+            named = f"user{number}.{user}"
+            yield f"$RCAnonymousID:{self.chances.getrandbits(128):032x}" if user % 3 == 2 else named

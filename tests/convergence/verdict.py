@@ -1,0 +1,121 @@
+"""Whether the local copy says what the service says: entitlements and their ends, the active flag, the status."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from latchkey.client import Client, NotFound
+from latchkey.consumer.record import LocalCopy
+from latchkey.consumer.storage.store import Store
+from latchkey.wire.v1 import Subscriber
+
+# The specification's table of states; every other type means `active`.
+TABLE = {
+    "TRIAL_STARTED": "trial",
+    "SUBSCRIPTION_PAUSED": "paused",
+    "CANCELLATION": "cancelled",
+    "BILLING_ISSUE": "billing_issue",
+}
+
+
+@dataclass(slots=True)
+class Verdict:
+    users: int = 0
+    active: int = 0
+    right: int = 0
+    # User to what is wrong, in words.
+    wrong: dict[str, str] = field(default_factory=dict)
+    statuses: Counter[str] = field(default_factory=Counter)
+    # Whose status follows from the last event by the table, and whose from a re-read of V1.
+    by_table: int = 0
+    by_reading: int = 0
+
+
+async def compare(store: Store, client: Client, ids: Iterable[str]) -> Verdict:
+    """Every id against V2. Ends are compared by the second: webhooks write them so."""
+    verdict = Verdict()
+    events = [event async for event in client.events()]
+    # After log-ins several ids name one customer.
+    names: dict[str, str] = {}
+    v2: dict[str, dict[str, int | None]] = {}
+    for id in ids:
+        try:
+            customer = await client.customer(id)
+        except NotFound:
+            continue
+        names[id] = customer.id
+        held = customer.active_entitlements
+        assert held.next_page is None
+        v2[id] = {one.entitlement_id: _second(one.expires_at) for one in held.items}
+    last = {names[event.app_user_id]: event.type for event in events if event.app_user_id in names}
+    async with store.database.reading() as connection:
+        for id, held_there in v2.items():
+            copy = await store.copies.find(connection, id)
+            if copy is None and id != names[id]:
+                # No event ever named this id of a customer who is judged by another. Whoever asks by it is answered
+                # from V2, because there is no local record.
+                continue
+            subscriber = (await client.subscriber(id)).subscriber if held_there else None
+            _judge(verdict, id, copy, held_there, last.get(names[id]), subscriber)
+    return verdict
+
+
+def _judge(
+    verdict: Verdict,
+    id: str,
+    copy: LocalCopy | None,
+    service: dict[str, int | None],
+    last_type: str | None,
+    subscriber: Subscriber | None,
+) -> None:
+    verdict.users += 1
+    verdict.active += bool(service)
+    if copy is None:
+        # A customer who never bought anything is in no event.
+        if service or last_type is not None:
+            verdict.wrong[id] = f"nothing is known here, the service says {service}"
+        else:
+            verdict.right += 1
+        return
+    known = copy.subscription
+    local = {id: _second(row.expires_at) for id, row in copy.entitlements.items() if row.is_active}
+    by_table = "expired" if not service else TABLE.get(last_type or "", "active")
+    by_reading = "expired" if subscriber is None else _status_read(subscriber, service)
+    problems = []
+    if local != service or set(known.entitlements) != set(service):
+        problems.append(f"entitlements {local}, record {sorted(known.entitlements)}, service {service}")
+    if known.is_active != bool(service):
+        problems.append(f"is_active {known.is_active}")
+    if known.subscription_status not in {by_table, by_reading}:
+        problems.append(f"status {known.subscription_status}, table {by_table}, V1 {by_reading}")
+    if known.stale:
+        problems.append("a re-read is due")
+    if problems:
+        verdict.wrong[id] = f"{'; '.join(problems)} (last event {last_type}, applied {known.last_webhook_event_type})"
+        return
+    verdict.right += 1
+    verdict.statuses[str(known.subscription_status)] += 1
+    verdict.by_table += known.subscription_status == by_table
+    verdict.by_reading += known.subscription_status != by_table
+
+
+def _status_read(subscriber: Subscriber, held: Mapping[str, int | None]) -> str:
+    """The table's word for the subscription that the longest access rests on, as V1 describes it."""
+    longest = max(held, key=lambda id: (float("inf") if held[id] is None else held[id], id))
+    subscription: Any = subscriber.subscriptions.get(subscriber.entitlements[longest].product_identifier)
+    if subscription is None:
+        return "active"
+    if subscription.billing_issues_detected_at is not None:
+        return "billing_issue"
+    if subscription.auto_resume_date is not None:
+        return "paused"
+    if subscription.unsubscribe_detected_at is not None:
+        return "cancelled"
+    return "trial" if subscription.period_type == "trial" else "active"
+
+
+def _second(at: int | None) -> int | None:
+    return at // 1000 if at is not None else None
