@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from pyreqwest.middleware.asgi import ASGITestMiddleware
-from tests.api.client import NOW, Shop
-from tests.client.service import DOWN, SLOW, Says, Script, Time, active, client, customer, page
 
 from latchkey.client import ApiError, BadAnswer, Client, ClientError, NotFound, RateLimited, Unreachable, UnusableId
 from latchkey.wire.v2 import ActiveEntitlement
+from tests.api.client import NOW, Shop
+from tests.client.service import DOWN, SLOW, Says, Script, Time, active, client, customer, page
 
 OK = Says(200, customer(active("pro", 5)))
 
@@ -145,6 +145,7 @@ async def test_the_real_service_is_understood(shop: Shop) -> None:
     async with Client("https://localhost", shop.secret, project_id=shop.project_id, middleware=app) as asking:
         found = await asking.customer("ada")
         assert [one.entitlement_id for one in found.active_entitlements.items] == ["pro"]
+        assert await asking.customer_as_of("ada") == (found, 2)
         one = await asking.subscriber("ada")
         assert one.request_date_ms == NOW
         assert one.subscriber.entitlements["pro"].product_identifier == "pro_monthly"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.consumer.world import World, world
 
 from latchkey import logs
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.schema import migrate
 from latchkey.storage.embedded import EmbeddedServer
+from tests.consumer.world import World, world
 
 _numbers = itertools.count(1)
 TEMPLATE = "consumer_template"

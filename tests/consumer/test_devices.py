@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import json
+
 from tests.api.client import Reply
 from tests.consumer.world import World, token, world
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.consumer.world import NOW, World, event, pro, v1_subscription, world, written
 
 from latchkey.consumer.instants import DAY, HOUR, to_iso
+from tests.consumer.world import NOW, World, event, pro, v1_subscription, world, written
 
 ENDS = NOW + 30 * DAY
 PATHS = (

@@ -18,11 +18,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
+
+from latchkey.consumer.users import JwtUsers
 from tests.api.client import Client as Asking
 from tests.api.client import running
 from tests.consumer.world import JWT_SECRET, World, event, settings, token, world
-
-from latchkey.consumer.users import JwtUsers
 
 DENIED = {"error": "Access denied", "required_entitlement": "pro"}
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import json
-from tests.consumer.world import SECRET, World, event, world
 
 from latchkey.consumer.event import Fields, Malformed, read
+from tests.consumer.world import SECRET, World, event, world
 
 BODY = {"error": "Invalid webhook body"}
 EVENT = {"error": "Invalid event structure"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.consumer.world import NOW, World, event, settings, world
 
 from latchkey.client import RateLimited
 from latchkey.consumer import Consumer, Job, NewJob
 from latchkey.consumer.instants import DAY
 from latchkey.consumer.runner import LEASE_MS, backoff_ms
 from latchkey.consumer.storage.tables import jobs as jobs_table
+from tests.consumer.world import NOW, World, event, settings, world
 
 
 async def test_a_job_is_done_once_however_often_it_is_asked_for(here: World) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.consumer.test_devices import phones, register
-from tests.consumer.world import NOW, World, event, pro, settings, world
-from tests.push.providing import APP_ID, KEY, Provider, certificates_in, providing
 
 from latchkey.cli.authority import Certificates
 from latchkey.consumer.instants import DAY, HOUR
 from latchkey.consumer.storage.tables import jobs as jobs_table
 from latchkey.consumer.texts import OCCASIONS, read_texts
 from latchkey.push.notification import Notification
+from tests.consumer.test_devices import phones, register
+from tests.consumer.world import NOW, World, event, pro, settings, world
+from tests.push.providing import APP_ID, KEY, Provider, certificates_in, providing
 
 EVERYTHING = OCCASIONS
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
-from tests.consumer.world import NOW, SECRET, World, event, pro, world
 
 from latchkey.consumer import handlers
 from latchkey.consumer.instants import DAY
+from tests.consumer.world import NOW, SECRET, World, event, pro, world
 
 
 async def test_a_purchase_grants_access_at_once(here: World) -> None:
@@ -150,6 +150,25 @@ async def test_a_transfer_from_somebody_unknown_or_erased_ends_quietly(here: Wor
     await here.deliver(event("TRANSFER", transferred_from=["$deleted"]))
     await here.jobs_done()
     assert (await here.counts())["billing_jobs"] == 0
+
+
+async def test_an_event_the_service_had_already_told_us_in_a_read_is_applied_and_read_after(here: World) -> None:
+    """bob's renewal is on its way while his purchase goes to ada: no event of his own will say so."""
+    await here.deliver(event(user="bob", sequence=1))
+    here.service.holds |= {"bob": {}, "ada": {"pro": None}}
+    here.service.sequences["bob"] = 2
+    await here.deliver(event("TRANSFER", transferred_from=["bob"], sequence=1))
+    await here.jobs_done()
+    assert not (await here.copy("bob")).subscription.is_active
+    assert (await here.deliver(event("RENEWAL", "bob", sequence=2))).json() == {"message": "Event processed"}
+    assert (await here.get("/api/entitlement/pro", "bob")).json()["hasAccess"] is False
+    await here.jobs_done()
+    bob = (await here.copy("bob")).subscription
+    assert (bob.is_active, bob.stale, bob.last_webhook_event_type) == (False, False, "RENEWAL")
+    # What happens from now on is newer than what was read.
+    await here.deliver(event("RENEWAL", "bob", sequence=3))
+    assert (await here.counts())["billing_jobs"] == 0
+    assert (await here.copy("bob")).subscription.is_active
 
 
 async def test_unknown_types_are_synced_and_answered_200(here: World) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.consumer.world import NOW, World, event, pro
-
 from latchkey.consumer.instants import DAY, HOUR
 from latchkey.consumer.reconcile import Report
+from tests.consumer.world import NOW, World, event, pro
 
 ENDS = NOW + 30 * DAY
 

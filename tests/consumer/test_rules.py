@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec import json
 from msgspec.structs import replace
-from tests.consumer.world import NOW, event, pro, v1_subscription, written
 
 from latchkey.consumer.event import Held, read_event
 from latchkey.consumer.identity import external_user_id
@@ -17,6 +16,7 @@ from latchkey.consumer.record import LocalCopy, Subscription, nobody
 from latchkey.consumer.status import Standing, standing_after, standing_after_reading
 from latchkey.consumer.sync import apply_event, apply_reading, is_late
 from latchkey.consumer.verification import Reason, reasons_to_verify
+from tests.consumer.world import NOW, event, pro, v1_subscription, written
 
 TROUBLED = Standing("billing_issue", auto_renew=False, billing_issue=True)
 

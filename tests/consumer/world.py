@@ -17,14 +17,14 @@ from pyreqwest.middleware import Next
 from pyreqwest.request import Request
 from pyreqwest.response import Response, ResponseBuilder
 from sqlalchemy import Table, func, select
-from tests.api.client import Client as Asking
-from tests.api.client import Reply, running
-from tests.client.service import active, customer, page
 
 from latchkey.client import Client, Patience
 from latchkey.consumer import Consumer, LocalCopy, Settings
 from latchkey.consumer.instants import DAY, to_iso
 from latchkey.consumer.storage.tables import metadata
+from tests.api.client import Client as Asking
+from tests.api.client import Reply, running
+from tests.client.service import active, customer, page
 
 NOW = 1_800_000_000_000
 SECRET = "webhook secret"
@@ -46,6 +46,7 @@ class Service:
     down: bool = False
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    sequences: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     # Runs between the question and the answer.
     meanwhile: Any = None
@@ -60,7 +61,9 @@ class Service:
         if self.meanwhile is not None:
             doing, self.meanwhile = self.meanwhile, None
             await doing()
-        return await ResponseBuilder().status(status).headers(self.headers).body_bytes(json.encode(body)).build()
+        sequence = self.sequences.get(path.rsplit("/", 1)[1])
+        said = {**self.headers, **({"Latchkey-Sequence": str(sequence)} if sequence is not None else {})}
+        return await ResponseBuilder().status(status).headers(said).body_bytes(json.encode(body)).build()
 
     def _answer(self, path: str, query: str) -> tuple[int, Any]:
         if path.endswith("/events"):

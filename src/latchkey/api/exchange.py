@@ -15,6 +15,8 @@ SCOPE_KEY = "latchkey.exchange"
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
+# A webhook and a read can overtake each other; with this a receiver knows which of the two is newer.
+SEQUENCE_HEADER = b"latchkey-sequence"
 JSON_TYPE = (b"content-type", b"application/json")
 SECURITY_HEADERS = [
     (b"cache-control", b"no-store"),
@@ -31,7 +33,9 @@ CORS_HEADERS = [
 
 
 class Exchange:
-    __slots__ = ("_send", "headers", "is_head", "key_id", "request_id", "route", "started", "status", "version")
+    __slots__ = (
+        "_send", "headers", "is_head", "key_id", "request_id", "route", "sequence", "started", "status", "version",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.started = perf_counter()
@@ -42,6 +46,8 @@ class Exchange:
         self.request_id = sent if sent is not None and _SANE_ID.fullmatch(sent) else secrets.token_hex(12).encode()
         self.key_id: str | None = None
         self.route = "unmatched"
+        # Of the customer that was read: which of its events the answer already includes.
+        self.sequence: int | None = None
         # 0 until a reply has begun.
         self.status = 0
         self._send = send
@@ -54,6 +60,8 @@ class Exchange:
             lines += (JSON_TYPE, (b"content-length", b"%d" % len(body)))
         if self.version == "v1":
             lines += CORS_HEADERS
+        if self.sequence is not None:
+            lines.append((SEQUENCE_HEADER, b"%d" % self.sequence))
         if headers:
             lines += headers
         await self._send({"type": "http.response.start", "status": status, "headers": lines})
@@ -71,6 +79,8 @@ class Exchange:
             present = {name for name, _ in headers} & _NAMES
             headers += [header for header in SECURITY_HEADERS if header[0] not in present]
             headers.append((b"x-request-id", self.request_id))
+            if self.sequence is not None:
+                headers.append((SEQUENCE_HEADER, b"%d" % self.sequence))
             if self.version == "v1":
                 headers += CORS_HEADERS
             message = {**message, "headers": headers}

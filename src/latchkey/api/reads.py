@@ -62,6 +62,7 @@ class Reads:
         if view is None:
             raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
         self._note(exchange, caller, view)
+        exchange.sequence = view.customer.sequence
         return 200, _encode(v2.customer(view))
 
     async def _read(

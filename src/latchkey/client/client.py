@@ -12,7 +12,7 @@ from msgspec import Raw
 from pyreqwest.middleware.types import Middleware
 
 from latchkey.client.errors import BadAnswer, UnusableId
-from latchkey.client.transport import Patience, Transport
+from latchkey.client.transport import Answer, Patience, Transport
 from latchkey.wire.event import Event
 from latchkey.wire.v1 import SubscriberResponse
 from latchkey.wire.v2 import ActiveEntitlement, Attribute, Customer, Page
@@ -54,7 +54,14 @@ class Client:
 
     async def customer(self, customer_id: str, *, deadline: float | None = None) -> Customer:
         """V2: what the user may do now, with the first page of each list."""
-        return await self._read(self._customer(customer_id), Customer, deadline)
+        return (await self.customer_as_of(customer_id, deadline=deadline))[0]
+
+    async def customer_as_of(self, customer_id: str, *, deadline: float | None = None) -> tuple[Customer, int | None]:
+        """As `customer`, with the sequence of the last event that the answer includes, where the service says it."""
+        path = self._customer(customer_id)
+        answer = await self._answer(path, deadline)
+        said = answer.sequence or ""
+        return _decoded(answer, path, Customer), int(said) if said.isdecimal() else None
 
     async def rest(self, page: Page[T], item: type[T], *, deadline: float | None = None) -> list[T]:
         """The items after a page that came inside another answer; most lists end with their first page."""
@@ -108,11 +115,17 @@ class Client:
             path = page.next_page
 
     async def _read(self, path: str, type: type[T], deadline: float | None) -> T:
-        body = await self._transport.get(path, self._deadline if deadline is None else deadline)
-        try:
-            return msgspec.json.decode(body, type=type)
-        except msgspec.DecodeError as error:
-            raise BadAnswer(f"The answer to {path} is not what the API promises: {error}") from error
+        return _decoded(await self._answer(path, deadline), path, type)
+
+    async def _answer(self, path: str, deadline: float | None) -> Answer:
+        return await self._transport.get(path, self._deadline if deadline is None else deadline)
+
+
+def _decoded(answer: Answer, path: str, type: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer.body, type=type)
+    except msgspec.DecodeError as error:
+        raise BadAnswer(f"The answer to {path} is not what the API promises: {error}") from error
 
 
 def _segment(text: str) -> str:

@@ -23,6 +23,7 @@ from latchkey.client.retry import parse_retry_after, wait_before_retry
 
 CONNECT_TIMEOUT = timedelta(seconds=5)
 CONNECTIONS = 32
+SEQUENCE_HEADER = "latchkey-sequence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,13 @@ class Patience:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     fraction: Callable[[], float] = random.random
     wall: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    body: bytes
+    # Which of a customer's events the answer already includes, where the service says so.
+    sequence: str | None
 
 
 class Transport:
@@ -50,8 +58,8 @@ class Transport:
         self._patience = patience
         self._http = _build(ca_pem, middleware)
 
-    async def get(self, path: str, deadline: float) -> bytes:
-        """The body of a 200. `deadline` is in seconds and covers every attempt and every wait between them."""
+    async def get(self, path: str, deadline: float) -> Answer:
+        """The answer, if it is a 2xx. `deadline` is in seconds and covers every attempt and every wait between them."""
         patience = self._patience
         ends = patience.monotonic() + deadline
         attempt = 0
@@ -69,7 +77,7 @@ class Transport:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, path: str, left: float) -> bytes:
+    async def _once(self, path: str, left: float) -> Answer:
         request = (
             self._http.get(self._base + path)
             .header("Authorization", f"Bearer {self._key}", is_sensitive=True)
@@ -84,7 +92,7 @@ class Transport:
         except PyreqwestError as error:
             raise Unreachable(f"The service cannot be reached: {_cause(error)}.") from error
         if 200 <= response.status < 300:
-            return body
+            return Answer(body, response.get_header(SEQUENCE_HEADER))
         raise _refused(response.status, body, response.get_header("retry-after"), self._patience.wall())
 
 

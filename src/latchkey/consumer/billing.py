@@ -106,17 +106,19 @@ class Billing:
         """V2, and V1 beside it where the details matter."""
         client = self.client
         if details:
-            customer, answer = await asyncio.gather(
-                client.customer(app_user_id, deadline=deadline), client.subscriber(app_user_id, deadline=deadline)
+            (customer, sequence), answer = await asyncio.gather(
+                client.customer_as_of(app_user_id, deadline=deadline), client.subscriber(app_user_id, deadline=deadline)
             )
+            subscriber = answer.subscriber
         else:
-            customer, answer = await client.customer(app_user_id, deadline=deadline), None
+            (customer, sequence), subscriber = await client.customer_as_of(app_user_id, deadline=deadline), None
         active, noted = customer.active_entitlements, customer.attributes
         return reading_of(
             customer,
             [*active.items, *await client.rest(active, ActiveEntitlement, deadline=deadline)],
             [*noted.items, *await client.rest(noted, Attribute, deadline=deadline)],
-            answer.subscriber if answer is not None else None,
+            subscriber,
+            sequence,
         )
 
     async def _once(self, app_user_id: str, details: bool) -> LocalCopy | None:
@@ -160,7 +162,8 @@ class Billing:
         after = current
         if self._settings.missing_customer == "inactive":
             after = apply_reading(current, Reading(owner, {}, {}), self._now())
-        reset = replace(after.subscription, stale=False, last_sequence=None, last_event_at=None)
+        counted = {"last_sequence": None, "last_event_at": None, "read_sequence": None}
+        reset = replace(after.subscription, stale=False, **counted)
         await self._store.copies.save(connection, [(current, replace(after, subscription=reset))])
 
     def _rest(self, error: ClientError) -> None:

@@ -152,7 +152,8 @@ class Intake:
             found = work.copies.get(other) or await self._store.copies.find(connection, other)
             if found is not None and found.subscription.exists:
                 # The two may have counted their events apart.
-                kept = replace(found.subscription, app_user_id=owner, last_sequence=None, last_event_at=None)
+                counted = {"last_sequence": None, "last_event_at": None, "read_sequence": None}
+                kept = replace(found.subscription, app_user_id=owner, **counted)
                 work.copies[owner] = replace(found, subscription=kept)
                 return
 

@@ -22,6 +22,8 @@ class Reading:
     active: Mapping[str, Ms | None]
     attributes: Mapping[str, str]
     details: Details | None = None
+    # The last event that is already in it, where the service says so.
+    sequence: int | None = None
 
     def held(self, now: Ms) -> dict[str, Ms | None]:
         return {id: ends_at for id, ends_at in self.active.items() if ends_at is None or ends_at > now}
@@ -54,12 +56,14 @@ def reading_of(
     active: Sequence[v2.ActiveEntitlement],
     attributes: Sequence[v2.Attribute],
     subscriber: v1.Subscriber | None = None,
+    sequence: int | None = None,
 ) -> Reading:
     return Reading(
         customer.id,
         {one.entitlement_id: one.expires_at for one in active},
         {one.name: one.value for one in attributes},
         details_of(subscriber) if subscriber is not None else None,
+        sequence,
     )
 
 

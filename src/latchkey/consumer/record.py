@@ -42,6 +42,8 @@ class Subscription(Struct, frozen=True, kw_only=True):
     # Where the last event that was applied stands among the user's events.
     last_sequence: int | None = None
     last_event_at: Ms | None = None
+    # The last event that the last answer of the service included, where it said so.
+    read_sequence: int | None = None
     # Something newer is known to exist: a re-read is on its way.
     stale: bool = False
     # Counts writes, so that an answer which was read before one of them is not taken for newer.

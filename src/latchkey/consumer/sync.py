@@ -40,6 +40,12 @@ def is_late(event: Event, known: Subscription) -> bool:
     return at is not None and known.last_event_at is not None and at < known.last_event_at
 
 
+def was_read(event: Event, known: Subscription) -> bool:
+    """The last answer of the service included this event already."""
+    sequence = event.fields.sequence
+    return sequence is not None and known.read_sequence is not None and sequence <= known.read_sequence
+
+
 def apply_event(copy: LocalCopy, event: Event, now: Ms) -> Applied:
     """The copy after an event. `copy` is where the event's user id leads, which is to another id where the event's has
     become an alias since."""
@@ -57,8 +63,11 @@ def apply_event(copy: LocalCopy, event: Event, now: Ms) -> Applied:
     held = {id: one for id, one in handling.held.items() if one.expires_at is None or one.expires_at > now}
     rows = _rows(copy.entitlements, held, event, now)
     synced = _synced(handling.subscription, rows, event, now)
-    after = LocalCopy(replace(synced, stale=synced.stale or known.app_user_id in handling.reread), rows)
-    return Applied(after, True, handling.reread, handling.transaction, handling.enrollment)
+    # We have read further than this event, and undo that by applying it: what came after it may come with no event of
+    # its own, as when the purchase went to another user.
+    reread = handling.reread | {event.app_user_id} if was_read(event, known) else handling.reread
+    after = LocalCopy(replace(synced, stale=synced.stale or known.app_user_id in reread), rows)
+    return Applied(after, True, reread, handling.transaction, handling.enrollment)
 
 
 def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
@@ -96,6 +105,7 @@ def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
             entitlements=_written(rows),
             last_revenue_sync_at=now,
             last_updated=now,
+            read_sequence=reading.sequence,
             stale=False,
             **changes,
         ),

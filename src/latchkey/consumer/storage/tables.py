@@ -63,6 +63,7 @@ subscriptions = Table(
     Column("subscriptions", _json, nullable=False, server_default="{}"),
     Column("last_sequence", BigInteger),
     _instant("last_event_at"),
+    Column("read_sequence", BigInteger),
     Column("stale", Boolean, nullable=False, server_default=false()),
     Column("revision", BigInteger, nullable=False, server_default="0"),
     # The sweep asks about those first whom it has not asked about for longest.
