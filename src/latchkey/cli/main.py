@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 import sys
+from importlib import import_module
 from importlib.metadata import version as installed
 
 import typer
 from rich.console import Console
 
-from latchkey.cli import consumer, device, doctor, key, migration, project, push, receiver, serve, up
 from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.listeners import CannotListenError
 from latchkey.cli.readiness import NotReadyError
@@ -28,16 +28,37 @@ app = typer.Typer(
     # Tracebacks with local variables would show keys.
     pretty_exceptions_enable=False,
 )
-app.command()(up.up)
-app.command()(serve.serve)
-app.command()(migration.migrate)
-app.add_typer(project.app, name="project")
-app.add_typer(key.app, name="key")
-app.command()(doctor.doctor)
-app.command()(device.device)
-app.add_typer(push.app, name="push")
-app.add_typer(consumer.app, name="consumer")
-app.command()(receiver.receiver)
+# In the order in which help shows them: the module, and its command or its group of commands.
+_COMMANDS = (
+    ("up", "up"),
+    ("serve", "serve"),
+    ("migration", "migrate"),
+    ("project", "app"),
+    ("key", "app"),
+    ("doctor", "doctor"),
+    ("consumer", "app"),
+    ("push", "app"),
+    ("device", "device"),
+    ("receiver", "receiver"),
+)
+
+
+def _add_commands() -> None:
+    """Every command whose extra is installed: a server that only consumes has no database, and no `latchkey up`."""
+    for name, attribute in _COMMANDS:
+        try:
+            found = getattr(import_module(f"latchkey.cli.{name}"), attribute)
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").startswith("latchkey"):
+                raise
+            continue
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command()(found)
+
+
+_add_commands()
 
 
 @app.command()
