@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import msgspec
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from msgspec import Meta, Struct, field, structs
 
 from latchkey.client.transport import checked
@@ -113,9 +114,15 @@ class Settings(Struct, frozen=True, kw_only=True):
             found.append(
                 ("jwt_secret", f"is shorter than {SHORTEST_SECRET} bytes. Make one with `openssl rand -hex 32`.")
             )
-        if self.jwt_public_key and not self.jwt_public_key.lstrip().startswith("-----BEGIN "):
-            found.append(("jwt_public_key", "is not a PEM public key."))
+        if self.jwt_public_key:
+            found += _tried("jwt_public_key", lambda: load_pem_public_key(self.public_key_pem.encode()))
         return found + self._push_problems()
+
+    @property
+    def public_key_pem(self) -> str:
+        """The public key itself, where the setting names a file."""
+        given = self.jwt_public_key
+        return given if not given or given.lstrip().startswith("-----BEGIN ") else Path(given).read_text()
 
     @property
     def pushes(self) -> bool:

@@ -28,7 +28,7 @@ class JwtUsers:
         if settings.jwt_secret:
             self._keys.append((settings.jwt_secret, _chosen(("HS256",), allowed)))
         if settings.jwt_public_key:
-            self._keys.append((settings.jwt_public_key, _chosen(("RS256", "ES256"), allowed)))
+            self._keys.append((settings.public_key_pem, _chosen(("RS256", "ES256"), allowed)))
 
     def __call__(self, request: Request) -> str | None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")

@@ -1,0 +1,80 @@
+"""The example app, run exactly as its page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Up, clean_environment, get
+from tests.machine import ensure
+
+PROJECT = Path(__file__).parents[2]
+PAGE = PROJECT / "examples" / "notes" / "README.md"
+START, FIRST, THEN = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def home(short_folder: Path) -> Iterator[Path]:
+    """A folder like the project's own, with the service running in `.latchkey`."""
+    ensure("curl")
+    home = short_folder / "example"
+    home.mkdir()
+    (home / ".venv").symlink_to(Path(sys.executable).parents[1])
+    (home / "examples").symlink_to(PROJECT / "examples")
+    with Up(home / ".latchkey", "--port", "0") as up:
+        up.wait_until_ready()
+        yield home
+        assert up.terminate() == 0
+
+
+@pytest.fixture
+def running(home: Path) -> Iterator[Path]:
+    app = subprocess.Popen(["bash", "-euc", START], cwd=home, env=clean_environment(), start_new_session=True)
+    authority = str(home / ".latchkey" / "tls" / "authority.pem")
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            assert get("https://127.0.0.1:9443", authority, "/healthz")[0] == 200
+            break
+        except OSError:
+            assert time.monotonic() < deadline, "the app did not start"
+            assert app.poll() is None, "the app ended"
+            time.sleep(0.05)
+    yield home
+    os.killpg(app.pid, signal.SIGTERM)
+    app.wait(20)
+
+
+def test_the_page_is_true(running: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-euc", FIRST + THEN], cwd=running, capture_output=True, text=True, timeout=60, env=clean_environment()
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == [
+        '{"notes":1}',
+        '{"error":"Not authenticated"}',
+        '{"error":"Access denied","required_entitlement":"pro"}',
+        "INITIAL_PURCHASE",
+        '{"user":"dora","notes":["milk"]}',
+        '{"hasAccess":true,"entitlementId":"pro","source":"database"}',
+        "REFUND",
+        '{"error":"Access denied","required_entitlement":"pro"}',
+        "",
+    ]
+    for line in done.stdout.splitlines()[1:3] + done.stdout.splitlines()[4:6]:
+        assert line in PAGE.read_text()
+
+
+def test_the_page_shows_the_lines_of_the_app() -> None:
+    code = (PROJECT / "examples" / "notes" / "app.py").read_text()
+    for line in ("app = FastAPI(lifespan=consumer.lifespan)", "consumer.install(app)", 'require_entitlement("pro")'):
+        assert line in code
+        assert line in PAGE.read_text()
