@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import URL, event, make_url
+from sqlalchemy import ARRAY, JSON, URL, ColumnElement, String, any_, bindparam, event, func, make_url, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -56,6 +56,14 @@ class Database:
                     raise
             await asyncio.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - spreads retries, hides nothing
         raise AssertionError("unreachable")
+
+    def any_of(self, column: ColumnElement[str], name: str = "ids") -> ColumnElement[bool]:
+        """Whether the column is in the list given as the parameter `name`. One statement however long the list is:
+        SQLAlchemy writes an IN anew for every length, and PostgreSQL would plan each of them."""
+        if self.is_sqlite:
+            listed = func.json_each(bindparam(name, type_=JSON)).table_valued("value")
+            return column.in_(select(listed.c.value))
+        return column == any_(bindparam(name, type_=ARRAY(String)))
 
     def insert(self, table: Any) -> Any:
         """An INSERT that knows ON CONFLICT, which both databases spell alike and SQLAlchemy keeps apart."""

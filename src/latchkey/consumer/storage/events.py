@@ -36,6 +36,9 @@ class Events:
         self._database = database
         # The primary key has the last word: nothing is processed twice, whatever the locks did.
         self._record = processed_events.insert()
+        known = processed_events.c.event_id
+        self._known = select(known).where(database.any_of(known))
+        self._take_back = delete(set_aside).where(database.any_of(set_aside.c.event_id))
         self._transact = database.insert(currency_transactions).on_conflict_do_nothing()
         enroll = database.insert(enrollments)
         self._enroll = enroll.on_conflict_do_update(
@@ -59,8 +62,7 @@ class Events:
 
     async def processed(self, connection: AsyncConnection, ids: Collection[str]) -> set[str]:
         """Which of these were processed already."""
-        known = select(processed_events.c.event_id).where(processed_events.c.event_id.in_(sorted(ids)))
-        return set((await connection.scalars(known)).all())
+        return set((await connection.scalars(self._known, {"ids": sorted(ids)})).all())
 
     async def record(self, connection: AsyncConnection, done: Sequence[Event], now: Ms) -> None:
         rows = [
@@ -101,7 +103,7 @@ class Events:
 
     async def take_back(self, connection: AsyncConnection, ids: Collection[str]) -> None:
         """Processed after all."""
-        await connection.execute(delete(set_aside).where(set_aside.c.event_id.in_(sorted(ids))))
+        await connection.execute(self._take_back, {"ids": sorted(ids)})
 
     async def list_set_aside(self, *, after: str | None = None, limit: int = 100) -> list[SetAside]:
         chosen = select(set_aside).order_by(set_aside.c.event_id).limit(limit)
