@@ -8,11 +8,17 @@ import warnings
 
 import uvloop
 
-from bench import delivery, purchases, reads, storm
+from bench import consumer, delivery, purchases, reads, storm
 from bench.ground import ground
 from bench.table import Row, show
 
-PARTS = {"delivery": delivery.run, "purchases": purchases.run, "reads": reads.run, "storm": storm.run}
+PARTS = {
+    "consumer": consumer.run,
+    "delivery": delivery.run,
+    "purchases": purchases.run,
+    "reads": reads.run,
+    "storm": storm.run,
+}
 
 
 async def main(names: list[str]) -> int:

@@ -1,6 +1,6 @@
 """Bare handlers: the same server, TLS, database and batching, and nothing else. They are what the ratios divide by.
 
-Run as a process of its own: `python -m bench.ceilings NAME FD DATABASE_URL CERT KEY`.
+Run as a process of its own: `python -m bench.ceilings FD NAME DATABASE_URL CERT KEY`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def purchases(database: Database) -> Bare:
     return Bare(answer, under_way=2)
 
 
-async def main(name: str, fd: int, url: str, cert: str, key: str) -> None:
+async def main(fd: int, name: str, url: str, cert: str, key: str) -> None:
     settings = Settings(database_url=url, tls_cert=Path(cert), tls_key=Path(key))
     async with Database(url, max_size=4) as database:
         application = {"reads": reads, "purchases": purchases}[name](database)
@@ -98,4 +98,4 @@ async def main(name: str, fd: int, url: str, cert: str, key: str) -> None:
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]))
+        runner.run(main(int(sys.argv[1]), *sys.argv[2:]))

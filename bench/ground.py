@@ -9,7 +9,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,16 +72,27 @@ class Ground:
     @asynccontextmanager
     async def ceiling(self, name: str) -> AsyncIterator[str]:
         """The bare handler of this name from `bench.ceilings`, in a process of its own, on the same server and TLS."""
+        words = [name, self.server.url(), str(self.certificates.cert), str(self.certificates.key)]
+        async with self.listening("bench.ceilings", *words) as (url, _):
+            yield url
+
+    @asynccontextmanager
+    async def listening(
+        self, module: str, *words: str, environment: Mapping[str, str] | None = None
+    ) -> AsyncIterator[tuple[str, int]]:
+        """A module as a process that answers on a socket of ours, whose descriptor is its first argument; gives its
+        address and the process's id."""
         listening = bind("127.0.0.1", 0, 1)[0]
         listening.set_inheritable(True)
         port = listening.getsockname()[1]
-        words = [name, str(listening.fileno()), self.server.url(), self.certificates.cert, self.certificates.key]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bench.ceilings", *map(str, words), pass_fds=[listening.fileno()]
+            *(sys.executable, "-m", module, str(listening.fileno()), *words),
+            pass_fds=[listening.fileno()],
+            env={**os.environ, **(environment or {})},
         )
         try:
             await _until_accepting(port)
-            yield f"https://127.0.0.1:{port}"
+            yield f"https://127.0.0.1:{port}", process.pid
         finally:
             process.terminate()
             await process.wait()
