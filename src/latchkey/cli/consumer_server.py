@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import uvloop
@@ -22,11 +23,21 @@ from latchkey.consumer.storage.schema import migrate
 from latchkey.server import Listener
 from latchkey.settings import Settings as Transport
 
+if TYPE_CHECKING:
+    from latchkey.cli.demo_app.application import DemoApp
+
 DRAIN_SECONDS = 10.0
 
 
-async def serve(settings: Settings, listening: socket.socket, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    """Answer on this socket until `stop` is set, then finish what was begun."""
+async def serve(
+    settings: Settings,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+    *,
+    demo_key: str | None = None,
+) -> None:
+    """Answer on this socket until `stop` is set, then finish what was begun. With a key, tell the demo's story too."""
     consumer = Consumer(settings)
     # Before anything listens: a database that cannot be used is told in plain words.
     await migrate(consumer.store.database)
@@ -34,15 +45,27 @@ async def serve(settings: Settings, listening: socket.socket, stop: asyncio.Even
         tls_cert=Path(settings.tls_cert) if settings.tls_cert else None,
         tls_key=Path(settings.tls_key) if settings.tls_key else None,
     )
-    listener = Listener(consumer.app, listening, tls)
+    demo = _demo(consumer, demo_key) if demo_key is not None else None
+    listener = Listener(demo.application if demo is not None else consumer.app, listening, tls)
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     ready()
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
+    if demo is not None:
+        demo.hang_up()
     listener.stop()
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(serving, DRAIN_SECONDS)
+    if demo is not None:
+        await demo.close()
+
+
+def _demo(consumer: Consumer, key: str) -> DemoApp:
+    # Only here: the consumer of real users has none of it.
+    from latchkey.cli.demo_app.application import DemoApp
+
+    return DemoApp(consumer, key)
 
 
 def main() -> None:
@@ -62,7 +85,8 @@ def main() -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         assert told.listening is not None
         listening = socket.socket(fileno=told.listening)
-        await serve(settings, listening, stop, ready=lambda: supervisor.sendall(b"ready\n"))
+        ready, key = (lambda: supervisor.sendall(b"ready\n")), told.settings.get("demo_key")
+        await serve(settings, listening, stop, ready, demo_key=key)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())

@@ -128,7 +128,8 @@ async def prepare(
     demo = await signal.unless_asked(prepare_database(folder, settings, consumer, said))
     connection = describe(settings, certificates, demo, push, consumer, reachable(host))
     folder.write_connection(connection)
-    supervisor.children[-1].settings = consumer.settings(connection.base_url, demo.project_id, certificates, push)
+    told = consumer.settings(connection.base_url, demo.project_id, certificates, push)
+    supervisor.children[-1].settings = {**told, "demo_key": demo.secret_key}
     said("Starting the service")
     supervisor.begin(settings)
     await signal.unless_asked(supervisor.wait_until_ready())

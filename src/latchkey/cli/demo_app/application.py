@@ -1,0 +1,172 @@
+"""The demo's server: pages at the consumer's root, and beside the consumer's endpoints a few of its own.
+
+| request | answer |
+|---|---|
+| GET `/`, `/demo/{file}` | the page and what belongs to it |
+| GET `/demo/users` | who can sign in |
+| POST `/demo/session` `{user}` | `{token}`: no password, because there is nothing to protect |
+| GET `/demo/live` | server-sent events: the story of the signed-in user, at once and after every change |
+| POST `/demo/actions` `{action}` | 200 `{}`; 409 `{error}` where it makes no sense now; 503 where the service is away |
+
+The secret key stays here. The page gets the user's token and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import jwt
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from latchkey.cli.demo_app.arrivals import Arrivals
+from latchkey.cli.demo_app.pages import PAGES, policy
+from latchkey.cli.demo_app.shop import Shop, ShopClosedError, ShopRefusedError
+from latchkey.cli.demo_app.story import tell
+from latchkey.client import ClientError
+from latchkey.consumer import Consumer
+from latchkey.consumer.http import Endpoint, Refused, TooLargeError, body_of, reply
+from latchkey.consumer.instants import real_now
+from latchkey.consumer.users import JwtUsers
+
+USERS = {"mia": "Mia", "noah": "Noah", "zoe": "Zoe"}
+WEBHOOK_PATH = "/webhooks/billing"
+SESSION_SECONDS = 30 * 24 * 3600
+# The local copy also changes without a webhook, when it is read anew; and a line that is silent for long is cut.
+LOOK_AGAIN = 5.0
+BODY_LIMIT = 1024
+
+T = TypeVar("T")
+
+
+class _SignIn(msgspec.Struct, forbid_unknown_fields=True):
+    user: str
+
+
+class _Wish(msgspec.Struct, forbid_unknown_fields=True):
+    action: Literal["buy", "fail", "pay", "cancel", "keep", "day", "month", "end"]
+
+
+class DemoApp:
+    def __init__(self, consumer: Consumer, secret_key: str) -> None:
+        settings = consumer.settings
+        self._consumer = consumer
+        self._identify = JwtUsers(settings)
+        self._shop = Shop(settings.service_url, settings.project_id, secret_key, Path(settings.service_ca), real_now)
+        self._closing = False
+        application = consumer.app
+        application.router.routes.extend(self._routes())
+        self._arrivals = Arrivals(application, WEBHOOK_PATH)
+        self.application: ASGIApp = self._arrivals
+
+    def hang_up(self) -> None:
+        """End the open lines, so that the server can stop."""
+        self._closing = True
+        self._arrivals.ring()
+
+    async def close(self) -> None:
+        await self._shop.close()
+
+    def _routes(self) -> list[Route]:
+        return [
+            *(Route(path, Endpoint(GET=_page(path))) for path in PAGES),
+            Route("/demo/users", Endpoint(GET=self._users)),
+            Route("/demo/session", Endpoint(POST=self._sign_in)),
+            Route("/demo/live", Endpoint(GET=self._live)),
+            Route("/demo/actions", Endpoint(POST=self._act)),
+        ]
+
+    async def _users(self, _: Request) -> Response:
+        return reply({"users": [{"id": id, "name": name} for id, name in USERS.items()]})
+
+    async def _sign_in(self, request: Request) -> Response:
+        user = (await _body(request, _SignIn)).user
+        if user not in USERS:
+            raise Refused(404, "There is no such demo user")
+        await self._asked(self._shop.time(user))
+        claims = {"sub": user, "exp": real_now() // 1000 + SESSION_SECONDS}
+        token = jwt.encode(claims, self._consumer.settings.jwt_secret, algorithm="HS256")
+        return reply({"token": token}, headers={"Cache-Control": "no-store"})
+
+    async def _live(self, request: Request) -> Response:
+        user = self._user(request)
+        await self._asked(self._shop.time(user))
+        headers = {"Cache-Control": "no-store"}
+        return StreamingResponse(self._lines(user), media_type="text/event-stream", headers=headers)
+
+    async def _lines(self, user: str) -> AsyncIterator[bytes]:
+        told = None
+        with self._arrivals.bell() as bell:
+            while not self._closing:
+                bell.clear()
+                story = await self._story(user)
+                yield b"data: %b\n\n" % story if story != told else b": still here\n\n"
+                told = story
+                try:
+                    await asyncio.wait_for(bell.wait(), LOOK_AGAIN)
+                except TimeoutError:
+                    continue
+
+    async def _story(self, user: str) -> bytes:
+        copy = await self._consumer.billing.local(user)
+        return msgspec.json.encode(tell(user, copy, self._shop.shown_time(user), self._arrivals.of(user)))
+
+    async def _act(self, request: Request) -> Response:
+        user, shop = self._user(request), self._shop
+        acts: dict[str, Callable[[], Awaitable[object]]] = {
+            "buy": lambda: shop.buy(user),
+            "fail": lambda: shop.fail(user),
+            "pay": lambda: shop.pay(user),
+            "cancel": lambda: shop.cancel(user),
+            "keep": lambda: shop.keep(user),
+            "day": lambda: shop.wait(user, "P1D"),
+            "month": lambda: shop.wait(user, "P1M"),
+            "end": lambda: shop.wait_for_end(user),
+        }
+        try:
+            await self._asked(acts[(await _body(request, _Wish)).action]())
+        finally:
+            # The clock may have moved, whatever came of the rest.
+            self._arrivals.ring()
+        return reply({})
+
+    def _user(self, request: Request) -> str:
+        user = self._identify(request)
+        if user is None:
+            raise Refused(401, "Unauthorized")
+        if user not in USERS:
+            raise Refused(403, "Only the demo's users have a story")
+        return user
+
+    async def _asked(self, doing: Awaitable[object]) -> None:
+        try:
+            await doing
+        except ShopClosedError as error:
+            raise Refused(503, str(error)) from error
+        except ShopRefusedError as error:
+            raise Refused(409, str(error)) from error
+        except ClientError as error:
+            raise Refused(503, "The service cannot be read now. Try again in a moment.") from error
+
+
+def _page(path: str) -> Callable[[Request], Awaitable[Response]]:
+    async def show(_: Request) -> Response:
+        content, kind = PAGES[path]
+        return Response(content, media_type=kind, headers=policy())
+
+    return show
+
+
+async def _body(request: Request, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(await body_of(request, BODY_LIMIT), type=kind)
+    except TooLargeError:
+        raise Refused(413, "Payload too large") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Refused(400, "Invalid body") from None

@@ -1,0 +1,84 @@
+"""The events that arrived by webhook, for people to watch: seen on their way into the receiver, kept in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_SHOWN = 12
+MOST_BYTES = 256 * 1024
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """One event, as much of it as a timeline shows."""
+
+    id: str
+    type: str
+    app_user_id: str
+    event_timestamp_ms: int
+
+
+class _Envelope(msgspec.Struct):
+    event: Arrival
+
+
+class Arrivals:
+    """Around the consumer: whoever waits is told when a webhook was answered, and what it said."""
+
+    def __init__(self, consumer: ASGIApp, path: str) -> None:
+        self._consumer = consumer
+        self._path = path
+        self._kept: defaultdict[str, deque[Arrival]] = defaultdict(lambda: deque(maxlen=MOST_SHOWN))
+        self._bells: set[asyncio.Event] = set()
+
+    def of(self, app_user_id: str) -> list[Arrival]:
+        """The newest first."""
+        return list(reversed(self._kept[app_user_id])) if app_user_id in self._kept else []
+
+    def ring(self) -> None:
+        for bell in self._bells:
+            bell.set()
+
+    @contextlib.contextmanager
+    def bell(self) -> Iterator[asyncio.Event]:
+        bell = asyncio.Event()
+        self._bells.add(bell)
+        try:
+            yield bell
+        finally:
+            self._bells.discard(bell)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != self._path:
+            await self._consumer(scope, receive, send)
+            return
+        body, status = bytearray(), 0
+
+        async def read() -> Message:
+            message = await receive()
+            if len(body) <= MOST_BYTES:
+                body.extend(message.get("body", b""))
+            return message
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        await self._consumer(scope, read, answer)
+        # Only what the receiver took: it has checked who sent it, and the local copy is written by now.
+        if status == 200:
+            self._keep(bytes(body))
+            self.ring()
+
+    def _keep(self, body: bytes) -> None:
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            arrival = msgspec.json.decode(body, type=_Envelope).event
+            kept = self._kept[arrival.app_user_id]
+            if arrival.id not in {one.id for one in kept}:
+                kept.append(arrival)

@@ -1,0 +1,148 @@
+"""What the demo's server asks the service to do for a user: buy in the test store, and let time pass.
+
+Each user of the story has a test clock of their own. It never stands behind the present: to the app, whose own clock is
+the real one, an end on such a clock would be over already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+
+from latchkey.client import Client
+from latchkey.consumer.instants import HOUR, Ms, from_iso
+from latchkey.wire.actions import TestClock
+from latchkey.wire.v2 import Page
+
+PRODUCT = "pro_monthly"
+GRACE_DAYS = 3
+# A store tries to collect a little before the period ends.
+COLLECTED_BEFORE: Ms = HOUR
+
+T = TypeVar("T")
+
+
+class ShopRefusedError(Exception):
+    """It does not make sense now, or cannot be done; the message is for people."""
+
+
+class ShopClosedError(ShopRefusedError):
+    """The service cannot be reached."""
+
+
+class _Told(msgspec.Struct):
+    message: str = ""
+
+
+class Shop:
+    def __init__(self, service_url: str, project_id: str, secret_key: str, ca: Path, now: Callable[[], Ms]) -> None:
+        self._url = f"{service_url}/v2/projects/{quote(project_id, safe='')}"
+        self._key = secret_key
+        self._now = now
+        self._clocks: dict[str, TestClock] = {}
+        self._http = ClientBuilder().add_root_certificate_pem(ca.read_bytes()).follow_redirects(False).build()
+        self._reads = Client(service_url, secret_key, project_id=project_id, ca_cert=ca)
+
+    async def close(self) -> None:
+        await self._http.close()
+        await self._reads.close()
+
+    async def time(self, user: str) -> Ms:
+        """The user's present, once the user is there and lives on a clock."""
+        clock = self._clocks.get(user) or await self._settle(user)
+        return await self._advance(user, to_ms=self._now()) if clock.now_ms < self._now() else clock.now_ms
+
+    def shown_time(self, user: str) -> Ms:
+        """Without asking anybody; once the user was settled."""
+        return self._clocks[user].now_ms
+
+    async def buy(self, user: str) -> None:
+        await self._act(user, "purchase")
+
+    async def pay(self, user: str) -> None:
+        await self._act(user, "recover_billing")
+
+    async def cancel(self, user: str) -> None:
+        await self._act(user, "cancel")
+
+    async def keep(self, user: str) -> None:
+        await self._act(user, "uncancel")
+
+    async def fail(self, user: str) -> None:
+        """The next payment, shortly before it is due."""
+        present, ends = await self.time(user), await self._ends(user)
+        if ends and present < ends[0] - COLLECTED_BEFORE:
+            await self._advance(user, to_ms=ends[0] - COLLECTED_BEFORE)
+        await self._act(user, "fail_billing", grace_days=GRACE_DAYS)
+
+    async def wait(self, user: str, by: str) -> None:
+        await self.time(user)
+        await self._advance(user, by=by)
+
+    async def wait_for_end(self, user: str) -> None:
+        """Until the paid time is over, or where it is, the time that was granted after it."""
+        present, ends = await self.time(user), await self._ends(user)
+        ahead = [one for one in ends if one > present]
+        if not ahead:
+            raise ShopRefusedError("There is no subscription running, so there is nothing to wait for.")
+        await self._advance(user, to_ms=ahead[0])
+
+    async def _ends(self, user: str) -> list[Ms]:
+        subscriptions = (await self._reads.subscriber(user)).subscriber.subscriptions
+        if (bought := subscriptions.get(PRODUCT)) is None:
+            return []
+        dates = (bought.expires_date, bought.grace_period_expires_date)
+        # V1 speaks of whole seconds and leaves out the rest.
+        return sorted({from_iso(date) + 1000 for date in dates if date is not None})
+
+    async def _act(self, user: str, action: str, **more: Any) -> None:
+        await self.time(user)
+        asked = {"action": action, "app_user_id": user, "product_id": PRODUCT, **more}
+        await self._post("/test_store/actions", asked, dict[str, Any])
+
+    async def _advance(self, user: str, **how: Any) -> Ms:
+        clock = await self._post(f"/test_clocks/{self._clocks[user].id}/advance", how, TestClock)
+        self._clocks[user] = clock
+        return clock.now_ms
+
+    async def _settle(self, user: str) -> TestClock:
+        """Find the user's clock, or make it; and the user on it."""
+        name = f"The story of {user}"
+        clocks = (await self._ask("GET", "/test_clocks?limit=100", None, Page[TestClock])).items
+        found = next((one for one in clocks if one.name == name), None)
+        clock = found if found is not None else await self._post("/test_clocks", {"name": name}, TestClock)
+        try:
+            await self._post("/customers", {"id": user, "test_clock_id": clock.id}, dict[str, Any])
+        except ShopRefusedError as refused:
+            if isinstance(refused, ShopClosedError):
+                raise
+            if found is None:
+                await self._ask("DELETE", f"/test_clocks/{clock.id}", None, dict[str, Any])
+                raise ShopRefusedError(f"{user} exists already and lives on real time. Choose somebody else.") from None
+        self._clocks[user] = clock
+        return clock
+
+    async def _post(self, path: str, body: Any, kind: type[T]) -> T:
+        return await self._ask("POST", path, body, kind)
+
+    async def _ask(self, method: str, path: str, body: Any, kind: type[T]) -> T:
+        asked = self._http.request(method, self._url + path)
+        asked = asked.header("Authorization", f"Bearer {self._key}", is_sensitive=True)
+        if body is not None:
+            asked = asked.body_json(body)
+        try:
+            reply = await asked.build().send()
+            said = bytes(await reply.bytes())
+        except PyreqwestError as error:
+            raise ShopClosedError("The service cannot be reached. Try again in a moment.") from error
+        if reply.status >= 500 or reply.status == 429:
+            raise ShopClosedError("The service is busy. Try again in a moment.")
+        if reply.status >= 300:
+            raise ShopRefusedError(msgspec.json.decode(said, type=_Told).message)
+        return msgspec.json.decode(said, type=kind)

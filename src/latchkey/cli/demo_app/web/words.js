@@ -1,0 +1,57 @@
+/** What is said in each state, and which wishes make sense there. The server decides in the end. */
+
+const day = new Intl.DateTimeFormat("en", { day: "numeric", month: "long", year: "numeric" });
+const brief = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
+const moment = new Intl.DateTimeFormat("en", { dateStyle: "full", timeStyle: "short" });
+
+export const moments = { day: (ms) => day.format(ms), brief: (ms) => brief.format(ms), full: (ms) => moment.format(ms) };
+
+const BUY = { action: "buy", label: "Get Pro · $9.99 a month", main: true };
+const FAIL = { action: "fail", label: "Let the payment fail" };
+
+export const STATES = {
+  free: {
+    badge: "Free",
+    title: (name) => `The house is dark, ${name}`,
+    sentence: () => "Pro turns on the lights. It is bought in the test store, so it costs nothing.",
+    wishes: [BUY],
+  },
+  pro: {
+    badge: "Pro",
+    title: (name) => `Welcome home, ${name}`,
+    sentence: (until) => `The lights are on. Pro renews on ${until}.`,
+    wishes: [{ action: "cancel", label: "Cancel Pro" }, FAIL],
+  },
+  trouble: {
+    badge: "Trouble with payment",
+    title: () => "The last payment failed",
+    sentence: (until) => `The lights stay on until ${until}. Pay before then and nothing is lost.`,
+    wishes: [{ action: "pay", label: "Pay now", main: true }, { action: "cancel", label: "Cancel Pro" }],
+  },
+  cancelled: {
+    badge: "Cancelled",
+    title: () => "Pro will end",
+    sentence: (until) => `It is paid until ${until}, and the lights stay on until then.`,
+    wishes: [{ action: "keep", label: "Keep Pro", main: true }],
+  },
+  ended: {
+    badge: "Ended",
+    title: () => "The lights are off",
+    sentence: () => "Pro has ended. The house is still yours: come back whenever you like.",
+    wishes: [{ ...BUY, label: "Get Pro again · $9.99" }],
+  },
+};
+
+const EVENTS = {
+  INITIAL_PURCHASE: ["Pro was bought", "good"],
+  RENEWAL: ["Paid for another month", "good"],
+  BILLING_ISSUE: ["The payment failed", "bad"],
+  CANCELLATION: ["Renewal was turned off", "glow"],
+  UNCANCELLATION: ["Renewal was turned on again", "good"],
+  EXPIRATION: ["Access ended", ""],
+  REFUND: ["The money was given back", "bad"],
+  TRIAL_STARTED: ["A trial began", "good"],
+};
+
+/** In people's words, and how it is coloured. */
+export const told = (type) => EVENTS[type] ?? ["Something else happened", ""];
