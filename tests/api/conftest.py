@@ -7,9 +7,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.api.client import Client, Clock, Shop, running
-from tests.api.doings import unhurried
-from tests.api.receiving import Post, delivering, posting
 
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
@@ -17,6 +14,9 @@ from latchkey.storage.database import Database
 from latchkey.storage.embedded import EmbeddedServer
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.demo import ensure_demo
+from tests.api.client import Client, Clock, Shop, running
+from tests.api.doings import unhurried
+from tests.api.receiving import Post, delivering, posting
 
 _numbers = itertools.count(1)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+from latchkey.usecases import keys
 from tests.api.client import NOW, Reply, Shop
 from tests.api.management import post, walk
-
-from latchkey.usecases import keys
 
 ANONYMOUS = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
 OTHER_ANONYMOUS = "$RCAnonymousID:fedcba9876543210fedcba9876543210"

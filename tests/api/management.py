@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import json
+
 from tests.api.client import Reply, Shop
 
 PRODUCT = {"id": "max_monthly", "kind": "subscription", "duration": "P1M", "price": 19.99, "currency": "EUR"}

@@ -11,8 +11,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from tests.api.client import Client, Clock, Reply, Shop, running
-
 from latchkey.api.application import create_application
 from latchkey.cli.authority import ensure_certificates
 from latchkey.delivery.listening import listen as listen_for_deliveries
@@ -24,6 +22,7 @@ from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.demo import ensure_demo
+from tests.api.client import Client, Clock, Reply, Shop, running
 
 HOOKS = "integrations/webhooks"
 SECRET_KEY = bytes(range(32))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
-from tests.api.client import DAY, NOW, Shop
-from tests.api.management import post
 
 from latchkey.api.front import Front
+from tests.api.client import DAY, NOW, Shop
+from tests.api.management import post
 
 # What stands for each parameter of a path. They exist, where `settle` has made them.
 NAMES = {

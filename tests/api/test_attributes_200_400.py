@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows, subscriber
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from fastapi import APIRouter
 from starlette.responses import Response
-from tests.api.client import NOW, Client, Clock, running
 
 from latchkey.api import application
 from latchkey.api.authentication import SecretWriteKey
@@ -17,6 +16,7 @@ from latchkey.api.replies import reply as answer
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.demo import ensure_demo
+from tests.api.client import NOW, Client, Clock, running
 
 MIB = 1024 * 1024
 router = APIRouter()

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows, did, told
 from tests.api.management import get, refused

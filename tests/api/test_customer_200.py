@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from tests.api.client import DAY, NOW, Shop
-
 from latchkey.api.front import Front
 from latchkey.domain.instants import to_iso
 from latchkey.usecases import grants, identities, test_clocks
 from latchkey.usecases.enrollments import enroll_customer
+from tests.api.client import DAY, NOW, Shop
 
 PATH = "/v2/projects/proj_demo/customers/ada"
 

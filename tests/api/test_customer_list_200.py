@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 
-from tests.api.client import NOW, Shop
-from tests.api.management import get, walk
-
 from latchkey.domain.customer import newcomer
 from latchkey.storage import customers
 from latchkey.usecases.customer_list import LIST_CUSTOMERS
+from tests.api.client import NOW, Shop
+from tests.api.management import get, walk
 
 
 async def test_a_customer_is_listed_with_its_own_fields(shop: Shop) -> None:

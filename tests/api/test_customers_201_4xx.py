@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+
 from tests.api.client import DAY, NOW, Reply, Shop
 from tests.api.doings import (
     ANONYMOUS,

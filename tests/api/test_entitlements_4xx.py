@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.api.client import Shop
 from tests.api.management import delete, get, holds, patch, post, refused, walk
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import pytest
+
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import ANONYMOUS, act, did, show_receipt, subscriber, told, types_told
 from tests.api.management import delete, get, post, walk

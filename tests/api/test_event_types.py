@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.api.client import DAY, NOW, Shop
-from tests.api.doings import advance, did, make_clock, move_in, told
-from tests.api.management import post
 
 from latchkey.domain.event import EventType
 from latchkey.domain.instants import to_iso
 from latchkey.wire.event import Event
+from tests.api.client import DAY, NOW, Shop
+from tests.api.doings import advance, did, make_clock, move_in, told
+from tests.api.management import post
 
 MONTH = NOW + 31 * DAY
 

@@ -6,6 +6,7 @@ import asyncio
 from urllib.parse import quote
 
 from msgspec import json
+
 from tests.api.client import NOW, Shop
 from tests.api.doings import ANONYMOUS, did, make_clock, show_receipt, told, unhurried
 from tests.api.management import get, post, refused, walk

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from msgspec import json
-from tests.api.client import NOW, Reply, Shop
-from tests.api.doings import count_rows, unhurried
-from tests.api.routes import Route, document_of, routes_of, settle
 
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.user_id import BLOCKED
+from tests.api.client import NOW, Reply, Shop
+from tests.api.doings import count_rows, unhurried
+from tests.api.routes import Route, document_of, routes_of, settle
 
 MIB = 1024 * 1024
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 
 from msgspec import json
+
+from latchkey.usecases import keys, projects
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows
 from tests.api.routes import BODIES, Route, routes_of, settle
-
-from latchkey.usecases import keys, projects
 
 # What an app may do with the public key inside it. Everything else needs a secret one.
 PUBLIC = {

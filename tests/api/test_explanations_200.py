@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from latchkey.domain.instants import to_iso
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, did, make_clock, move_in
 from tests.api.management import get, post, refused
-
-from latchkey.domain.instants import to_iso
 
 ENDS = NOW + 31 * DAY
 

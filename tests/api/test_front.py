@@ -10,11 +10,11 @@ import asyncpg
 import pytest
 import structlog
 from msgspec import json
-from tests.api.client import Client, Clock, Shop
 
 from latchkey import logs
 from latchkey.api import application
 from latchkey.settings import Settings
+from tests.api.client import Client, Clock, Shop
 
 V1 = "/v1/subscribers/ada"
 V2 = "/v2/projects/proj_demo/customers/ada"

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import (
     ANONYMOUS,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.api.client import NOW, Shop
 
 from latchkey.usecases import keys, projects
+from tests.api.client import NOW, Shop
 
 V1 = "/v1/subscribers/ada"
 V2 = "/v2/projects/proj_demo/customers/ada"

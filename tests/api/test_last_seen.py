@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.api.client import DAY, NOW, Shop
 
 from latchkey.storage.database import Database
 from latchkey.usecases import test_clocks
 from latchkey.usecases.presence import Presence
 from latchkey.usecases.view import LastSeen
+from tests.api.client import DAY, NOW, Shop
 
 DEVICE = {
     "x-platform": "iOS",

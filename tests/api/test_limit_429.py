@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.api.client import NOW, Shop
-
 from latchkey.usecases import keys
+from tests.api.client import NOW, Shop
 
 
 async def test_the_481st_request_in_a_minute_is_429_over_v1_and_v2_together(shop: Shop) -> None:

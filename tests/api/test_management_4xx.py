@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from latchkey.usecases import keys, projects
 from tests.api.client import Shop
 from tests.api.management import get, post, refused
-
-from latchkey.usecases import keys, projects
 
 LISTS = (
     "products",

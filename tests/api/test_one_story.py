@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import act, advance, make_clock, move_in, told
 from tests.api.management import get, post

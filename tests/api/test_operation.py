@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.api.client import Client, Clock, Shop, running
 
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.wire import v1, v2
+from tests.api.client import Client, Clock, Shop, running
 
 
 async def test_a_living_process_is_healthy_and_ready_without_a_key(shop: Shop) -> None:

@@ -20,13 +20,13 @@ from cryptography.x509.oid import NameOID
 from msgspec import json
 from pyreqwest.client import Client as Browser
 from pyreqwest.client import ClientBuilder
-from tests.api.client import Clock
 
 from latchkey.api.application import create_application
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.demo import Demo, ensure_demo
+from tests.api.client import Clock
 
 MIB = 1024 * 1024
 

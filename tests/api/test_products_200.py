@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+
 from tests.api.client import DAY, NOW, Reply, Shop
 from tests.api.management import PRODUCT, delete, get, holds, patch, post, walk
 

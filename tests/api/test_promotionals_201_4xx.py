@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from latchkey.domain.instants import LATEST, to_iso
 from tests.api.client import DAY, NOW, Reply, Shop
 from tests.api.doings import advance, count_rows, did, make_clock, move_in, subscriber, told, types_told
 from tests.api.management import get, holds
-
-from latchkey.domain.instants import LATEST, to_iso
 
 
 async def grant(shop: Shop, who: str, entitlement: str = "pro", **body: Any) -> Reply:

@@ -7,12 +7,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.api.client import DAY, NOW, Shop
-from tests.api.doings import ANONYMOUS, TOKEN, did, make_clock, move_in, show_receipt, subscriber, told, types_told
-from tests.api.management import get, holds
 
 from latchkey.api.front import Front
 from latchkey.domain.instants import to_iso
+from tests.api.client import DAY, NOW, Shop
+from tests.api.doings import ANONYMOUS, TOKEN, did, make_clock, move_in, show_receipt, subscriber, told, types_told
+from tests.api.management import get, holds
 
 
 async def test_a_receipt_of_a_stranger_makes_the_subscriber_and_answers_with_it(shop: Shop) -> None:

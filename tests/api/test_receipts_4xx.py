@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows, make_clock, move_in, show_receipt
 

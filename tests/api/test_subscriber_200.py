@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
-from tests.api.client import DAY, NOW, Shop
-
 from latchkey.usecases import grants, identities, test_clocks
+from tests.api.client import DAY, NOW, Shop
 
 MONTH_LATER = "2027-02-15T08:00:00Z"
 BOUGHT = "2027-01-15T08:00:00Z"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from latchkey.domain.instants import LATEST, to_iso
 from tests.api.client import DAY, NOW, Reply, Shop
 from tests.api.doings import count_rows, did, show_receipt, told, types_told
 from tests.api.management import holds
-
-from latchkey.domain.instants import LATEST, to_iso
 
 ENDS = NOW + 31 * DAY
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from latchkey.domain.instants import to_iso
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, did, make_clock, move_in, told, types_told
 from tests.api.management import delete, get, holds, post, walk
-
-from latchkey.domain.instants import to_iso
 
 PAST = NOW - 1000 * DAY
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from latchkey.domain.instants import EARLIEST, LATEST
 from tests.api.client import NOW, Shop
 from tests.api.doings import count_rows, make_clock
 from tests.api.management import delete, get, post, refused
-
-from latchkey.domain.instants import EARLIEST, LATEST
 
 
 @pytest.mark.parametrize(

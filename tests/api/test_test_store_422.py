@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import pytest
+
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import act, advance, count_rows, did, make_clock, move_in
 from tests.api.management import refused

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from latchkey.domain.retry import SCHEDULE
 from tests.api.client import NOW
 from tests.api.doings import did
 from tests.api.management import delete, patch, walk
 from tests.api.receiving import HOOKS, Post
-
-from latchkey.domain.retry import SCHEDULE
 
 FULL: dict[str, Any] = {
     "name": "Billing",

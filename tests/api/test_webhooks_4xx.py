@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.api.management import delete, patch, refused
-from tests.api.receiving import HOOKS, Post
 
 from latchkey.usecases.keys import create_secret_key
+from tests.api.management import delete, patch, refused
+from tests.api.receiving import HOOKS, Post
 
 GOOD = {"name": "Mine", "url": "https://app.example.com/hook"}
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import json
+
+from latchkey.usecases import delivery_log
 from tests.api.client import DAY, NOW
 from tests.api.doings import ANONYMOUS, did
 from tests.api.management import walk
 from tests.api.receiving import HOOKS, Post
-
-from latchkey.usecases import delivery_log
 
 
 async def ids(post: Post, id: str, query: str = "") -> list[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from latchkey.delivery import requeue
 from tests.api.client import DAY, NOW
 from tests.api.doings import did
 from tests.api.management import refused, walk
 from tests.api.receiving import HOOKS, Post, delivering
-
-from latchkey.delivery import requeue
 
 MONTH = 30 * DAY
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from msgspec import json
+
+from latchkey.delivery.receiver import tls
 from tests.api.client import Reply
 from tests.api.doings import did
 from tests.api.management import delete, get, patch
 from tests.api.receiving import HOOKS, Post, delivering
-
-from latchkey.delivery.receiver import tls
 
 FIRST, SECOND, BAD = "first-s3cret", "second-s3cret", "bad-s3cret"
 

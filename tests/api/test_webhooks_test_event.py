@@ -8,14 +8,14 @@ from typing import Any, get_args
 import pytest
 from msgspec import json
 from standardwebhooks.webhooks import Webhook as Verifier
-from tests.api.client import NOW
-from tests.api.management import patch, walk
-from tests.api.receiving import HOOKS, Post
 
 from latchkey.api.v2.webhooks import EventType
 from latchkey.delivery.receiver import Arrival
 from latchkey.usecases.sample_events import TYPES
 from latchkey.wire.event import Envelope
+from tests.api.client import NOW
+from tests.api.management import patch, walk
+from tests.api.receiving import HOOKS, Post
 
 
 async def tried(post: Post, id: str, type: str = "TEST") -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.cli.running import latchkey, typed
-
 from latchkey.cli.listeners import bind
+from tests.cli.running import latchkey, typed
 
 
 def test_version_says_which_one_this_is() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
+
 from tests.cli.running import Running, Up, typed
 
 SECRET = "webhook-secret"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.cli.running import Running, Up
 from tests.machine import ensure
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
-from tests.cli.running import Running, get, latchkey, typed
 
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
+from tests.cli.running import Running, get, latchkey, typed
 
 KEY = base64.b64encode(b"k" * 32).decode()
 

@@ -7,13 +7,13 @@ import base64
 import threading
 
 import pytest
-from tests.cli.running import Running, get
 
 from latchkey.cli.listeners import bind
 from latchkey.cli.supervisor import DidNotBecomeReadyError, Supervisor, plan
 from latchkey.settings import Settings
 from latchkey.storage.database import Database, connect
 from latchkey.usecases import keys, projects
+from tests.cli.running import Running, get
 
 NOW = 1_800_000_000_000
 WAITING = "select count(*) from pg_locks where not granted"

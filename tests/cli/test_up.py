@@ -15,10 +15,10 @@ from pathlib import Path
 import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
-from tests.cli.running import Running, Up, get, latchkey
 
 from latchkey.cli.listeners import bind
 from latchkey.storage.leftovers import processes_on
+from tests.cli.running import Running, Up, get, latchkey
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from standardwebhooks.webhooks import Webhook as Verifier
+
 from tests.cli.running import Up
 
 

@@ -16,9 +16,6 @@ from uuid import UUID
 
 import pytest
 from msgspec import json
-from tests.api.client import DAY, NOW, Client, Reply, Shop
-from tests.api.conftest import opened
-from tests.api.routes import Route, routes_of
 
 from latchkey.delivery import requeue, webhook
 from latchkey.delivery.sender import Answer, Sender
@@ -26,6 +23,9 @@ from latchkey.domain.event import EventType
 from latchkey.storage.database import Database
 from latchkey.usecases.sample_events import sample
 from latchkey.wire.event import Envelope
+from tests.api.client import DAY, NOW, Client, Reply, Shop
+from tests.api.conftest import opened
+from tests.api.routes import Route, routes_of
 
 CONTRACT = Path(__file__).parents[2] / "contract"
 WRITE = os.environ.get("LATCHKEY_WRITE_EXAMPLES") == "1"

@@ -34,16 +34,16 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.core.result import Ok
 from schemathesis.core.transport import Response
 from schemathesis.specs.openapi import checks
-from tests.api.client import Clock, Shop
-from tests.api.conftest import opened
-from tests.api.doings import unhurried
-from tests.api.routes import NAMES, settle
 
 from latchkey.api.application import create_application
 from latchkey.api.front import Front
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.storage.embedded import EmbeddedServer
+from tests.api.client import Clock, Shop
+from tests.api.conftest import opened
+from tests.api.doings import unhurried
+from tests.api.routes import NAMES, settle
 
 UNUSED = "postgresql://nobody@localhost/none"
 SEED = 20261115

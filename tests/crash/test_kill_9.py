@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import psutil  # type: ignore[import-untyped]  # ships no types
-from tests.cli.running import Running
-from tests.crash.books import audit
 
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases import grants, keys
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.demo import PROJECT_ID, ensure_demo
+from tests.cli.running import Running
+from tests.crash.books import audit
 
 SECONDS = 5.0
 BUYERS = 6

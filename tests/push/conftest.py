@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.push.providing import Provider, certificates_in, providing
 
 from latchkey.cli.authority import Certificates
+from tests.push.providing import Provider, certificates_in, providing
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,6 @@ import asyncio
 
 import pytest
 from structlog.testing import capture_logs
-from tests.push.misbehaving import BEHAVIOURS, misbehaving
-from tests.push.providing import APP_ID, KEY, QUICK, Provider, answering
 
 from latchkey.cli.authority import Certificates
 from latchkey.push.client import PushClient
@@ -25,6 +23,8 @@ from latchkey.push.errors import (
 from latchkey.push.notification import Notification
 from latchkey.push.patience import Patience
 from latchkey.push.sandbox.faults import NONSENSE
+from tests.push.misbehaving import BEHAVIOURS, misbehaving
+from tests.push.providing import APP_ID, KEY, QUICK, Provider, answering
 
 FAILED = Notification(contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"})
 UNKNOWN = "11111111-2222-3333-4444-555555555555"

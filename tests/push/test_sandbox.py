@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import json
 from pyreqwest.client import ClientBuilder
-from tests.push.providing import APP_ID, KEY, Provider, providing
 
 from latchkey.cli.authority import Certificates
+from tests.push.providing import APP_ID, KEY, Provider, providing
 
 HELLO = {"app_id": APP_ID, "contents": {"en": "Hello"}, "headings": {"en": "Demo"}}
 UNKNOWN = "11111111-2222-3333-4444-555555555555"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, async_playwright
-from tests.push.providing import Provider, certificates_in, providing
-from tests.runtime.web import APP, EARLY, Web
 
 from latchkey.cli.authority import Certificates
 from latchkey.runtime.chromium import FLAGS, find_chromium
 from latchkey.runtime.errors import ChromiumMissingError
+from tests.push.providing import Provider, certificates_in, providing
+from tests.runtime.web import APP, EARLY, Web
 
 
 @pytest.fixture(scope="session")

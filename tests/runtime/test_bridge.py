@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.runtime.web import APP, EARLY, ID, Web
 
 from latchkey.runtime.script import Names, bridge_script
+from tests.runtime.web import APP, EARLY, ID, Web
 
 OTHER = "https://ads.example"
 STRICT = "default-src 'none'; script-src 'nonce-ours'; base-uri 'none'; require-trusted-types-for 'script'"

@@ -13,15 +13,15 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from tests.cli.running import Up
-from tests.push.providing import serving
-from tests.runtime.test_device import seen_on
 
 from latchkey.cli.authority import Certificates
 from latchkey.consumer import Consumer, Settings
 from latchkey.consumer.texts import read_texts
 from latchkey.runtime.device import Device, DeviceOptions
 from latchkey.runtime.script import web_module
+from tests.cli.running import Up
+from tests.push.providing import serving
+from tests.runtime.test_device import seen_on
 
 WEBHOOK_SECRET = "between the service and the consumer"
 JWT_SECRET = "0123456789abcdef0123456789abcdef"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.running import Running, typed
 
 from latchkey.push.client import PushClient
 from latchkey.push.notification import Notification, Sent
+from tests.cli.running import Running, typed
 
 HELLO = Notification({"en": "Hello [bold]you[/bold]"}, {"en": "Demo"})
 

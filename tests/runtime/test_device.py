@@ -12,12 +12,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
-from tests.push.providing import APP_ID, Provider, certificates_in, providing, serving
 
 from latchkey.cli.authority import Certificates
 from latchkey.push.notification import Notification
 from latchkey.runtime.device import Device, DeviceOptions
 from latchkey.runtime.errors import AlreadyRunningError, CannotShowError
+from tests.push.providing import APP_ID, Provider, certificates_in, providing, serving
 
 FAILED = Notification(contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"})
 STRICT = "default-src 'none'; script-src 'unsafe-inline'; require-trusted-types-for 'script'; style-src 'none'"

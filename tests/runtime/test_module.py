@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from playwright.async_api import Page
-from tests.runtime.web import APP, ID, Web
 
 from latchkey.runtime.script import web_module
+from tests.runtime.web import APP, ID, Web
 
 MODULE = f"{APP}/push.js"
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import expect
-from tests.cli.running import Up, get
-from tests.runtime.test_device import seen_on
 
 from latchkey.consumer.texts import read_texts
 from latchkey.runtime.device import Device, DeviceOptions
+from tests.cli.running import Up
+from tests.runtime.test_device import seen_on
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.usecases.conftest import Shop
 
 from latchkey.domain.customer import Attribute
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.attributes import set_attributes
 from latchkey.usecases.erasure import erase
 from latchkey.usecases.receipts import Receipt, take_receipt
+from tests.usecases.conftest import Shop
 
 RECEIPT = Receipt(app_user_id="alice@example.com", token="test_1_a", product_id="pro_monthly")
 

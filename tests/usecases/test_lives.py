@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.usecases.conftest import Shop
 
 from latchkey.domain.entitlements import active
 from latchkey.domain.instants import DAY, HOUR
@@ -15,6 +14,7 @@ from latchkey.usecases.enrollments import enroll_customer
 from latchkey.usecases.grants import grant, revoke
 from latchkey.usecases.identities import log_in, transfer
 from latchkey.usecases.receipts import Receipt, take_receipt
+from tests.usecases.conftest import Shop
 
 ANONYMOUS = "$RCAnonymousID:" + "a" * 32
 

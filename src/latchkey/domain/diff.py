@@ -293,6 +293,7 @@ def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> 
             store=after.store,
             app_id=after.app_id,
             product_id=after.product_id,
+            entitlement_id=after.entitlement_id,
             period_type=PeriodType.PROMOTIONAL if after.kind is not PurchaseKind.ONE_TIME else PeriodType.NORMAL,
             purchased_at=after.purchased_at,
             original_purchase_at=after.purchased_at,

@@ -60,6 +60,8 @@ class Event:
     app_id: str | None = None
     product_id: str | None = None
     new_product_id: str | None = None
+    # Of a promotional grant, which names it itself.
+    entitlement_id: str | None = None
     period_type: str | None = None
     purchased_at: Ms | None = None
     expiration_at: Ms | None = None

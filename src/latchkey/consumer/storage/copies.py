@@ -55,10 +55,12 @@ class Copies:
         canonical = await self.resolve(connection, ids)
         while True:
             wanted = sorted(set(canonical.values()))
-            # SQLite has let in this writer alone. PostgreSQL locks rows, so there must be one.
-            if not self._database.is_sqlite:
-                await connection.execute(self._hold, [{"app_user_id": id} for id in wanted])
             found = await self._load(connection, wanted, self._lock)
+            # SQLite has let in this writer alone. PostgreSQL locks rows, so there must be one.
+            missing = [] if self._database.is_sqlite else [id for id in wanted if id not in found]
+            if missing:
+                await connection.execute(self._hold, [{"app_user_id": id} for id in missing])
+                found |= await self._load(connection, missing, self._lock)
             settled = canonical if self._database.is_sqlite else await self.resolve(connection, ids)
             if settled == canonical:
                 return Locked(canonical, {id: found.get(id) or nobody(id) for id in wanted})
@@ -116,6 +118,8 @@ class Copies:
 
     async def resolve(self, connection: AsyncConnection, ids: Collection[str]) -> dict[str, str]:
         """Every id to the one that its customer's copy is kept under."""
+        if not ids:
+            return {}
         found = await connection.execute(self._canonical, {"ids": sorted(ids)})
         known = {row[0]: row[1] for row in found}
         return {id: known.get(id, id) for id in ids}

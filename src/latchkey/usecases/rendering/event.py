@@ -76,11 +76,19 @@ def event(happened: domain.Event, customer: Customer, catalog: Catalog, now: Ms,
         app_id=_or_absent(happened.app_id),
         transaction_id=_or_absent(happened.transaction_id),
         original_transaction_id=_or_absent(happened.original_transaction_id),
-        entitlement_ids=list(held) if happened.product_id is not None else UNSET,
+        entitlement_ids=_granted(happened, catalog),
         renewal_number=_or_absent(happened.renewal_number),
         is_family_share=_or_absent(happened.is_family_share),
         sequence=sequence,
     )
+
+
+def _granted(happened: domain.Event, catalog: Catalog) -> list[str] | UnsetType:
+    """What the purchase in question grants, whatever else the customer holds."""
+    if happened.entitlement_id is not None:
+        return [happened.entitlement_id]
+    product_id = happened.new_product_id or happened.product_id
+    return list(catalog.grants(product_id)) if product_id is not None else UNSET
 
 
 def _or_absent(value: T | None) -> T | UnsetType:
