@@ -65,6 +65,34 @@ async def test_a_job_of_a_dead_process_is_done_by_the_next(here: World) -> None:
     assert (await here.counts())["billing_jobs"] == 0
 
 
+async def test_a_job_that_outlasts_its_lease_stays_with_its_holder(here: World) -> None:
+    renewed = asyncio.Event()
+    runs = 0
+
+    async def long(_: Job) -> None:
+        nonlocal runs
+        runs += 1
+        here.clock.now += LEASE_MS - 1
+        await asyncio.wait_for(renewed.wait(), 5)
+        # By the first lease somebody else could have it by now.
+        here.clock.now += LEASE_MS - 1
+        assert await here.consumer.store.jobs.claim(here.clock.now, 10, LEASE_MS) == []
+
+    renew = here.consumer.store.jobs.renew
+
+    async def watched(lease: str, until: int) -> None:
+        await renew(lease, until)
+        renewed.set()
+
+    here.consumer.store.jobs.renew = watched  # type: ignore[method-assign]  # only to know when
+    here.consumer.runner._renewal = 0.01
+    here.consumer.runner._handlers = {"long": long}
+    await here.consumer.later(NewJob("long", "x"))
+    await here.jobs_done()
+    assert runs == 1
+    assert (await here.counts())["billing_jobs"] == 0
+
+
 async def test_a_job_asked_for_while_it_runs_runs_again(here: World) -> None:
     here.service.holds["ada"] = {}
 

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from latchkey.consumer.event import Event
 from latchkey.consumer.instants import DAY, HOUR, Ms
 from latchkey.consumer.record import LocalCopy
-from latchkey.consumer.runner import LEASE_MS, Handler
+from latchkey.consumer.runner import Handler
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.jobs import Job, NewJob
 from latchkey.consumer.storage.store import Store
@@ -34,8 +34,8 @@ PUSH = "push"
 PLAN = "push_later"
 # News that is older is none. Also what keeps a replay of last week's events from ringing every phone.
 FRESH_MS: Ms = DAY
-# Well inside the job's lease; the job itself is tried again for as long as the news is fresh.
-PATIENCE = Patience(tries=2, timeout=10.0, deadline=LEASE_MS / 1000 / 2)
+# The job itself is tried again for as long as the news is fresh.
+PATIENCE = Patience(tries=2, timeout=10.0, deadline=60.0)
 # While the provider is away nobody tries, so that pushes do not keep other jobs from being done.
 AWAY_MS: Ms = 15_000
 

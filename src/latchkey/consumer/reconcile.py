@@ -25,7 +25,7 @@ CURSOR = "feed"
 # Nobody waits for a reconciliation, so it may wait out a rate limit.
 DEADLINE = 180.0
 PAGE = 200
-# One sweep stays well inside a job's lease, and leaves most of the rate limit to users.
+# One sweep holds up other jobs for a moment only, and leaves most of the rate limit to users.
 SWEEP_PAGES = 20
 SWEEP_USERS = 40
 SWEEP_DEADLINE = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import structlog
 
@@ -18,7 +18,9 @@ log = structlog.get_logger()
 # What a job gives back is when it wants to run again; None when it is done.
 Handler = Callable[[Job], Awaitable[Ms | None]]
 
-LEASE_MS: Ms = 120_000
+# Renewed for as long as the job runs, so it may be short: after a crash a user's re-read waits for no longer than this.
+LEASE_MS: Ms = 10_000
+RENEWAL = 3.0
 FIRST_BACKOFF_MS: Ms = 500
 LONGEST_BACKOFF_MS: Ms = 10 * 60_000
 # Jobs that other processes left behind are found within this.
@@ -32,11 +34,20 @@ def backoff_ms(attempts: int, fraction: float) -> Ms:
 
 
 class Runner:
-    def __init__(self, jobs: Jobs, handlers: Mapping[str, Handler], now: Callable[[], Ms], *, workers: int) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        handlers: Mapping[str, Handler],
+        now: Callable[[], Ms],
+        *,
+        workers: int,
+        renewal: float = RENEWAL,
+    ) -> None:
         self._jobs = jobs
         self._handlers = handlers
         self._now = now
         self._workers = workers
+        self._renewal = renewal
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -59,7 +70,13 @@ class Runner:
         """Do what is due now; how many jobs that were."""
         done = 0
         while claimed := await self._jobs.claim(self._now(), self._workers, LEASE_MS):
-            await asyncio.gather(*(self._do(job) for job in claimed))
+            finished = asyncio.Event()
+            keeping = asyncio.create_task(self._keep(claimed, finished))
+            try:
+                await asyncio.gather(*(self._do(job) for job in claimed))
+            finally:
+                finished.set()
+                await keeping
             done += len(claimed)
             if self._stopping:
                 break
@@ -80,6 +97,18 @@ class Runner:
             if not self._stopping:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), nap)
+
+    async def _keep(self, claimed: Sequence[Job], finished: asyncio.Event) -> None:
+        """They are still being done."""
+        while not finished.is_set():
+            try:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(finished.wait(), self._renewal)
+                    return
+                await self._jobs.renew(claimed[0].lease, self._now() + LEASE_MS)
+            except Exception:
+                # Somebody else may do them once more. That is harmless, and there is another chance in a moment.
+                log.exception("leases could not be renewed")
 
     async def _do(self, job: Job) -> None:
         handler = self._handlers.get(job.kind)

@@ -112,6 +112,11 @@ class Jobs:
         values = {"lease": None, "leased_until": None, "run_at": run_at, "last_error": error[:ERROR_LENGTH]}
         await self._database.write(lambda connection: connection.execute(update(jobs).where(ours).values(values)))
 
+    async def renew(self, lease: str, until: Ms) -> None:
+        """Whatever is still held under this lease is held until then."""
+        longer = update(jobs).where(jobs.c.lease == lease).values(leased_until=until)
+        await self._database.write(lambda connection: connection.execute(longer))
+
     async def next_at(self) -> Ms | None:
         """When the next job falls due; None when there is none."""
         due = func.min(func.coalesce(jobs.c.leased_until, jobs.c.run_at))
