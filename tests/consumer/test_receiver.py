@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from standardwebhooks import Webhook
 
@@ -64,6 +65,14 @@ async def test_a_hundred_copies_at_once_are_processed_once(here: World) -> None:
     assert [reply.json()["message"] for reply in replies].count("Event processed") == 1
     assert await here.consumer.balances("ada") == {"COIN": 10}
     assert (await here.copy()).subscription.revision == 1
+
+
+async def test_an_invoice_is_kept_as_the_whole_event(here: World) -> None:
+    one = event("INVOICE_ISSUANCE", price=9.99, currency="EUR", something_new={"nested": [1]})
+    await here.deliver(one)
+    await here.deliver(one)
+    (kept,) = await here.consumer.invoices("ada")
+    assert msgspec.json.decode(kept)["something_new"] == {"nested": [1]}
 
 
 async def test_a_hundred_copies_over_two_processes_are_processed_once(url: str) -> None:

@@ -133,6 +133,10 @@ class Consumer:
         """The user's experiments: id to variant."""
         return await self._endpoints.experiments(app_user_id)
 
+    async def invoices(self, app_user_id: str) -> list[bytes]:
+        """The user's invoices, oldest first: each the whole event as it came."""
+        return await self._endpoints.invoices(app_user_id)
+
     async def later(self, job: NewJob) -> None:
         """Have something done in the background; it survives a restart."""
         await self.store.database.write(lambda connection: self.store.jobs.add(connection, [job], self._now()))

@@ -127,6 +127,11 @@ class Endpoints:
             owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
             return await self._store.events.balances(connection, owner)
 
+    async def invoices(self, app_user_id: str) -> list[bytes]:
+        async with self._store.database.reading() as connection:
+            owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
+            return await self._store.events.invoices(connection, owner)
+
     async def experiments(self, app_user_id: str) -> dict[str, str]:
         async with self._store.database.reading() as connection:
             owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]

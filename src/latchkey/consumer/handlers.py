@@ -32,6 +32,14 @@ class Enrollment(Struct, frozen=True, kw_only=True):
     enrolled_at: Ms
 
 
+class Invoice(Struct, frozen=True, kw_only=True):
+    event_id: str
+    app_user_id: str
+    issued_at: Ms
+    # The whole event, as it came.
+    body: bytes
+
+
 class Handling(Struct, frozen=True):
     """The record while an event is worked on, and what else follows from the event."""
 
@@ -45,6 +53,7 @@ class Handling(Struct, frozen=True):
     reread: frozenset[str] = frozenset()
     transaction: CurrencyTransaction | None = None
     enrollment: Enrollment | None = None
+    invoice: Invoice | None = None
 
 
 Handler = Callable[[Handling], Handling]
@@ -131,8 +140,12 @@ def transfer(handling: Handling) -> Handling:
 
 
 def invoice_issuance(handling: Handling) -> Handling:
-    """An invoice changes nothing that a user may do; the log has the whole event."""
-    return handling
+    """An invoice changes nothing that a user may do; the whole event is kept for the books."""
+    event = handling.event
+    noted = Invoice(
+        event_id=event.id, app_user_id=handling.subscription.app_user_id, issued_at=handling.at, body=event.body
+    )
+    return replace(handling, invoice=noted)
 
 
 def temporary_entitlement_grant(handling: Handling) -> Handling:

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.batches import Batches
 from latchkey.consumer.event import Event
-from latchkey.consumer.handlers import HANDLERS, CurrencyTransaction, Enrollment
+from latchkey.consumer.handlers import HANDLERS, CurrencyTransaction, Enrollment, Invoice
 from latchkey.consumer.instants import Ms
 from latchkey.consumer.record import LocalCopy
 from latchkey.consumer.storage.copies import Locked
@@ -136,7 +136,7 @@ class Intake:
         for owner, others in work.names.items():
             await store.copies.name(connection, owner, others)
         await store.copies.save(connection, work.changed())
-        await store.events.note(connection, work.transactions, work.enrollments)
+        await store.events.note(connection, work.transactions, work.enrollments, work.invoices)
         await store.jobs.add(connection, [NewJob(REREAD, id) for id in work.reread], now)
         if self._follow_up is not None:
             work.followed_up = await self._follow_up(connection, work.news, now)
@@ -172,6 +172,7 @@ class _Work:
     reread: set[str] = field(default_factory=set)
     transactions: list[CurrencyTransaction] = field(default_factory=list)
     enrollments: list[Enrollment] = field(default_factory=list)
+    invoices: list[Invoice] = field(default_factory=list)
     # Events that were not late, each with the copy after it.
     news: list[tuple[Event, LocalCopy]] = field(default_factory=list)
     followed_up: bool = False
@@ -189,6 +190,8 @@ class _Work:
             self.transactions.append(applied.transaction)
         if applied.enrollment is not None:
             self.enrollments.append(applied.enrollment)
+        if applied.invoice is not None:
+            self.invoices.append(applied.invoice)
         if applied.synced:
             self.news.append((event, applied.copy))
             self._name(owner, {id for id in event.other_ids if self.canonical.get(id) != owner})

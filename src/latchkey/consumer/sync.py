@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from latchkey.consumer import identity
 from latchkey.consumer.event import Event, Held
-from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, handle
+from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice, handle
 from latchkey.consumer.instants import Ms, iso_or_none
 from latchkey.consumer.reading import Reading, contract, latest_end
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
@@ -26,6 +26,7 @@ class Applied:
     reread: frozenset[str]
     transaction: CurrencyTransaction | None
     enrollment: Enrollment | None
+    invoice: Invoice | None
 
 
 class NobodyError(Exception):
@@ -59,7 +60,7 @@ def apply_event(copy: LocalCopy, event: Event, now: Ms) -> Applied:
         after = replace(copy, subscription=replace(known, stale=True))
         # By the event's own id: should the alias be wrong, the service says so.
         reread = handling.reread | {event.app_user_id}
-        return Applied(after, False, reread, handling.transaction, handling.enrollment)
+        return Applied(after, False, reread, handling.transaction, handling.enrollment, handling.invoice)
     held = {id: one for id, one in handling.held.items() if one.expires_at is None or one.expires_at > now}
     rows = _rows(copy.entitlements, held, event, now)
     synced = _synced(handling.subscription, rows, event, now)
@@ -67,7 +68,7 @@ def apply_event(copy: LocalCopy, event: Event, now: Ms) -> Applied:
     # its own, as when the purchase went to another user.
     reread = handling.reread | {event.app_user_id} if was_read(event, known) else handling.reread
     after = LocalCopy(replace(synced, stale=synced.stale or known.app_user_id in reread), rows)
-    return Applied(after, True, reread, handling.transaction, handling.enrollment)
+    return Applied(after, True, reread, handling.transaction, handling.enrollment, handling.invoice)
 
 
 def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:

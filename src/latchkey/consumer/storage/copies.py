@@ -12,7 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
 from latchkey.consumer.storage.database import Database
-from latchkey.consumer.storage.tables import aliases, currency_transactions, enrollments, entitlements, subscriptions
+from latchkey.consumer.storage.tables import (
+    aliases,
+    currency_transactions,
+    enrollments,
+    entitlements,
+    invoices,
+    subscriptions,
+)
 
 _SUBSCRIPTION = Subscription.__struct_fields__
 _ENTITLEMENT = Entitlement.__struct_fields__
@@ -98,11 +105,10 @@ class Copies:
         await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
         for table in (subscriptions, entitlements):
             await connection.execute(delete(table).where(table.c.app_user_id.in_(fresh)))
-        await connection.execute(
-            update(currency_transactions)
-            .where(currency_transactions.c.app_user_id.in_(fresh))
-            .values(app_user_id=app_user_id)
-        )
+        for table in (currency_transactions, invoices):
+            await connection.execute(
+                update(table).where(table.c.app_user_id.in_(fresh)).values(app_user_id=app_user_id)
+            )
         await self._move_enrollments(connection, app_user_id, fresh)
 
     async def stands_alone(self, connection: AsyncConnection, app_user_id: str) -> None:

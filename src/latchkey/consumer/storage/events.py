@@ -11,10 +11,17 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.event import Event
-from latchkey.consumer.handlers import CurrencyTransaction, Enrollment
+from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice
 from latchkey.consumer.instants import Ms
 from latchkey.consumer.storage.database import Database
-from latchkey.consumer.storage.tables import currency_transactions, enrollments, processed_events, progress, set_aside
+from latchkey.consumer.storage.tables import (
+    currency_transactions,
+    enrollments,
+    invoices,
+    processed_events,
+    progress,
+    set_aside,
+)
 
 ERROR_LENGTH = 2000
 
@@ -40,6 +47,7 @@ class Events:
         self._known = select(known).where(database.any_of(known))
         self._take_back = delete(set_aside).where(database.any_of(set_aside.c.event_id))
         self._transact = database.insert(currency_transactions).on_conflict_do_nothing()
+        self._invoice = database.insert(invoices).on_conflict_do_nothing()
         enroll = database.insert(enrollments)
         self._enroll = enroll.on_conflict_do_update(
             index_elements=["app_user_id", "experiment_id"],
@@ -83,11 +91,14 @@ class Events:
         connection: AsyncConnection,
         transactions: Sequence[CurrencyTransaction],
         enrolled: Sequence[Enrollment],
+        issued: Sequence[Invoice],
     ) -> None:
         if transactions:
             await connection.execute(self._transact, [asdict(one) for one in transactions])
         if enrolled:
             await connection.execute(self._enroll, [asdict(one) for one in enrolled])
+        if issued:
+            await connection.execute(self._invoice, [asdict(one) for one in issued])
 
     async def put_aside(self, connection: AsyncConnection, event: Event, error: str, now: Ms) -> None:
         row = {
@@ -133,6 +144,11 @@ class Events:
             select(table.experiment_id, table.variant_id).where(table.app_user_id == app_user_id)
         )
         return {row.experiment_id: row.variant_id for row in rows}
+
+    async def invoices(self, connection: AsyncConnection, app_user_id: str) -> list[bytes]:
+        table = invoices.c
+        found = select(table.body).where(table.app_user_id == app_user_id).order_by(table.issued_at, table.event_id)
+        return list((await connection.scalars(found)).all())
 
     async def progress(self, name: str) -> str | None:
         async with self._database.reading() as connection:

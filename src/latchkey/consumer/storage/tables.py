@@ -125,6 +125,16 @@ enrollments = Table(
     _instant("enrolled_at", nullable=False),
 )
 
+invoices = Table(
+    "billing_invoices",
+    metadata,
+    Column("event_id", String(ID), primary_key=True),
+    Column("app_user_id", String(ID), nullable=False),
+    _instant("issued_at", nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index(None, "app_user_id"),
+)
+
 jobs = Table(
     "billing_jobs",
     metadata,
