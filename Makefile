@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check fmt types lint bench lock clean chaos
+.PHONY: help run test setup check fmt types lint bench lock clean chaos screenshots
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ bench: setup ## measure speed as ratios to a bare ceiling
 chaos: setup ## kill everything at random under load (WHAT=delivery or consumer, SEED=7 SECONDS=60 DATABASE=postgresql)
 	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,delivery).chaos $(if $(SEED),--seed $(SEED)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
+
+screenshots: setup ## take the pictures of docs/story.md anew
+	@$(BIN)/python -m tests.runtime.screenshots
 
 lock: ## resolve the dependencies anew into requirements.lock
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv

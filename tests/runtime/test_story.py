@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
+from latchkey.cli.demo_app.pages import PAGES
+from latchkey.consumer import Consumer, Settings
 from latchkey.consumer.texts import read_texts
 from latchkey.runtime.device import Device, DeviceOptions
-from tests.cli.running import Up
+from tests.cli.running import Up, get
 from tests.runtime.test_device import seen_on
 
 
@@ -84,10 +91,128 @@ async def test_from_signing_in_to_the_end_without_ever_reloading(device: Device)
     await shows(device, "pro")
     await press(device, "Cancel Pro")
     await shows(device, "cancelled")
-    await press(device, "To the end")
+    await press(device, "To the period's end")
     await shows(device, "ended")
     assert await told(device) == ["EXPIRATION", "CANCELLATION", "RENEWAL", "BILLING_ISSUE", "INITIAL_PURCHASE"]
 
-    await expect(page.get_by_role("button", name="To the end")).to_be_disabled()
+    await expect(page.get_by_role("button", name="To the period's end")).to_be_disabled()
     assert await page.evaluate("window.neverReloaded")
     assert problems == []
+
+
+async def test_a_plain_browser_and_a_keyboard_are_enough(app: str, browser: Browser) -> None:
+    context = await browser.new_context(ignore_https_errors=True)
+    page = await context.new_page()
+    await page.goto(f"{app}/")
+    await page.get_by_role("button", name="Noah").focus()
+    for state in ("free", "pro", "cancelled", "pro"):
+        await page.keyboard.press("Enter")
+        await expect(page.locator(f"body[data-state={state}]")).to_be_visible()
+        await expect(page.locator("#wishes button").first).to_be_focused()
+    await expect(page.locator("#device")).to_contain_text("No notifications here")
+
+    # Nobody pays: first the paid time ends, then the time that was granted.
+    await page.get_by_role("button", name="Let the payment fail").click()
+    for state in ("trouble", "trouble", "ended"):
+        await expect(page.locator(f"body[data-state={state}]:not([aria-busy])")).to_be_visible()
+        if state == "trouble":
+            await page.get_by_role("button", name="To the period's end").click()
+    await context.close()
+
+
+async def test_a_phone_is_not_told_what_concerns_who_held_it_before(up: Up, app: str, device: Device) -> None:
+    page = device.page
+    await press(device, "Mia")
+    await expect(page.locator("#device")).to_have_attribute("data-player", device.player_id or "")
+    mia = await token_on(device)
+    assert device.player_id in phones(up, app, mia)
+    await page.reload()
+    await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+
+    async with page.expect_response(lambda reply: reply.request.method == "DELETE"):
+        await press(device, "Sign out")
+    assert device.player_id not in phones(up, app, mia)
+    async with page.expect_response(f"{app}/api/devices"):
+        await press(device, "Zoe")
+    assert device.player_id in phones(up, app, await token_on(device))
+
+
+async def test_a_push_provider_that_is_away_delays_nothing_but_the_push(up: Up, app: str, device: Device) -> None:
+    push = up.connection["push"]
+    await press(device, "Zoe")
+    await press(device, "Get Pro")
+    await shows(device, "pro")
+    fault = f"{push['base_url']}/sandbox/fault"
+    assert ask(up, "PUT", fault, f"Key {push['rest_api_key']}", {"kind": "down", "times": 1})[0] == 200
+    await press(device, "Let the payment fail")
+    await shows(device, "trouble")
+    assert (await device.next_notification(25)).heading == read_texts()["billing_issue"]["en"].heading
+
+
+def test_forged_and_foreign_tokens_reach_nothing(up: Up, app: str) -> None:
+    forged = jwt.encode({"sub": "mia", "exp": 4_000_000_000}, "somebody else's secret, long enough", "HS256")
+    alice = up.connection["consumer"]["users"][0]["token"]
+    buy = {"action": "buy"}
+    assert ask(up, "POST", f"{app}/demo/actions", f"Bearer {forged}", buy) == (401, {"error": "Unauthorized"})
+    assert ask(up, "GET", f"{app}/demo/live", f"Bearer {forged}")[0] == 401
+    assert ask(up, "POST", f"{app}/api/devices", f"Bearer {forged}", {"player_id": "p"})[0] == 401
+    assert ask(up, "POST", f"{app}/demo/actions", f"Bearer {alice}", buy)[0] == 403
+    assert ask(up, "POST", f"{app}/demo/session", "", {"user": "alice"})[0] == 404
+
+
+def test_what_makes_no_sense_is_refused_in_plain_words(up: Up, app: str) -> None:
+    _, session = ask(up, "POST", f"{app}/demo/session", "", {"user": "mia"})
+    mia = f"Bearer {session['token']}"
+    status, said = ask(up, "POST", f"{app}/demo/actions", mia, {"action": "pay"})
+    assert (status, bool(said["error"])) == (409, True)
+    assert ask(up, "POST", f"{app}/demo/actions", mia, {"action": "steal"})[0] == 400
+    assert ask(up, "GET", f"{app}/demo/actions", mia) == (405, {"error": "Method not allowed"})
+
+
+def test_no_secret_is_in_anything_that_a_page_can_load(up: Up, app: str) -> None:
+    connection = up.connection
+    kept = json.loads((up.folder / "consumer" / "consumer.json").read_text())
+    secrets = [
+        connection["api_key"],
+        kept["api_key"],
+        kept["jwt_secret"],
+        kept["operator_token"],
+        kept["webhook_secret"],
+    ]
+    for path in (*PAGES, "/demo/offer"):
+        status, said = get(app, connection["ca_cert"], path)
+        assert status == 200, path
+        assert not [one for one in secrets if one.encode() in said], path
+    for log in up.folder.glob("*.log"):
+        assert not [one for one in secrets if one in log.read_text()], log
+
+
+def test_the_consumer_of_real_users_has_none_of_it(tmp_path: Path) -> None:
+    settings = Settings(service_url="https://service.example", database_url=f"sqlite:///{tmp_path / 'consumer.db'}")
+    consumer = Consumer(settings)
+    assert not [route for route in consumer.routes if getattr(route, "path", "") in PAGES]
+
+
+def ask(up: Up, method: str, url: str, authorization: str, body: Any = None) -> tuple[int, Any]:
+    headers = {"Authorization": authorization, "Content-Type": "application/json"}
+    sent = json.dumps(body).encode() if body is not None else None
+    asked = urllib.request.Request(url, sent, headers, method=method)
+    trusted = ssl.create_default_context(cafile=up.connection["ca_cert"])
+    try:
+        with urllib.request.urlopen(asked, context=trusted, timeout=10) as reply:
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, json.load(refused)
+
+
+async def token_on(device: Device) -> str:
+    kept = await device.page.evaluate("localStorage.getItem('lamplight-session')")
+    token: str = json.loads(kept)["token"]
+    return token
+
+
+def phones(up: Up, app: str, token: str) -> list[str]:
+    status, said = ask(up, "GET", f"{app}/api/devices", f"Bearer {token}")
+    assert status == 200
+    return [one["player_id"] for one in said["devices"]]

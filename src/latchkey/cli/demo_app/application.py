@@ -3,7 +3,7 @@
 | request | answer |
 |---|---|
 | GET `/`, `/demo/{file}` | the page and what belongs to it |
-| GET `/demo/users` | who can sign in |
+| GET `/demo/offer` | who can sign in, and what Pro costs |
 | POST `/demo/session` `{user}` | `{token}`: no password, because there is nothing to protect |
 | GET `/demo/live` | server-sent events: the story of the signed-in user, at once and after every change |
 | POST `/demo/actions` `{action}` | 200 `{}`; 409 `{error}` where it makes no sense now; 503 where the service is away |
@@ -62,7 +62,7 @@ class DemoApp:
         self._closing = False
         application = consumer.app
         application.router.routes.extend(self._routes())
-        self._arrivals = Arrivals(application, WEBHOOK_PATH)
+        self._arrivals = Arrivals(application, WEBHOOK_PATH, USERS.keys())
         self.application: ASGIApp = self._arrivals
 
     def hang_up(self) -> None:
@@ -76,27 +76,29 @@ class DemoApp:
     def _routes(self) -> list[Route]:
         return [
             *(Route(path, Endpoint(GET=_page(path))) for path in PAGES),
-            Route("/demo/users", Endpoint(GET=self._users)),
+            Route("/demo/offer", Endpoint(GET=self._offer)),
             Route("/demo/session", Endpoint(POST=self._sign_in)),
             Route("/demo/live", Endpoint(GET=self._live)),
             Route("/demo/actions", Endpoint(POST=self._act)),
         ]
 
-    async def _users(self, _: Request) -> Response:
-        return reply({"users": [{"id": id, "name": name} for id, name in USERS.items()]})
+    async def _offer(self, _: Request) -> Response:
+        product = await _asked(self._shop.product())
+        users = [{"id": id, "name": name} for id, name in USERS.items()]
+        return reply({"users": users, "price": product.price, "currency": product.currency})
 
     async def _sign_in(self, request: Request) -> Response:
         user = (await _body(request, _SignIn)).user
         if user not in USERS:
             raise Refused(404, "There is no such demo user")
-        await self._asked(self._shop.time(user))
+        await _asked(self._shop.time(user))
         claims = {"sub": user, "exp": real_now() // 1000 + SESSION_SECONDS}
         token = jwt.encode(claims, self._consumer.settings.jwt_secret, algorithm="HS256")
         return reply({"token": token}, headers={"Cache-Control": "no-store"})
 
     async def _live(self, request: Request) -> Response:
         user = self._user(request)
-        await self._asked(self._shop.time(user))
+        await _asked(self._shop.time(user))
         headers = {"Cache-Control": "no-store"}
         return StreamingResponse(self._lines(user), media_type="text/event-stream", headers=headers)
 
@@ -130,7 +132,7 @@ class DemoApp:
             "end": lambda: shop.wait_for_end(user),
         }
         try:
-            await self._asked(acts[(await _body(request, _Wish)).action]())
+            await _asked(acts[(await _body(request, _Wish)).action]())
         finally:
             # The clock may have moved, whatever came of the rest.
             self._arrivals.ring()
@@ -144,15 +146,16 @@ class DemoApp:
             raise Refused(403, "Only the demo's users have a story")
         return user
 
-    async def _asked(self, doing: Awaitable[object]) -> None:
-        try:
-            await doing
-        except ShopClosedError as error:
-            raise Refused(503, str(error)) from error
-        except ShopRefusedError as error:
-            raise Refused(409, str(error)) from error
-        except ClientError as error:
-            raise Refused(503, "The service cannot be read now. Try again in a moment.") from error
+
+async def _asked(doing: Awaitable[T]) -> T:
+    try:
+        return await doing
+    except ShopClosedError as error:
+        raise Refused(503, str(error)) from error
+    except ShopRefusedError as error:
+        raise Refused(409, str(error)) from error
+    except ClientError as error:
+        raise Refused(503, "The service cannot be read now. Try again in a moment.") from error
 
 
 def _page(path: str) -> Callable[[Request], Awaitable[Response]]:

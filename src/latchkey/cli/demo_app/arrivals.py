@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,15 +30,16 @@ class _Envelope(msgspec.Struct):
 class Arrivals:
     """Around the consumer: whoever waits is told when a webhook was answered, and what it said."""
 
-    def __init__(self, consumer: ASGIApp, path: str) -> None:
+    def __init__(self, consumer: ASGIApp, path: str, users: Iterable[str]) -> None:
         self._consumer = consumer
         self._path = path
-        self._kept: defaultdict[str, deque[Arrival]] = defaultdict(lambda: deque(maxlen=MOST_SHOWN))
+        # Of the story's users only: others may come by the thousand.
+        self._kept: dict[str, deque[Arrival]] = {user: deque(maxlen=MOST_SHOWN) for user in users}
         self._bells: set[asyncio.Event] = set()
 
     def of(self, app_user_id: str) -> list[Arrival]:
         """The newest first."""
-        return list(reversed(self._kept[app_user_id])) if app_user_id in self._kept else []
+        return list(reversed(self._kept[app_user_id]))
 
     def ring(self) -> None:
         for bell in self._bells:
@@ -79,6 +80,6 @@ class Arrivals:
     def _keep(self, body: bytes) -> None:
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             arrival = msgspec.json.decode(body, type=_Envelope).event
-            kept = self._kept[arrival.app_user_id]
-            if arrival.id not in {one.id for one in kept}:
+            kept = self._kept.get(arrival.app_user_id)
+            if kept is not None and arrival.id not in {one.id for one in kept}:
                 kept.append(arrival)

@@ -6,6 +6,7 @@ the real one, an end on such a clock would be over already.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from pyreqwest.exceptions import PyreqwestError
 from latchkey.client import Client
 from latchkey.consumer.instants import HOUR, Ms, from_iso
 from latchkey.wire.actions import TestClock
+from latchkey.wire.management import Product
 from latchkey.wire.v2 import Page
 
 PRODUCT = "pro_monthly"
@@ -46,6 +48,7 @@ class Shop:
         self._key = secret_key
         self._now = now
         self._clocks: dict[str, TestClock] = {}
+        self._settling = asyncio.Lock()
         self._http = ClientBuilder().add_root_certificate_pem(ca.read_bytes()).follow_redirects(False).build()
         self._reads = Client(service_url, secret_key, project_id=project_id, ca_cert=ca)
 
@@ -53,9 +56,12 @@ class Shop:
         await self._http.close()
         await self._reads.close()
 
+    async def product(self) -> Product:
+        return await self._ask("GET", f"/products/{PRODUCT}", None, Product)
+
     async def time(self, user: str) -> Ms:
         """The user's present, once the user is there and lives on a clock."""
-        clock = self._clocks.get(user) or await self._settle(user)
+        clock = self._clocks.get(user) or await self._settled(user)
         return await self._advance(user, to_ms=self._now()) if clock.now_ms < self._now() else clock.now_ms
 
     def shown_time(self, user: str) -> Ms:
@@ -110,6 +116,10 @@ class Shop:
         clock = await self._post(f"/test_clocks/{self._clocks[user].id}/advance", how, TestClock)
         self._clocks[user] = clock
         return clock.now_ms
+
+    async def _settled(self, user: str) -> TestClock:
+        async with self._settling:
+            return self._clocks.get(user) or await self._settle(user)
 
     async def _settle(self, user: str) -> TestClock:
         """Find the user's clock, or make it; and the user on it."""

@@ -1,10 +1,11 @@
 import { registerDevice } from "/demo/push.js";
-import { live, signIn, users, wish } from "/demo/server.js";
-import { moments, STATES, told } from "/demo/words.js";
+import { forgetDevice, live, offer, signIn, wish } from "/demo/server.js";
+import { moments, price, STATES, told } from "/demo/words.js";
 
 const KEPT = "lamplight-session";
 const at = (selector) => document.querySelector(selector);
 const names = new Map();
+let cost = "";
 let session = null;
 let shown = new Set();
 
@@ -24,6 +25,7 @@ function notice(words) {
 
 /** One wish at a time: buttons rest until the server has answered. */
 async function during(work) {
+  const had = document.activeElement;
   document.body.setAttribute("aria-busy", "true");
   for (const button of document.querySelectorAll("main button")) button.disabled = true;
   try {
@@ -34,44 +36,47 @@ async function during(work) {
   } finally {
     document.body.removeAttribute("aria-busy");
     for (const button of document.querySelectorAll("main button")) button.disabled = false;
-    if (session?.story) offerEnd(session.story);
+    if (session?.story) limitDesk(session.story);
+    // A button that rests loses the focus; whoever uses the keyboard goes on from there.
+    if (document.activeElement === document.body) (had.isConnected && !had.disabled ? had : at("#wishes button"))?.focus();
   }
 }
 
 const act = (action) => during(() => wish(session.token, action));
 
-function offerEnd({ state }) {
-  at('[data-action="end"]').disabled = state === "free" || state === "ended";
+function limitDesk({ state }) {
+  at("[data-action=end]").disabled = state === "free" || state === "ended";
+  at("[data-action=fail]").disabled = state !== "pro";
 }
 
 function show(story) {
   const words = STATES[story.state];
   const changed = session.story?.state !== story.state;
+  const follow = session.follow || (changed && at("#wishes").contains(document.activeElement));
+  session.follow = false;
   session.story = story;
   document.body.dataset.state = story.state;
   if (changed) {
     at("#home .badge").textContent = words.badge;
     at("#home h1").textContent = words.title(names.get(story.user) ?? story.user);
-    const had = at("#wishes").contains(document.activeElement);
     at("#wishes").replaceChildren(
       ...words.wishes.map(({ action, label, main }) => {
-        const button = made("button", label, { className: main ? "main" : "", onclick: () => act(action) });
+        const button = made("button", label(cost), { className: main ? "main" : "", onclick: () => act(action) });
         button.disabled = document.body.hasAttribute("aria-busy");
         return button;
       }),
     );
-    // Whoever pressed a button with the keyboard goes on from there.
-    if (had) at("#wishes button").focus();
   }
   at("#sentence").textContent = words.sentence(story.until && moments.day(story.until));
   at("#now").textContent = moments.full(story.now);
   at("#now").dateTime = new Date(story.now).toISOString();
-  if (!document.body.hasAttribute("aria-busy")) offerEnd(story);
+  if (!document.body.hasAttribute("aria-busy")) limitDesk(story);
   at("#silence").hidden = story.events.length > 0;
   at("#events").replaceChildren(...story.events.map(line));
   shown = new Set(story.events.map(({ id }) => id));
   for (const part of ["#home", "#behind", "#sign-out"]) at(part).hidden = false;
   at("#welcome").hidden = true;
+  if (follow) at("#wishes button").focus();
 }
 
 function line({ id, type, event_timestamp_ms: when }) {
@@ -82,9 +87,9 @@ function line({ id, type, event_timestamp_ms: when }) {
   return item;
 }
 
-async function enter(kept) {
+async function enter(kept, { follow = false } = {}) {
   const leaving = new AbortController();
-  session = { ...kept, leaving, story: null };
+  session = { ...kept, leaving, follow, story: null };
   localStorage.setItem(KEPT, JSON.stringify(kept));
   register(kept.token);
   if (!(await live(kept.token, leaving.signal, (story) => leaving.signal.aborted || show(story)))) {
@@ -102,6 +107,7 @@ async function register(token) {
       ? "Notifications come to this phone."
       : "No notifications here: this is a browser, not the app, or they were refused.";
     place.dataset.player = id ?? "";
+    if (session?.token === token) session.player = id;
   } catch {
     place.textContent = "This phone could not be registered for notifications.";
   }
@@ -109,6 +115,8 @@ async function register(token) {
 
 function leave() {
   session?.leaving.abort();
+  // What is told to this user is not for whoever holds the phone next.
+  if (session?.player) forgetDevice(session.token, session.player).catch(() => {});
   session = null;
   shown = new Set();
   localStorage.removeItem(KEPT);
@@ -129,12 +137,21 @@ function kept() {
 at("#sign-out").onclick = leave;
 for (const button of document.querySelectorAll("[data-action]")) button.onclick = () => act(button.dataset.action);
 
-await during(async () => {
-  for (const { id, name } of await users()) {
-    names.set(id, name);
-    const button = made("button", name, { className: "main" });
-    button.onclick = () => during(async () => void enter({ user: id, token: await signIn(id) }));
-    at("#users").append(button);
+async function begin() {
+  try {
+    const { users, ...product } = await offer();
+    cost = price(product);
+    for (const { id, name } of users) {
+      names.set(id, name);
+      const button = made("button", name, { className: "main" });
+      button.onclick = () => during(async () => void enter({ token: await signIn(id) }, { follow: true }));
+      at("#users").append(button);
+    }
+    if (kept()?.token) enter(kept());
+  } catch (error) {
+    notice(error.message);
+    setTimeout(begin, 2000);
   }
-});
-if (kept()?.token) enter(kept());
+}
+
+begin();

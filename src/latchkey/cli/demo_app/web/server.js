@@ -7,11 +7,11 @@ export class Refusal extends Error {
   }
 }
 
-async function ask(path, { token, body } = {}) {
+async function ask(path, { token, body, method = body ? "POST" : "GET" } = {}) {
   const headers = { ...(token && { Authorization: `Bearer ${token}` }), ...(body && { "Content-Type": "application/json" }) };
   let reply;
   try {
-    reply = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
+    reply = await fetch(path, { method, headers, body: body && JSON.stringify(body) });
   } catch {
     throw new Refusal(0, "You are offline. Try again in a moment.");
   }
@@ -20,9 +20,10 @@ async function ask(path, { token, body } = {}) {
   return said;
 }
 
-export const users = async () => (await ask("/demo/users")).users;
+export const offer = () => ask("/demo/offer");
 export const signIn = async (user) => (await ask("/demo/session", { body: { user } })).token;
 export const wish = (token, action) => ask("/demo/actions", { token, body: { action } });
+export const forgetDevice = (token, id) => ask(`/api/devices/${encodeURIComponent(id)}`, { token, method: "DELETE" });
 
 /**
  * Calls `heard` with the user's story, now and whenever it changes, until `signal` is aborted. An EventSource cannot send

@@ -2,43 +2,49 @@
 
 const day = new Intl.DateTimeFormat("en", { day: "numeric", month: "long", year: "numeric" });
 const brief = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
-const moment = new Intl.DateTimeFormat("en", { dateStyle: "full", timeStyle: "short" });
+const moment = new Intl.DateTimeFormat("en", {
+  weekday: "short",
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "numeric",
+  minute: "2-digit",
+});
 
 export const moments = { day: (ms) => day.format(ms), brief: (ms) => brief.format(ms), full: (ms) => moment.format(ms) };
 
-const BUY = { action: "buy", label: "Get Pro · $9.99 a month", main: true };
-const FAIL = { action: "fail", label: "Let the payment fail" };
+const CANCEL = { action: "cancel", label: () => "Cancel Pro" };
 
 export const STATES = {
   free: {
     badge: "Free",
     title: (name) => `The house is dark, ${name}`,
     sentence: () => "Pro turns on the lights. It is bought in the test store, so it costs nothing.",
-    wishes: [BUY],
+    wishes: [{ action: "buy", label: (price) => `Get Pro · ${price} a month`, main: true }],
   },
   pro: {
     badge: "Pro",
     title: (name) => `Welcome home, ${name}`,
     sentence: (until) => `The lights are on. Pro renews on ${until}.`,
-    wishes: [{ action: "cancel", label: "Cancel Pro" }, FAIL],
+    wishes: [CANCEL],
   },
   trouble: {
     badge: "Trouble with payment",
     title: () => "The last payment failed",
     sentence: (until) => `The lights stay on until ${until}. Pay before then and nothing is lost.`,
-    wishes: [{ action: "pay", label: "Pay now", main: true }, { action: "cancel", label: "Cancel Pro" }],
+    wishes: [{ action: "pay", label: () => "Pay now", main: true }, CANCEL],
   },
   cancelled: {
     badge: "Cancelled",
     title: () => "Pro will end",
     sentence: (until) => `It is paid until ${until}, and the lights stay on until then.`,
-    wishes: [{ action: "keep", label: "Keep Pro", main: true }],
+    wishes: [{ action: "keep", label: () => "Keep Pro", main: true }],
   },
   ended: {
     badge: "Ended",
     title: () => "The lights are off",
     sentence: () => "Pro has ended. The house is still yours: come back whenever you like.",
-    wishes: [{ ...BUY, label: "Get Pro again · $9.99" }],
+    wishes: [{ action: "buy", label: (price) => `Get Pro again · ${price} a month`, main: true }],
   },
 };
 
@@ -52,6 +58,8 @@ const EVENTS = {
   REFUND: ["The money was given back", "bad"],
   TRIAL_STARTED: ["A trial began", "good"],
 };
+
+export const price = ({ price, currency }) => new Intl.NumberFormat("en", { style: "currency", currency }).format(price);
 
 /** In people's words, and how it is coloured. */
 export const told = (type) => EVENTS[type] ?? ["Something else happened", ""];
