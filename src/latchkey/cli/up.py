@@ -213,6 +213,8 @@ def announce(console: Console, folder: DataFolder, connection: Connection) -> No
     table.add_row("Service", connection.base_url)
     table.add_row("API description", f"{connection.base_url}/openapi.json")
     table.add_row("Reference consumer", connection.consumer.base_url)
+    app = f"{connection.consumer.base_url}/"
+    table.add_row("Demo app", f"{app}  (as on a phone: latchkey device {app} --window --data {folder.path})")
     table.add_row("Push sandbox", connection.push.base_url)
     table.add_row("Demo project", connection.project_id)
     table.add_row("Certificate to trust", connection.ca_cert)
