@@ -49,8 +49,8 @@ PROJECT = "proj_shop"
 SECRET = "a webhook secret of the convergence run"
 NO_LIMIT = 1_000_000
 PATIENCE = 60.0
-# Jobs of a consumer that was killed wait for its lease; a reconciliation need not.
-JOB_PATIENCE = 5.0
+# Jobs of a consumer that was killed wait for its lease to run out.
+JOB_PATIENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,19 @@ class Report:
 
 
 async def converge(
-    folder: Path, database_url: str, consumer_url: str, *, seed: int, seconds: float, users: int = 300, clocks: int = 6
+    folder: Path,
+    database_url: str,
+    consumer_url: str,
+    *,
+    seed: int,
+    seconds: float,
+    users: int = 300,
+    clocks: int = 6,
+    job_patience: float = JOB_PATIENCE,
 ) -> Report:
     """`database_url` is a migrated, empty database of the service; the consumer's is made by the consumer."""
     chances = random.Random(seed)
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     certs = certificates.make(folder / "certificates")
     async with AsyncExitStack() as stack:
         db = await stack.enter_async_context(Database(database_url, max_size=4))
@@ -120,7 +129,7 @@ async def converge(
             "LATCHKEY_TLS_KEY": str(certs.good[1]),
             "LATCHKEY_WEBHOOK_EXTRA_CA": str(certs.authority),
             "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
-            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "2000",
+            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "1000",
         }
         consumer = {
             "LATCHKEY_CONSUMER_SERVICE_URL": api_url,
@@ -159,10 +168,10 @@ async def converge(
             Client(api_url, writing.plaintext, project_id=PROJECT, ca_cert=certs.authority)
         )
         drained_in = await _drained(db, proxy)
-        await _jobs_done(store)
+        await _jobs_done(store, job_patience)
         before = await compare(store, client, lives.ids)
         mended = await asyncio.to_thread(reconcile, folder, consumer)
-        waiting = await _jobs_done(store)
+        waiting = await _jobs_done(store, job_patience)
         after = await compare(store, client, lives.ids)
         books = await _books(db, store)
         kills = {one.role: one.kills for one in processes}
@@ -189,9 +198,9 @@ async def _drained(db: Database, proxy: HostileProxy) -> float:
     return round(time.monotonic() - began, 1)
 
 
-async def _jobs_done(store: Store) -> int:
+async def _jobs_done(store: Store, patience: float) -> int:
     """Until the consumer has no background job left to do; how many are left all the same."""
-    ends = time.monotonic() + JOB_PATIENCE
+    ends = time.monotonic() + patience
     while True:
         async with store.database.reading() as connection:
             left = await connection.scalar(select(func.count()).select_from(jobs)) or 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,43 +35,56 @@ class Verdict:
     by_reading: int = 0
 
 
-async def compare(store: Store, client: Client, ids: Iterable[str]) -> Verdict:
+async def compare(store: Store, client: Client, ids: Sequence[str]) -> Verdict:
     """Every id against V2. Ends are compared by the second: webhooks write them so."""
     verdict = Verdict()
     events = [event async for event in client.events()]
+    read = {id: one for id, one in zip(ids, await _together(client, ids), strict=True) if one is not None}
     # After log-ins several ids name one customer.
-    names: dict[str, str] = {}
-    v2: dict[str, dict[str, int | None]] = {}
-    for id in ids:
-        try:
-            customer = await client.customer(id)
-        except NotFound:
-            continue
-        names[id] = customer.id
-        held = customer.active_entitlements
-        assert held.next_page is None
-        v2[id] = {one.entitlement_id: _second(one.expires_at) for one in held.items}
-    last = {names[event.app_user_id]: event.type for event in events if event.app_user_id in names}
+    last = {read[event.app_user_id].customer_id: event.type for event in events if event.app_user_id in read}
     async with store.database.reading() as connection:
-        for id, held_there in v2.items():
+        for id, seen in read.items():
             copy = await store.copies.find(connection, id)
-            if copy is None and id != names[id]:
+            if copy is None and id != seen.customer_id:
                 # No event ever named this id of a customer who is judged by another. Whoever asks by it is answered
                 # from V2, because there is no local record.
                 continue
-            subscriber = (await client.subscriber(id)).subscriber if held_there else None
-            _judge(verdict, id, copy, held_there, last.get(names[id]), subscriber)
+            _judge(verdict, id, copy, seen, last.get(seen.customer_id))
     return verdict
 
 
-def _judge(
-    verdict: Verdict,
-    id: str,
-    copy: LocalCopy | None,
-    service: dict[str, int | None],
-    last_type: str | None,
-    subscriber: Subscriber | None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A user as the service shows it; V1 only where the user holds anything."""
+
+    customer_id: str
+    held: dict[str, int | None]
+    subscriber: Subscriber | None
+
+
+async def _seen(client: Client, id: str) -> _Seen | None:
+    try:
+        customer = await client.customer(id)
+    except NotFound:
+        return None
+    held = customer.active_entitlements
+    assert held.next_page is None
+    subscriber = (await client.subscriber(id)).subscriber if held.items else None
+    return _Seen(customer.id, {one.entitlement_id: _second(one.expires_at) for one in held.items}, subscriber)
+
+
+async def _together(client: Client, ids: Sequence[str]) -> list[_Seen | None]:
+    few = asyncio.Semaphore(16)
+
+    async def one(id: str) -> _Seen | None:
+        async with few:
+            return await _seen(client, id)
+
+    return await asyncio.gather(*(one(id) for id in ids))
+
+
+def _judge(verdict: Verdict, id: str, copy: LocalCopy | None, seen: _Seen, last_type: str | None) -> None:
+    service, subscriber = seen.held, seen.subscriber
     verdict.users += 1
     verdict.active += bool(service)
     if copy is None:
