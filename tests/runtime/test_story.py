@@ -160,6 +160,18 @@ def test_forged_and_foreign_tokens_reach_nothing(up: Up, app: str) -> None:
     assert ask(up, "POST", f"{app}/demo/session", "", {"user": "alice"})[0] == 404
 
 
+def test_a_forged_webhook_is_not_part_of_the_story(up: Up, app: str) -> None:
+    event = {"id": "forged", "type": "EXPIRATION", "app_user_id": "mia", "event_timestamp_ms": 1, "entitlements": {}}
+    webhook = {"api_version": "1.0", "event": event}
+    assert ask(up, "POST", f"{app}/webhooks/billing", "Bearer wrong", webhook)[0] == 401
+    _, session = ask(up, "POST", f"{app}/demo/session", "", {"user": "mia"})
+    asked = urllib.request.Request(f"{app}/demo/live", headers={"Authorization": f"Bearer {session['token']}"})
+    with urllib.request.urlopen(asked, context=trusting(up), timeout=10) as live:
+        story = json.loads(live.readline().removeprefix(b"data: "))
+    assert story["user"] == "mia"
+    assert "forged" not in [one["id"] for one in story["events"]]
+
+
 def test_what_makes_no_sense_is_refused_in_plain_words(up: Up, app: str) -> None:
     _, session = ask(up, "POST", f"{app}/demo/session", "", {"user": "mia"})
     mia = f"Bearer {session['token']}"
@@ -193,13 +205,16 @@ def test_the_consumer_of_real_users_has_none_of_it(tmp_path: Path) -> None:
     assert not [route for route in consumer.routes if getattr(route, "path", "") in PAGES]
 
 
+def trusting(up: Up) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=up.connection["ca_cert"])
+
+
 def ask(up: Up, method: str, url: str, authorization: str, body: Any = None) -> tuple[int, Any]:
     headers = {"Authorization": authorization, "Content-Type": "application/json"}
     sent = json.dumps(body).encode() if body is not None else None
     asked = urllib.request.Request(url, sent, headers, method=method)
-    trusted = ssl.create_default_context(cafile=up.connection["ca_cert"])
     try:
-        with urllib.request.urlopen(asked, context=trusted, timeout=10) as reply:
+        with urllib.request.urlopen(asked, context=trusting(up), timeout=10) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as refused:
         with refused:

@@ -213,8 +213,7 @@ def announce(console: Console, folder: DataFolder, connection: Connection) -> No
     table.add_row("Service", connection.base_url)
     table.add_row("API description", f"{connection.base_url}/openapi.json")
     table.add_row("Reference consumer", connection.consumer.base_url)
-    app = f"{connection.consumer.base_url}/"
-    table.add_row("Demo app", f"{app}  (as on a phone: latchkey device {app} --window --data {folder.path})")
+    table.add_row("Demo app", f"{connection.consumer.base_url}/")
     table.add_row("Push sandbox", connection.push.base_url)
     table.add_row("Demo project", connection.project_id)
     table.add_row("Certificate to trust", connection.ca_cert)
@@ -233,6 +232,7 @@ def announce(console: Console, folder: DataFolder, connection: Connection) -> No
         ("See her through V1:", f"{curl} {connection.base_url}/v1/subscribers/alice"),
         ("And through V2:", f"{curl} {v2}/customers/alice"),
         ("What the app's own server knows of her, told by webhook:", f"{alice} {mine}/api/my-entitlements"),
+        ("The demo app on a phone, with notifications:", f"latchkey device {mine}/ --window --data {folder.path}"),
     ):
         console.print(f"\n[bold]{title}[/bold]")
         console.print(command, soft_wrap=True, markup=False)
