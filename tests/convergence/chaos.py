@@ -66,6 +66,7 @@ class Report:
     network: dict[str, int]
     drained_in: float
     right_before_reconcile: int
+    unexplained: dict[str, str]
     events_missed: int
     users_differed: int
     jobs_waiting: int
@@ -82,7 +83,7 @@ class Report:
 
     @property
     def good(self) -> bool:
-        converged = not self.wrong and self.right == self.users and self.users > 0
+        converged = not self.wrong and not self.unexplained and self.right == self.users and self.users > 0
         return converged and not self.unprocessed and not self.invented and self.balance_here == self.balance_there
 
 
@@ -170,13 +171,16 @@ async def converge(
         drained_in = await _drained(db, proxy)
         await _jobs_done(store, job_patience)
         before = await compare(store, client, lives.ids)
+        # Without a lost event, a silent log-in or a job that still waits there is no excuse, reconciliation or not.
+        excused = proxy.bereft | before.merged | await _waiting(store)
+        unexplained = {id: wrong for id, wrong in before.wrong.items() if id not in excused}
         mended = await asyncio.to_thread(reconcile, folder, consumer)
         waiting = await _jobs_done(store, job_patience)
         after = await compare(store, client, lives.ids)
         books = await _books(db, store)
         kills = {one.role: one.kills for one in processes}
         return _report(
-            seed, seconds, store, lives, proxy, kills, drained_in, before, mended, waiting, after, books
+            seed, seconds, store, lives, proxy, kills, drained_in, before, unexplained, mended, waiting, after, books
         )  # fmt: skip
 
 
@@ -196,6 +200,11 @@ async def _drained(db: Database, proxy: HostileProxy) -> float:
         assert time.monotonic() - began < PATIENCE, "deliveries did not drain"
         await asyncio.sleep(0.05)
     return round(time.monotonic() - began, 1)
+
+
+async def _waiting(store: Store) -> set[str]:
+    async with store.database.reading() as connection:
+        return set((await connection.scalars(select(jobs.c.key))).all())
 
 
 async def _jobs_done(store: Store, patience: float) -> int:
@@ -240,6 +249,7 @@ def _report(
     kills: dict[str, int],
     drained_in: float,
     before: Verdict,
+    unexplained: dict[str, str],
     mended: Any,
     waiting: int,
     after: Verdict,
@@ -257,6 +267,7 @@ def _report(
         network={str(fault): count for fault, count in proxy.did.items()},
         drained_in=drained_in,
         right_before_reconcile=before.right,
+        unexplained=unexplained,
         events_missed=len(mended["events_missed"]),
         users_differed=len(mended["differences"]),
         jobs_waiting=waiting,

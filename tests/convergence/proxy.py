@@ -80,6 +80,7 @@ def fate(seed: int, user: str, sequence: int, attempt: int) -> Fate:
 class _Told(Struct):
     app_user_id: str = ""
     sequence: int = 0
+    transferred_from: list[str] = []
 
 
 class _Envelope(Struct):
@@ -105,6 +106,8 @@ class HostileProxy:
 
     def __init__(self, seed: int, upstream: str, certificate: tuple[Path, Path], authority: Path) -> None:
         self.did: Counter[Fault] = Counter()
+        # Whom an event was about that was acknowledged and never arrived.
+        self.bereft: set[str] = set()
         self._seed = seed
         self._upstream = upstream
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -164,6 +167,7 @@ class HostileProxy:
             case Fault.CUT:
                 return None
             case Fault.LOSE:
+                self._lost(event)
                 return _written(200, b'{"message":"lost"}')
             case Fault.LATE:
                 task = asyncio.create_task(self._later(request, decided.seconds))
@@ -180,7 +184,11 @@ class HostileProxy:
 
     async def _later(self, request: _Request, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        await self._forward(request)
+        if not (await self._forward(request)).startswith(b"HTTP/1.1 200 "):
+            self._lost(request.event)
+
+    def _lost(self, event: _Told) -> None:
+        self.bereft |= {event.app_user_id, *event.transferred_from}
 
     async def _forward(self, request: _Request) -> bytes:
         sent = self._http.post(self._upstream + request.path).headers(request.headers).body_bytes(request.body)

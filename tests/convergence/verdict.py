@@ -29,6 +29,8 @@ class Verdict:
     right: int = 0
     # User to what is wrong, in words.
     wrong: dict[str, str] = field(default_factory=dict)
+    # Ids of customers who have several: a log-in is told by no event of its own.
+    merged: set[str] = field(default_factory=set)
     statuses: Counter[str] = field(default_factory=Counter)
     # Whose status follows from the last event by the table, and whose from a re-read of V1.
     by_table: int = 0
@@ -41,6 +43,8 @@ async def compare(store: Store, client: Client, ids: Sequence[str]) -> Verdict:
     events = [event async for event in client.events()]
     read = {id: one for id, one in zip(ids, await _together(client, ids), strict=True) if one is not None}
     # After log-ins several ids name one customer.
+    several = Counter(one.customer_id for one in read.values())
+    verdict.merged = {id for id, one in read.items() if several[one.customer_id] > 1 or one.customer_id != id}
     last = {read[event.app_user_id].customer_id: event.type for event in events if event.app_user_id in read}
     async with store.database.reading() as connection:
         for id, seen in read.items():
