@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import socket
 from collections.abc import Callable, Sequence
 
@@ -78,10 +77,6 @@ async def _answer_requests(
     settings: Settings, database: Database, listening: socket.socket, stop: asyncio.Event
 ) -> None:
     listener = Listener(create_application(database, settings, real_now), listening, settings)
-    # Collecting garbage took about a tenth of a read; what start-up made need not be walked through again.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -88,7 +88,7 @@ def reconcile(folder: Path, environment: Mapping[str, str]) -> Any:
     process.join(300)
     assert process.exitcode == 0, (process.exitcode, output.read_text()[-2000:], log.read_text()[-2000:])
     process.close()
-    return json.decode(output.read_bytes().splitlines()[-1])
+    return json.decode(output.read_bytes())
 
 
 def _command(words: tuple[str, ...], environment: dict[str, str], output: Path, log: Path) -> None:

@@ -117,7 +117,10 @@ async def _serve(settings: Settings) -> None:
 @asynccontextmanager
 async def _opened(*, migrated: bool = True) -> AsyncIterator[Consumer]:
     """A consumer that only does what this command asks; its background jobs are left to the one that runs."""
-    opened = Consumer(_settings(os.environ, alone=False))
+    settings = _settings(os.environ, alone=False)
+    # On stderr, so that what the command says can be piped on.
+    logs.configure(settings.log_level, settings.log_format)
+    opened = Consumer(settings)
     try:
         if migrated:
             await migrate_schema(opened.store.database)
