@@ -169,6 +169,12 @@ def session_settings(*, application_name: str, statement_timeout_ms: int, lock_t
         # because it guesses 10 rows for an array it has not seen: 710 µs for the read of one customer instead of 70.
         # A plan is made anew when its tables are analysed.
         "plan_cache_mode": "force_generic_plan",
+        # And a plan that is good for a million rows, even if it is made while the table is empty: every query of ours
+        # looks rows up by an index. Left to itself PostgreSQL reads a table that was empty a minute ago as a whole,
+        # for each batch, until it is next analysed (measured: 450 purchases a second instead of 2,500).
+        "enable_seqscan": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
         "timezone": "UTC",
     }
 

@@ -1,8 +1,9 @@
 -- name: list_customers
 -- a page of a project's customers, by their id
-select app_user_id, first_seen_at, last_seen_at, last_seen_app_version, last_seen_country,
-    last_seen_platform, last_seen_platform_version
-from customers
-where project_id = $1 and ($2::text is null or app_user_id > $2)
-order by app_user_id
+select c.app_user_id, c.first_seen_at, c.last_seen_at, c.last_seen_app_version, c.last_seen_country,
+    c.last_seen_platform, c.last_seen_platform_version
+from aliases a
+join customers c on c.project_id = a.project_id and c.id = a.customer_id and c.app_user_id = a.app_user_id
+where a.project_id = $1 and a.app_user_id > coalesce($2::text, '')
+order by a.app_user_id
 limit $3;

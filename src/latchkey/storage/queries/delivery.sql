@@ -78,7 +78,7 @@ left join lateral (
     limit 1
 ) as head on true
 left join lateral (
-    select e.body from events e where e.project_id = l.project_id and e.id = head.event_id limit 1
+    select e.body from events e where e.id = head.event_id and e.project_id || '' = l.project_id limit 1
 ) as happened on true;
 
 -- name: release_lanes

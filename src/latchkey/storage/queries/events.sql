@@ -1,6 +1,8 @@
 -- name: known_events
 -- which of these have happened before
-select project_id, id from unnest($1::text[], $2::text[]) as asked (project_id, id) join events using (project_id, id);
+select asked.project_id, asked.id
+from unnest($1::text[], $2::text[]) as asked (project_id, id)
+join events e on e.id = asked.id and e.project_id || '' = asked.project_id;
 
 -- name: advance_feeds
 -- room for new events at the end of each project's feed; the row lock keeps positions in the order of commits
@@ -31,7 +33,7 @@ select position, body from events where project_id = $1 and position > $2 order 
 -- name: events_of_customer
 -- a page of everything that happened to a customer, oldest first
 select position, body from events
-where project_id = $1 and position > $3
+where project_id || '' = $1 and position > $3
     and customer_id = any(
         array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
     )
@@ -40,12 +42,12 @@ limit $4;
 
 -- name: event_by_id
 -- one event, where a page is asked to begin after it
-select position, body from events where project_id = $1 and id = $2;
+select position, body from events where project_id || '' = $1 and id = $2;
 
 -- name: bodies_of_customer
 -- every event of a customer that is to be erased
 select id, body from events
-where project_id = $1
+where project_id || '' = $1
     and customer_id = any(
         array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
     );
@@ -62,4 +64,4 @@ where e.project_id = $1 and e.type = 'TRANSFER' and (e.body -> 'transferred_from
 -- events without the person they happened to
 update events e set body = n.body
 from unnest($2::text[], $3::json[]) as n (id, body)
-where e.project_id = $1 and e.id = n.id;
+where e.project_id || '' = $1 and e.id = n.id;

@@ -6,7 +6,12 @@ select
 from unnest($1::bytea[], $2::text[], $3::text[]) with ordinality as asked (hash, project_id, app_user_id, place)
 left join api_keys k on k.hash = asked.hash and k.revoked_at is null
 left join projects p on p.id = coalesce(asked.project_id, k.project_id)
-left join aliases a on a.project_id = p.id and a.app_user_id = asked.app_user_id
+-- Lateral with a limit: one index lookup for each row, also with a plan that was made while the table was empty.
+left join lateral (
+    select a.project_id, a.customer_id from aliases a
+    where a.project_id = p.id and a.app_user_id = asked.app_user_id
+    limit 1
+) as a on true
 left join customers c on c.project_id = a.project_id and c.id = a.customer_id
 left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
 order by asked.place;

@@ -1,0 +1,31 @@
+"""Plans made while the tables are empty are kept when the tables have grown: they must be good from the start."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.storage.database import Database
+from latchkey.storage.sql import query
+
+# The queries of the hot paths, with the types of their parameters, and the lookups each must make by a whole key.
+HOT = {
+    "read_customers": ("bytea[], text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
+    "lock_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
+    "save_customers": ("text[], bigint[], text[], text[], json[], bigint[], bigint[]", ["(id = n.id)"]),
+    "owners_of_purchases": ("text[], text[], text[]", ["(store_id = "]),
+    "known_events": ("text[], text[]", ["(id = asked.id)"]),
+}
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_a_plan_for_an_empty_table_looks_rows_up_by_their_whole_key(database: Database, name: str) -> None:
+    types, lookups = HOT[name]
+    async with database.acquire() as connection:
+        await connection.execute(f"prepare it ({types}) as {query(name)}")
+        nulls = ", ".join("null" for _ in types.split(","))
+        plan = [row[0] for row in await connection.fetch(f"explain execute it ({nulls})")]
+        await connection.execute("deallocate it")
+    conditions = " ".join(line for line in plan if "Index Cond" in line)
+    for lookup in lookups:
+        assert lookup in conditions, "\n".join(plan)
+    assert not any("Seq Scan" in line for line in plan), "\n".join(plan)
