@@ -118,8 +118,8 @@ async def _serve(settings: Settings) -> None:
 async def _opened(*, migrated: bool = True) -> AsyncIterator[Consumer]:
     """A consumer that only does what this command asks; its background jobs are left to the one that runs."""
     settings = _settings(os.environ, alone=False)
-    # On stderr, so that what the command says can be piped on.
-    logs.configure(settings.log_level, settings.log_format)
+    # On stderr and for people, so that what the command says can be piped on.
+    logs.configure(settings.log_level, "pretty")
     opened = Consumer(settings)
     try:
         if migrated:
