@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from latchkey import logs
 from latchkey.delivery.receiver import tls
 from tests.api.client import Reply
 from tests.api.doings import did
@@ -42,8 +43,11 @@ async def echo(post: Post) -> AsyncIterator[str]:
 
 
 async def test_no_secret_leaves_by_any_reply_or_the_log(
-    post: Post, echo: str, capsys: pytest.CaptureFixture[str]
+    post: Post, echo: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As in a service: lines of JSON on the stderr of this moment, whatever logging an earlier test has set up.
+    monkeypatch.setattr(logs, "_writes_json", True)
+    monkeypatch.setattr(logs, "_writes_info", True)
     replies: list[Reply] = []
 
     async def keep(call: Any) -> Any:
