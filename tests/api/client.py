@@ -11,12 +11,12 @@ from typing import Any
 from msgspec import json
 from starlette.types import ASGIApp, Message
 
-from latchkey.api.services import Services
 from latchkey.domain.customer import Attribute
 from latchkey.storage.database import Database
 from latchkey.usecases import attributes, test_store
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.presence import Presence
+from latchkey.usecases.services import Services
 
 # 2027-01-15T08:00:00Z and a bit, so that truncating to seconds shows.
 NOW = 1_800_000_000_123

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from latchkey.api import documentation, health, reference
 from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
+from latchkey.api.metrics import Metrics
 from latchkey.api.reads import Reads
 from latchkey.api.services import assemble
 from latchkey.api.v1 import access, attributes, identity, offerings, receipts, subscribers, virtual_currencies
@@ -40,6 +41,7 @@ from latchkey.api.v2 import (
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.usecases.services import Services
 
 VERSION = version("latchkey")
 
@@ -76,10 +78,16 @@ ROUTERS = (
 )
 
 
-def create_application(database: Database, settings: Settings, now: Callable[[], Ms]) -> ASGIApp:
-    """The service as one ASGI application. The database must be open; its lifespan starts and stops what runs beside
-    requests."""
-    services = assemble(database, settings, now)
+def create_application(
+    database: Database,
+    settings: Settings,
+    now: Callable[[], Ms],
+    pages: Callable[[Services], ASGIApp] | None = None,
+) -> ASGIApp:
+    """The service as one ASGI application, with the dashboard where its maker is given. The database must be open; its
+    lifespan starts and stops what runs beside requests."""
+    metrics = Metrics()
+    services = assemble(database, settings, now, metrics)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -101,6 +109,7 @@ def create_application(database: Database, settings: Settings, now: Callable[[],
     )
     app.state.services = services
     app.state.settings = settings
+    app.state.metrics = metrics
     app.state.reads = reads = Reads(services)
     for router in ROUTERS:
         app.include_router(router)
@@ -112,4 +121,4 @@ def create_application(database: Database, settings: Settings, now: Callable[[],
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for extending it
-    return Front(app, reads, services.metrics)
+    return Front(app, reads, metrics, pages(services) if pages else None)

@@ -18,8 +18,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from latchkey.api.errors import Forbidden, TooManyRequests, Unauthenticated
 from latchkey.api.exchange import SCOPE_KEY, Exchange
-from latchkey.api.services import Provided, Services
+from latchkey.api.services import Provided
 from latchkey.usecases.admission import Caller, Limited, Scope, Verdict
+from latchkey.usecases.services import Services
 
 _LONGEST = 256
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from time import perf_counter
 
-import asyncpg
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -17,32 +16,20 @@ from latchkey.api.metrics import Metrics
 from latchkey.api.path import segments_of
 from latchkey.api.reads import Reads
 from latchkey.domain.refusal import Refusal
-from latchkey.storage.errors import DatabaseUnreachableError
+from latchkey.storage.errors import PASSING
 
 log = structlog.get_logger("latchkey.api")
 
-# The database is away, starting, stopping or overrun: likely over soon, and worth another try.
-PASSING = (
-    DatabaseUnreachableError,
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.QueryCanceledError,
-    asyncpg.LockNotAvailableError,
-)
-
 _READS = frozenset({"GET", "HEAD"})
 _API = frozenset({"v1", "v2"})
+# Where the pages for people begin. They are an application of their own, with their own way to say what is wrong.
+PAGES = "dashboard"
 
 
 class Front:
-    def __init__(self, app: ASGIApp, reads: Reads, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, reads: Reads, metrics: Metrics, pages: ASGIApp | None = None) -> None:
         self._app = app
+        self._pages = pages
         self._reads = reads
         self._metrics = metrics
         self._access_log = AccessLog()
@@ -80,7 +67,8 @@ class Front:
             SCOPE_KEY: exchange,
         }
         body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
-        await self._app(inner, body, exchange.send)
+        inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
+        await inside(inner, body, exchange.send)
         route = inner.get("route")
         if route is not None and exchange.route == "unmatched":
             exchange.route = getattr(route, "path", "unmatched")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
 from latchkey.api import metrics
-from latchkey.api.front import PASSING
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.storage import migrate
-from latchkey.storage.errors import StorageError
+from latchkey.storage.errors import PASSING, StorageError
 
 router = APIRouter(tags=["Operation"])
 
@@ -51,6 +50,6 @@ async def readyz(services: Provided) -> Response:
 
 
 @router.get("/metrics", response_class=Response)
-async def show_metrics(services: Provided) -> Response:
+async def show_metrics(request: Request) -> Response:
     """Counters and histograms in Prometheus' text format."""
-    return Response(services.metrics.text(), media_type=metrics.CONTENT_TYPE)
+    return Response(request.app.state.metrics.text(), media_type=metrics.CONTENT_TYPE)

@@ -13,13 +13,13 @@ from msgspec import json
 from latchkey.api.authentication import admitted, key_hash, require_project, require_scope, require_secret
 from latchkey.api.errors import InvalidAppUserId, Missing
 from latchkey.api.exchange import Exchange
-from latchkey.api.services import Services
 from latchkey.api.visit import visit_of
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.admission import Caller
 from latchkey.usecases.changes import Change, unchanged
 from latchkey.usecases.reading import Question
 from latchkey.usecases.rendering import v1, v2
+from latchkey.usecases.services import Services
 from latchkey.usecases.view import LastSeen, View
 
 V1_ROUTE = "/v1/subscribers/{app_user_id}"

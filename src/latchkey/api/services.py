@@ -1,9 +1,8 @@
-"""What a route may reach: one object, made when the application starts."""
+"""How the services come to be, and how a route asks for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -20,33 +19,16 @@ from latchkey.usecases.admission import Admission
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.presence import Presence
 from latchkey.usecases.reading import Reader
+from latchkey.usecases.services import Services
 from latchkey.usecases.webhooks import Registry
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    database: Database
-    # The wall clock. Whatever concerns a customer on a test clock asks that clock instead.
-    now: Callable[[], Ms]
-    metrics: Metrics
-    catalogs: Catalogs
-    admission: Admission
-    reader: Reader
-    changes: Changes
-    presence: Presence
-    webhooks: Registry
-    # For test events only; what really happened is sent by the delivery role.
-    sender: Sender
-
-
-def assemble(database: Database, settings: Settings, now: Callable[[], Ms]) -> Services:
-    metrics = Metrics()
+def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metrics: Metrics) -> Services:
     catalogs = Catalogs()
     allowed = settings.webhook_allow_networks
     return Services(
         database=database,
         now=now,
-        metrics=metrics,
         catalogs=catalogs,
         admission=Admission(database, measure=metrics.admission_batch),
         reader=Reader(database, catalogs, measure=metrics.read_batch),

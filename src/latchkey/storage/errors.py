@@ -11,6 +11,8 @@ StorageError
     └── ServerDidNotStartError  PostgreSQL started and gave up
 """
 
+import asyncpg
+
 
 class StorageError(Exception):
     """Something is wrong with the database, and the message says what to do next."""
@@ -46,3 +48,19 @@ class FolderInUseError(EmbeddedServerError):
 
 class ServerDidNotStartError(EmbeddedServerError):
     pass
+
+
+# The database is away, starting, stopping or overrun: likely over soon, and worth another try.
+PASSING = (
+    DatabaseUnreachableError,
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+)

@@ -8,11 +8,11 @@ from starlette.responses import Response
 from latchkey.api.errors import Missing
 from latchkey.api.exchange import SCOPE_KEY
 from latchkey.api.replies import reply
-from latchkey.api.services import Services
 from latchkey.api.visit import visit_of
 from latchkey.usecases.admission import Caller
 from latchkey.usecases.reading import Question
 from latchkey.usecases.rendering import v1
+from latchkey.usecases.services import Services
 
 
 async def subscriber_reply(

@@ -11,9 +11,10 @@ from latchkey.api.exchange import SCOPE_KEY
 from latchkey.api.models import Limit, PathUserId, StartingAfter
 from latchkey.api.reads import V2_ROUTE
 from latchkey.api.replies import reply, shows
-from latchkey.api.services import Provided, Services
+from latchkey.api.services import Provided
 from latchkey.usecases.reading import Question
 from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.services import Services
 from latchkey.usecases.view import View
 from latchkey.wire import v2
 

@@ -1,0 +1,31 @@
+"""What a route or a page may reach: one object, made when the application starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from latchkey.delivery.sender import Sender
+from latchkey.domain.instants import Ms
+from latchkey.storage.catalogs import Catalogs
+from latchkey.storage.database import Database
+from latchkey.usecases.admission import Admission
+from latchkey.usecases.changes import Changes
+from latchkey.usecases.presence import Presence
+from latchkey.usecases.reading import Reader
+from latchkey.usecases.webhooks import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    database: Database
+    # The wall clock. Whatever concerns a customer on a test clock asks that clock instead.
+    now: Callable[[], Ms]
+    catalogs: Catalogs
+    admission: Admission
+    reader: Reader
+    changes: Changes
+    presence: Presence
+    webhooks: Registry
+    # For test events only; what really happened is sent by the delivery role.
+    sender: Sender
