@@ -1,4 +1,5 @@
-"""One embedded PostgreSQL for each test process, and a fresh migrated database for each test that asks for one."""
+"""One embedded PostgreSQL and one real Chromium for each test process, and a fresh migrated database for each test that
+asks for one."""
 
 from __future__ import annotations
 
@@ -10,10 +11,14 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from playwright.async_api import Browser, async_playwright
 
+from latchkey.runtime.chromium import FLAGS, find_chromium
+from latchkey.runtime.errors import ChromiumMissingError
 from latchkey.storage.database import Database
 from latchkey.storage.embedded import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
+from tests.machine import ensure
 
 # Nothing here survives the run, so nothing needs to reach the disk. Tests about crashes start a server of their own.
 UNSAFE_BUT_FAST = {
@@ -87,3 +92,21 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     """A fresh, migrated, empty database, open."""
     async with Database(database_url, max_size=8) as database:
         yield database
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    """Tests in a browser never skip: it is installed, or they say what is missing."""
+    try:
+        return find_chromium()
+    except ChromiumMissingError:
+        ensure("chromium")
+        return find_chromium()
+
+
+@pytest.fixture(scope="session")
+async def browser(chromium: Path) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        await browser.close()

@@ -64,6 +64,8 @@ SPEAKS_SQL = ("storage/", "consumer/storage/", "consumer/migrations/", "push/san
 
 NAMELESS = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc", "base"}
 LONGEST_FILE = 500
+# All tables in one place, kept equal to the migrations by a test.
+ONE_PIECE = "schema.sql"
 
 
 def name_of(path: Path) -> str:
@@ -248,7 +250,7 @@ def test_no_file_has_grown_a_second_thing() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in tracked()
-        if path.suffix in (".py", ".sql", ".js", ".html", ".css")
+        if path.suffix in (".py", ".sql", ".js", ".html", ".css") and path.name != ONE_PIECE
         if (lines := text_of(path).count("\n")) > LONGEST_FILE
     }
     assert not long

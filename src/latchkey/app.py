@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from latchkey.api.application import create_application
+from latchkey.dashboard.application import Dashboard
 from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.clock import run_clock
+from latchkey.usecases.services import Services
 
 log = structlog.get_logger()
 
@@ -76,11 +78,19 @@ async def _forever(
 async def _answer_requests(
     settings: Settings, database: Database, listening: socket.socket, stop: asyncio.Event
 ) -> None:
-    listener = Listener(create_application(database, settings, real_now), listening, settings)
+    opened: list[Dashboard] = []
+
+    def pages(services: Services) -> Dashboard:
+        opened.append(Dashboard(services, settings))
+        return opened[0]
+
+    listener = Listener(create_application(database, settings, real_now, pages), listening, settings)
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
+    for dashboard in opened:
+        dashboard.closing.set()
     listener.stop()
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(serving, settings.drain_seconds)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+
+from starlette.types import ASGIApp
 
 from latchkey.api.application import create_application
 from latchkey.cli.authority import ensure_certificates
@@ -22,9 +24,11 @@ from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.demo import ensure_demo
+from latchkey.usecases.services import Services
 from tests.api.client import Client, Clock, Reply, Shop, running
 
 HOOKS = "integrations/webhooks"
+MakePages = Callable[[Settings], Callable[[Services], ASGIApp]]
 SECRET_KEY = bytes(range(32))
 
 
@@ -74,7 +78,7 @@ class Post(Shop):
 
 
 @asynccontextmanager
-async def posting(database: Database, folder: Path) -> AsyncIterator[Post]:
+async def posting(database: Database, folder: Path, pages: MakePages | None = None) -> AsyncIterator[Post]:
     """Without a worker: nothing but test events is sent."""
     clock = Clock()
     demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
@@ -90,8 +94,10 @@ async def posting(database: Database, folder: Path) -> AsyncIterator[Post]:
         webhook_allow_networks=(ip_network("127.0.0.0/8"),),
         webhook_extra_ca=certificates.authority,
         webhook_timeout_ms=1_000,
+        tls_cert=certificates.cert,
+        tls_key=certificates.key,
     )
-    app = create_application(database, settings, clock)
+    app = create_application(database, settings, clock, pages(settings) if pages else None)
     async with running(app):
         yield Post(
             database,

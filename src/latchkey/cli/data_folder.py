@@ -4,7 +4,7 @@ lock              held while an `up` runs
 postgres/         the database; postgres.log is what it says
 tls/              the local authority and the server's certificate
 secret.key        encrypts webhook secrets in the database
-demo.json         the demo's keys in plaintext, so that the next `up` has the same ones
+demo.json         the demo's keys and the dashboard's first password, so that the next `up` has the same ones
 connection.json   where everything is, for scripts and tests; written before the service is ready
 consumer/         the reference consumer: its secrets, its local copy
 push/             the push sandbox: its key, its devices, what was sent
@@ -26,6 +26,13 @@ from latchkey.cli.push_sandbox import PushConnection
 _LOG_LIMIT = 16 * 1024 * 1024
 
 
+class DashboardConnection(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    email: str
+    # Null once somebody has chosen another one.
+    password: str | None
+
+
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     ca_cert: str
@@ -35,6 +42,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     database_url: str
     push: PushConnection
     consumer: ConsumerConnection
+    dashboard: DashboardConnection
 
 
 class DataFolder:
@@ -63,9 +71,13 @@ class DataFolder:
         kept = read_json(self.demo)
         return kept.get("api_key"), kept.get("public_api_key")
 
-    def remember_keys(self, secret: str, public: str) -> None:
-        if self.remembered_keys() != (secret, public):
-            write_json(self.demo, {"api_key": secret, "public_api_key": public})
+    def remember(self, **kept: str | None) -> None:
+        before = read_json(self.demo)
+        if (after := {**before, **kept}) != before:
+            write_json(self.demo, after)
+
+    def remembered_password(self) -> str | None:
+        return read_json(self.demo).get("dashboard_password")
 
     def write_connection(self, connection: Connection) -> None:
         write_json(self.connection, connection)

@@ -35,6 +35,7 @@ _COMMANDS = (
     ("migration", "migrate"),
     ("project", "app"),
     ("key", "app"),
+    ("user", "app"),
     ("doctor", "doctor"),
     ("consumer", "app"),
     ("push", "app"),

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from latchkey.cli import demo_consumer
 from latchkey.cli.authority import Certificates, ensure_certificates, may_sign_for
-from latchkey.cli.data_folder import Connection, DataFolder
+from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder
 from latchkey.cli.demo_consumer import DemoConsumer
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.push_sandbox import PushConnection, push_sandbox
@@ -30,7 +30,7 @@ from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded import EmbeddedServer
 from latchkey.storage.errors import ServerDidNotStartError
 from latchkey.storage.migrate import migrate
-from latchkey.usecases.demo import Demo, ensure_demo
+from latchkey.usecases.demo import OWNER, Demo, ensure_demo, ensure_owner
 
 Said = Callable[[str], None]
 
@@ -125,8 +125,8 @@ async def prepare(
         drain_seconds=10,
         log_format="json",
     )
-    demo = await signal.unless_asked(prepare_database(folder, settings, consumer, said))
-    connection = describe(settings, certificates, demo, push, consumer, reachable(host))
+    demo, password = await signal.unless_asked(prepare_database(folder, settings, consumer, said))
+    connection = describe(settings, certificates, demo, password, push, consumer, reachable(host))
     folder.write_connection(connection)
     told = consumer.settings(connection.base_url, demo.project_id, certificates, push)
     supervisor.children[-1].settings = {**told, "demo_key": demo.secret_key}
@@ -137,7 +137,9 @@ async def prepare(
     return connection
 
 
-async def prepare_database(folder: DataFolder, settings: Settings, consumer: DemoConsumer, said: Said) -> Demo:
+async def prepare_database(
+    folder: DataFolder, settings: Settings, consumer: DemoConsumer, said: Said
+) -> tuple[Demo, str | None]:
     connection = await connect(settings.database_url, application_name="latchkey up")
     try:
         await migrate(connection, told=lambda migration: said(f"Migrating: {migration.label}"))
@@ -146,21 +148,24 @@ async def prepare_database(folder: DataFolder, settings: Settings, consumer: Dem
     async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:
         secret, public = folder.remembered_keys()
         demo = await ensure_demo(database, real_now(), secret_key=secret, public_key=public)
+        password = await ensure_owner(database, real_now(), folder.remembered_password())
         await consumer.connect(database, demo.project_id, settings)
-    folder.remember_keys(demo.secret_key, demo.public_key)
-    return demo
+    folder.remember(api_key=demo.secret_key, public_api_key=demo.public_key, dashboard_password=password)
+    return demo, password
 
 
 def describe(
     settings: Settings,
     certificates: Certificates,
     demo: Demo,
+    password: str | None,
     push: PushConnection,
     consumer: DemoConsumer,
     address: str,
 ) -> Connection:
+    base_url = f"https://{bracketed(address)}:{settings.port}"
     return Connection(
-        base_url=f"https://{bracketed(address)}:{settings.port}",
+        base_url=base_url,
         ca_cert=str(certificates.authority),
         project_id=demo.project_id,
         api_key=demo.secret_key,
@@ -168,6 +173,7 @@ def describe(
         database_url=settings.database_url,
         push=push,
         consumer=consumer.connection,
+        dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=password),
     )
 
 
@@ -210,6 +216,9 @@ def announce(console: Console, folder: DataFolder, connection: Connection) -> No
     table = Table(title="Latchkey is up", title_justify="left", title_style="bold green", show_header=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
+    table.add_row("Dashboard", connection.dashboard.url)
+    known = f"password {connection.dashboard.password}" if connection.dashboard.password else "with your own password"
+    table.add_row("  sign in as", f"{connection.dashboard.email}, {known}")
     table.add_row("Service", connection.base_url)
     table.add_row("API description", f"{connection.base_url}/openapi.json")
     table.add_row("Reference consumer", connection.consumer.base_url)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from dataclasses import dataclass, field
 
+from latchkey.domain.account import Role
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict
 from latchkey.storage.database import Database
 from latchkey.storage.sql import query
+from latchkey.usecases.accounts import create_account, find_account, has_password
 from latchkey.usecases.keys import create_public_key, create_secret_key, find_key
 from latchkey.usecases.projects import create_app, create_project
+from latchkey.usecases.team import add_member, places
 
 CATALOG = tuple(query(name) for name in ("add_demo_entitlements", "add_demo_currencies", "add_demo_products"))
 MAPPING = query("add_demo_mapping")
@@ -19,6 +23,7 @@ ANNOUNCE_CATALOG = query("announce_catalog")
 
 PROJECT_ID = "proj_demo"
 APP_ID = "app_demo"
+OWNER = "owner@latchkey.local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,21 @@ async def add_catalog(database: Database, project_id: str, now: Ms) -> None:
             await connection.execute(statement, project_id, now)
         await connection.execute(MAPPING, project_id)
         await connection.execute(ANNOUNCE_CATALOG, project_id)
+
+
+async def ensure_owner(database: Database, now: Ms, password: str | None) -> str | None:
+    """The demo's first account, made on the first call; its password, as far as the caller can know it.
+
+    A password that somebody has changed since stays theirs."""
+    account = await find_account(database, OWNER)
+    if account is None:
+        password = secrets.token_urlsafe(12)
+        account = await create_account(database, OWNER, now, name="Owner", password=password)
+    elif password is None or not await has_password(database, OWNER, password):
+        password = None
+    if not await places(database, account.id):
+        await add_member(database, PROJECT_ID, OWNER, Role.OWNER, now)
+    return password
 
 
 async def _is_good(database: Database, plaintext: str | None, kind: str) -> bool:

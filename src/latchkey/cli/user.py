@@ -1,0 +1,128 @@
+"""`latchkey user`: accounts for the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from latchkey.cli.instants import shown
+from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.domain.account import EXPLAINED, Role
+from latchkey.domain.refusal import Conflict, NotFound
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases import accounts, audit, sessions, team
+
+app = typer.Typer(no_args_is_help=True, help="Accounts for the dashboard: made, listed, invited anew, taken away.")
+
+EmailArgument = Annotated[str, typer.Argument(help="The e-mail address they sign in with.")]
+ACTOR = "the command line"
+
+
+@app.command()
+def create(
+    email: EmailArgument,
+    role: Annotated[Role, typer.Option(help="; ".join(f"{role}: {EXPLAINED[role]}" for role in Role))] = Role.OWNER,
+    name: Annotated[str, typer.Option(help="How pages call them.")] = "",
+    project: ProjectOption = None,
+    password_stdin: Annotated[
+        bool, typer.Option(help="Read the password from standard input instead of making a link to choose one.")
+    ] = False,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Make an account, or let an existing one into another project."""
+    password = sys.stdin.readline().rstrip("\n") if password_stdin else None
+
+    async def work() -> tuple[str, str | None]:
+        async with Database(database_url(config, data), max_size=1) as database:
+            now = real_now()
+            project_id = await chosen(database, project)
+            known = await accounts.find_account(database, email)
+            if known is not None and password is not None:
+                raise Conflict(f"There is already an account {known.email}; its password stays as it is.")
+            if password is not None:
+                await accounts.create_account(database, email, now, name=name, password=password)
+            account, made = await team.add_member(database, project_id, email, role, now, name=name)
+            await _told(database, project_id, "member.added", account.email, role=role)
+            token = await accounts.invite(database, account.id, now) if made and password is None else None
+            return project_id, token
+
+    project_id, token = asyncio.run(work())
+    console = Console(highlight=False)
+    console.print(f"[bold]{email}[/bold] is {role} of {project_id}.")
+    if token is not None:
+        _show_link(console, token)
+
+
+@app.command("list")
+def show(project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA) -> None:
+    """Everybody who belongs to a project."""
+
+    async def work() -> list[team.Member]:
+        async with Database(database_url(config, data), max_size=1) as database:
+            return await team.members(database, await chosen(database, project))
+
+    table = Table("E-mail", "Name", "Role", "Since", "Last seen", box=None)
+    for member in asyncio.run(work()):
+        seen = shown(member.last_seen_at) or "never"
+        table.add_row(member.account.email, member.account.name, member.role, shown(member.since), seen)
+    Console(highlight=False).print(table)
+
+
+@app.command()
+def invite(email: EmailArgument, config: ConfigOption = None, data: DataOption = DATA) -> None:
+    """Make a link with which somebody chooses a new password. It works once, for seven days."""
+
+    async def work() -> str:
+        async with Database(database_url(config, data), max_size=1) as database:
+            account = await _known(database, email)
+            await _told(database, None, "account.invited", account.email)
+            return await accounts.invite(database, account.id, real_now())
+
+    _show_link(Console(highlight=False), asyncio.run(work()))
+
+
+@app.command()
+def remove(
+    email: EmailArgument, project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA
+) -> None:
+    """Take somebody out of a project, and end their sessions."""
+
+    async def work() -> str:
+        async with Database(database_url(config, data), max_size=1) as database:
+            project_id = await chosen(database, project)
+            account = await _known(database, email)
+            await team.remove_member(database, project_id, account.id)
+            for stay in await sessions.stays(database, account.id):
+                await sessions.end_stay(database, account.id, stay.id)
+            await _told(database, project_id, "member.removed", account.email)
+            return project_id
+
+    project_id = asyncio.run(work())
+    Console(highlight=False).print(f"[bold]{email}[/bold] does not belong to {project_id} any more.")
+
+
+async def _known(database: Database, email: str) -> accounts.Account:
+    account = await accounts.find_account(database, email)
+    if account is None:
+        raise NotFound(f"There is no account {email}. `latchkey user create` makes one.")
+    return account
+
+
+async def _told(database: Database, project_id: str | None, action: str, subject: str, **detail: str) -> None:
+    position = await audit.begin(
+        database, project_id=project_id, account_id=None, actor=ACTOR, action=action, now=real_now(), subject=subject
+    )
+    await audit.finish(database, position, "done", subject, detail)
+
+
+def _show_link(console: Console, token: str) -> None:
+    console.print("They choose a password at your service's address followed by this, once, within seven days:")
+    console.print(f"/dashboard/invitations/{token}", soft_wrap=True)

@@ -1,0 +1,132 @@
+"""The dashboard as one ASGI application: every page behind the guard, every fault a page that says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from latchkey.dashboard.guard import Guard
+from latchkey.dashboard.headers import secure
+from latchkey.dashboard.page import Page
+from latchkey.dashboard.pages import ALL
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.settings import Settings
+from latchkey.storage.errors import PASSING
+from latchkey.usecases.services import Services
+from latchkey.usecases.sessions import TooManyGuesses
+
+log = structlog.get_logger("latchkey.dashboard")
+
+EVERY_PAGE: tuple[Page, ...] = tuple(page for pages in ALL for page in pages.all)
+
+_TITLES = {
+    400: "That did not work",
+    401: "You are signed out",
+    403: "Not allowed",
+    404: "Nothing here",
+    405: "Not like that",
+    409: "That did not work",
+    413: "Too large",
+    422: "That did not work",
+    429: "Too many tries",
+    503: "Back in a moment",
+}
+
+
+class Dashboard:
+    def __init__(self, services: Services, settings: Settings) -> None:
+        self._guard = Guard(services, settings)
+        self._app = Starlette(
+            routes=[self._guard.route(page) for page in EVERY_PAGE],
+            exception_handlers={HTTPException: self._refuse, Refusal: self._refuse},
+        )
+        self._app.router.redirect_slashes = False
+        # Set when the process is about to stop, so that live pages let go of their connections.
+        self._app.state.closing = self.closing = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = secure(message, host=_header(scope, b"host"))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception as error:
+            passing = isinstance(error, PASSING)
+            log.error("page_failed", request_id=request_id(scope), path=_route(scope), exc_info=error)
+            if started:
+                raise
+            words = "The database does not answer right now." if passing else "Something went wrong on our side."
+            page = self._fault(Request(scope), 503 if passing else 500, words)
+            await page(scope, receive, sending)
+
+    async def _refuse(self, request: Request, error: Exception) -> Response:
+        status, words = status_of(error)
+        page = self._fault(request, status, words)
+        if isinstance(error, HTTPException):
+            page.headers.update(error.headers or {})
+        if isinstance(error, TooManyGuesses):
+            page.headers["retry-after"] = str(-(-error.retry_after // 1000))
+        return page
+
+    def _fault(self, request: Request, status: int, words: str) -> Response:
+        visit = self._guard.visit(request)
+        return visit.page(
+            "fault.html",
+            status,
+            title=_TITLES.get(status, "Something went wrong"),
+            words=words,
+            request_id=request_id(request.scope) if status >= 500 else None,
+            back=_back(request),
+        )
+
+
+def status_of(error: Exception) -> tuple[int, str]:
+    if isinstance(error, HTTPException):
+        return error.status_code, error.detail
+    assert isinstance(error, Refusal)
+    match error:
+        case TooManyGuesses():
+            return 429, error.message
+        case Invalid():
+            return 400, error.message
+        case NotFound():
+            return 404, error.message
+        case Conflict():
+            return 409, error.message
+        case _:
+            return 422, error.message
+
+
+def request_id(scope: MutableMapping[str, Any]) -> str:
+    exchange = scope.get("latchkey.exchange")
+    return exchange.request_id.decode() if exchange is not None else ""
+
+
+def _route(scope: MutableMapping[str, Any]) -> str:
+    return getattr(scope.get("route"), "path", "unmatched")
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+
+
+def _back(request: Request) -> str:
+    """The page this came from if it is ours, else the start."""
+    referer = request.headers.get("referer", "")
+    host = request.headers.get("host", "")
+    start = f"https://{host}/dashboard"
+    return referer[len(start) - len("/dashboard") :] if referer.startswith(start) else "/dashboard"

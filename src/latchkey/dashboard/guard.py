@@ -1,0 +1,156 @@
+"""The only way in: who are you, may you, did this come from our own form; and every change goes into the audit log."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from latchkey.dashboard import cookie
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.page import Needs, Page
+from latchkey.dashboard.visit import ROOT, Visit, address
+from latchkey.domain.refusal import Refusal
+from latchkey.settings import Settings
+from latchkey.usecases import audit, sessions, team
+from latchkey.usecases.projects import load_project
+from latchkey.usecases.services import Services
+
+FORM = "application/x-www-form-urlencoded"
+MOST_FIELDS = 10_000
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Guard:
+    def __init__(self, services: Services, settings: Settings) -> None:
+        self._services = services
+        self._settings = settings
+
+    def route(self, page: Page) -> Route:
+        async def endpoint(request: Request) -> Response:
+            request.scope["route"] = page  # the access log names it
+            return await self._admit(page, request)
+
+        return Route(page.path, endpoint, methods=[page.method])
+
+    def visit(self, request: Request) -> Visit:
+        address = client_address(request, behind_proxy=self._settings.behind_proxy)
+        return Visit(request, self._services, self._settings, self._services.now(), address)
+
+    async def _admit(self, page: Page, request: Request) -> Response:
+        visit = self.visit(request)
+        project_id = request.path_params.get("project_id") if page.in_project else None
+        token = request.cookies.get(cookie.NAME)
+        if token:
+            visit.session = await sessions.find_session(visit.database, token, project_id, visit.now)
+        if page.needs is not Needs.NOTHING:
+            if visit.session is None:
+                return sign_in_first(request)
+            await self._let_in(page, visit, project_id)
+        if page.method == "POST":
+            return await self._change(page, visit)
+        response = await page.answer(visit)
+        await self._said(visit, response)
+        return response
+
+    async def _let_in(self, page: Page, visit: Visit, project_id: str | None) -> None:
+        exchange = visit.request.scope.get("latchkey.exchange")
+        if exchange is not None:
+            exchange.key_id = visit.account.id
+        visit.places = await team.places(visit.database, visit.account.id)
+        if not page.in_project:
+            return
+        if project_id is None or visit.role is None:
+            # The same for a project of others and for one that does not exist.
+            raise HTTPException(404, "There is no such project, or you do not belong to it.")
+        if not visit.may(page.needs):
+            raise HTTPException(403, f"Your role here, {visit.role}, does not allow this. Ask an owner of the project.")
+        visit.project = await load_project(visit.database, project_id)
+
+    async def _change(self, page: Page, visit: Visit) -> Response:
+        require_own_page(visit.request)
+        visit.form = await read_form(visit.request)
+        session = visit.session
+        if session is not None and not hmac.compare_digest(visit.form.raw("csrf").encode(), session.csrf.encode()):
+            raise HTTPException(403, "This form is from another session. Go back, reload the page and try again.")
+        assert page.action is not None, "a page that changes something has a name in the audit log"
+        position = await audit.begin(
+            visit.database,
+            project_id=visit.project.id if visit.project else None,
+            account_id=session.account.id if session else None,
+            actor=session.account.email if session else "somebody",
+            action=page.action,
+            now=visit.now,
+            subject=_named(visit.request.path_params),
+            address=visit.address,
+        )
+        visit.subject = visit.subject or _named(visit.request.path_params)
+        try:
+            response = await page.answer(visit)
+        except Exception as error:
+            refused = isinstance(error, Refusal | HTTPException)
+            if isinstance(error, Refusal):
+                visit.audit(refusal=error.message)
+            await audit.finish(
+                visit.database, position, "refused" if refused else "failed", visit.subject, visit.detail
+            )
+            raise
+        outcome: audit.Outcome = "done" if response.status_code < 400 else "refused"
+        await audit.finish(visit.database, position, outcome, visit.subject, visit.detail)
+        return response
+
+    async def _said(self, visit: Visit, response: Response) -> None:
+        """A notice is said once, on the first whole page after it was left."""
+        html = response.headers.get("content-type", "").startswith("text/html")
+        if visit.session is not None and visit.session.notice is not None and html:
+            await sessions.clear_notice(visit.database, visit.session)
+
+
+def sign_in_first(request: Request) -> Response:
+    if request.method != "GET":
+        raise HTTPException(401, "You are signed out. Sign in and try again.")
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(address(ROOT, ("sign-in",), {"next": wanted if wanted != ROOT else None}), 303)
+
+
+def require_own_page(request: Request) -> None:
+    """Browsers say where a form came from. One from another site is refused before it is read."""
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    if foreign or site not in {"same-origin", "none"}:
+        raise HTTPException(403, "This form came from another site.")
+
+
+async def read_form(request: Request) -> Form:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        raise HTTPException(415, "A form is expected here.")
+    try:
+        text = (await request.body()).decode()
+        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise HTTPException(400, "This form cannot be read.") from None
+    return Form(fields)
+
+
+def client_address(request: Request, *, behind_proxy: bool) -> str:
+    """Where the request came from; behind a proxy, what the proxy nearest to us says."""
+    found = request.client.host if request.client else ""
+    if behind_proxy and (told := request.headers.get("x-forwarded-for")):
+        found = told.rpartition(",")[2].strip()
+    try:
+        return str(ip_address(found))
+    except ValueError:
+        return "unknown"
+
+
+def _named(params: dict[str, Any]) -> str:
+    return ", ".join(str(value) for name, value in params.items() if name != "project_id")

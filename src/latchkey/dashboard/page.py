@@ -1,0 +1,70 @@
+"""A page: one method on one path, what it takes to be let in, and who answers.
+
+Every page says what it needs where it is declared. `guard.py` is the only way in, and a test walks through all of them,
+so that none can be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from starlette.responses import Response
+
+from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.domain.account import Permission
+
+Answer = Callable[[Visit], Awaitable[Response]]
+PROJECT = "/projects/{project_id}"
+
+
+class Needs(StrEnum):
+    # Anybody: sign-in, the style sheet.
+    NOTHING = "nothing"
+    # Somebody who is signed in, whatever their projects.
+    ACCOUNT = "account"
+    # A member of the path's project whose role allows it.
+    READ = Permission.READ
+    GRANT = Permission.GRANT
+    MANAGE = Permission.MANAGE
+    OWN = Permission.OWN
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    method: Literal["GET", "POST"]
+    path: str
+    needs: Needs
+    answer: Answer
+    # What the audit log calls it; every page that changes something has one.
+    action: str | None = None
+
+    @property
+    def in_project(self) -> bool:
+        return self.needs not in (Needs.NOTHING, Needs.ACCOUNT)
+
+
+class Pages:
+    """The pages of one module. Paths are below the project unless they need less than a member."""
+
+    def __init__(self) -> None:
+        self.all: list[Page] = []
+
+    def get(self, path: str, needs: Needs = Needs.READ) -> Callable[[Answer], Answer]:
+        return self._add("GET", path, needs, None)
+
+    def post(self, path: str, needs: Needs, action: str) -> Callable[[Answer], Answer]:
+        return self._add("POST", path, needs, action)
+
+    def _add(
+        self, method: Literal["GET", "POST"], path: str, needs: Needs, action: str | None
+    ) -> Callable[[Answer], Answer]:
+        below = ROOT + path if needs in (Needs.NOTHING, Needs.ACCOUNT) else ROOT + PROJECT + path
+
+        def add(answer: Answer) -> Answer:
+            self.all.append(Page(method, below, needs, answer, action))
+            return answer
+
+        return add

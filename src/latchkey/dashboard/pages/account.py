@@ -1,0 +1,55 @@
+"""Your own account: the password, and where you are signed in."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.domain.refusal import Refusal
+from latchkey.usecases import accounts, sessions
+from latchkey.usecases.keys import hash_of
+
+pages = Pages()
+HERE = f"{ROOT}/account"
+
+
+@pages.get("/account", Needs.ACCOUNT)
+async def show_account(visit: Visit) -> Response:
+    return await _page(visit)
+
+
+@pages.post("/account/password", Needs.ACCOUNT, "account.password_changed")
+async def change_password(visit: Visit) -> Response:
+    assert visit.session is not None
+    try:
+        if visit.account.has_password:
+            # The same limit as at the door: a session left open must not be a place to guess in.
+            old = visit.form.raw("old_password")
+            await sessions.sign_in(visit.database, visit.account.email, old, visit.address, visit.now)
+        password = visit.form.raw("new_password")
+        await accounts.set_password(visit.database, visit.account.id, password, keep=hash_of(visit.session.token))
+    except sessions.WrongCredentials:
+        return await _page(visit, 400, "The present password is not right.")
+    except Refusal as refusal:
+        return await _page(visit, 400, refusal.message)
+    return await visit.to(HERE, "Your password is changed, and you are signed out everywhere else.")
+
+
+@pages.post("/account/sessions/end", Needs.ACCOUNT, "account.sessions_ended")
+async def end_others(visit: Visit) -> Response:
+    assert visit.session is not None
+    await sessions.end_other_stays(visit.database, visit.session)
+    return await visit.to(HERE, "You are signed out everywhere else.")
+
+
+@pages.post("/account/sessions/{session_id}/end", Needs.ACCOUNT, "account.session_ended")
+async def end_one(visit: Visit) -> Response:
+    visit.subject = "one session"
+    await sessions.end_stay(visit.database, visit.account.id, visit.param("session_id"))
+    return await visit.to(HERE, "That session is over.")
+
+
+async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
+    stays = await sessions.stays(visit.database, visit.account.id)
+    return visit.page("account.html", status, stays=stays, error=error)

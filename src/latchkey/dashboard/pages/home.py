@@ -1,0 +1,17 @@
+"""The front door: on to the first project, or a word to those who have none."""
+
+from __future__ import annotations
+
+from starlette.responses import RedirectResponse, Response
+
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.visit import ROOT, Visit, address
+
+pages = Pages()
+
+
+@pages.get("", Needs.ACCOUNT)
+async def go_home(visit: Visit) -> Response:
+    if not visit.places:
+        return visit.page("home.html")
+    return RedirectResponse(address(f"{ROOT}/projects", (visit.places[0].project_id,), {}), 303)

@@ -1,0 +1,15 @@
+"""Settings."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.page import Pages
+from latchkey.dashboard.visit import Visit
+
+pages = Pages()
+
+
+@pages.get("/settings")
+async def show(visit: Visit) -> Response:
+    return visit.page("coming.html", here="settings", title="Settings")

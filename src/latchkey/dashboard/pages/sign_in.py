@@ -1,0 +1,89 @@
+"""Signing in and out, and choosing a password by an invitation."""
+
+from __future__ import annotations
+
+from starlette.responses import RedirectResponse, Response
+
+from latchkey.dashboard.cookie import safe_next, with_cookie, without_cookie
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.domain.refusal import Refusal
+from latchkey.usecases import accounts, sessions
+from latchkey.usecases.accounts import Account
+from latchkey.usecases.sessions import TooManyGuesses
+
+pages = Pages()
+
+
+@pages.get("/sign-in", Needs.NOTHING)
+async def show_sign_in(visit: Visit) -> Response:
+    if visit.session is not None:
+        return RedirectResponse(safe_next(visit.query.text("next")), 303)
+    return await sign_in_page(visit, next=safe_next(visit.query.text("next")))
+
+
+@pages.post("/sign-in", Needs.NOTHING, "account.signed_in")
+async def sign_in(visit: Visit) -> Response:
+    email, next = visit.form.text("email"), safe_next(visit.form.text("next"))
+    visit.audit(email[:200])
+    try:
+        account = await sessions.sign_in(visit.database, email, visit.form.raw("password"), visit.address, visit.now)
+    except Refusal as refusal:
+        visit.audit(refusal=refusal.message)
+        status = 429 if isinstance(refusal, TooManyGuesses) else 401
+        page = await sign_in_page(visit, status, error=refusal.message, email=email, next=next)
+        if isinstance(refusal, TooManyGuesses):
+            page.headers["retry-after"] = str(-(-refusal.retry_after // 1000))
+        return page
+    return await signed_in(visit, account, next)
+
+
+@pages.post("/sign-out", Needs.ACCOUNT, "account.signed_out")
+async def sign_out(visit: Visit) -> Response:
+    assert visit.session is not None
+    await sessions.end_session(visit.database, visit.session.token)
+    return without_cookie(RedirectResponse(f"{ROOT}/sign-in", 303))
+
+
+@pages.get("/invitations/{token}", Needs.NOTHING)
+async def show_invitation(visit: Visit) -> Response:
+    account = await accounts.invited(visit.database, visit.param("token"), visit.now)
+    return _invitation(visit, account)
+
+
+@pages.post("/invitations/{token}", Needs.NOTHING, "account.password_chosen")
+async def accept_invitation(visit: Visit) -> Response:
+    token = visit.param("token")
+    # The link is a secret until it is used.
+    visit.subject = "an invitation"
+    account = await accounts.invited(visit.database, token, visit.now)
+    if account is None:
+        return _invitation(visit, None)
+    visit.audit(account.email)
+    try:
+        await accounts.accept_invitation(visit.database, token, visit.form.raw("password"), visit.now)
+    except Refusal as refusal:
+        return _invitation(visit, account, refusal.message)
+    return await signed_in(visit, account, ROOT)
+
+
+async def signed_in(visit: Visit, account: Account, next: str) -> Response:
+    """A new session; whatever session the browser had before is over."""
+    if visit.session is not None:
+        await sessions.end_session(visit.database, visit.session.token)
+    agent = visit.request.headers.get("user-agent", "")
+    token = await sessions.open_session(visit.database, account.id, visit.address, agent, visit.now)
+    response = RedirectResponse(next, 303)
+    return with_cookie(response, token)
+
+
+async def sign_in_page(
+    visit: Visit, status: int = 200, *, error: str = "", email: str = "", next: str = ROOT
+) -> Response:
+    anybody = await accounts.any_account(visit.database)
+    return visit.page("sign_in.html", status, error=error, email=email, next=next, openid=None, anybody=anybody)
+
+
+def _invitation(visit: Visit, account: Account | None, error: str = "") -> Response:
+    status = 400 if error else 200 if account else 404
+    return visit.page("choose_password.html", status, account=account, error=error, here=visit.request.url.path)

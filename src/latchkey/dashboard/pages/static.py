@@ -1,0 +1,28 @@
+"""Our own files: the style, the scripts, the icon. Their addresses change with them, so browsers keep them."""
+
+from __future__ import annotations
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.templates import STATIC
+from latchkey.dashboard.visit import Visit
+
+pages = Pages()
+
+TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+FILES = {
+    file.name: (file.read_bytes(), TYPES[file.name.rpartition(".")[2]])
+    for file in STATIC.iterdir()
+    if file.name.rpartition(".")[2] in TYPES
+}
+
+
+@pages.get("/static/{name}", Needs.NOTHING)
+async def show_file(visit: Visit) -> Response:
+    try:
+        body, kind = FILES[visit.param("name")]
+    except KeyError:
+        raise HTTPException(404, "There is no such file.") from None
+    return Response(body, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"})

@@ -1,0 +1,7 @@
+// Before the first paint, so that a chosen theme does not flash.
+try {
+  const chosen = localStorage.getItem("latchkey-theme");
+  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+} catch {
+  // Storage is closed to us: the system's theme it is.
+}

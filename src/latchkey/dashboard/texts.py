@@ -1,0 +1,73 @@
+"""How instants, spans, money and numbers are written on a page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
+
+_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£"}
+_UNITS = ((365 * DAY, "year"), (30 * DAY, "month"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
+# Farther than any calendar reaches: shown as what it means.
+_NEVER = 253_402_300_799_000
+
+
+def iso(at: Ms) -> str:
+    return _date(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instant(at: Ms) -> str:
+    return _date(at).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def day(at: Ms) -> str:
+    return _date(at).strftime("%Y-%m-%d")
+
+
+def ago(at: Ms | None, now: Ms) -> str:
+    """How far an instant lies in the past or ahead, in its largest unit."""
+    if at is None:
+        return "never"
+    if abs(now - at) < 10 * SECOND:
+        return "just now"
+    return f"{span(now - at)} ago" if now >= at else f"in {span(at - now)}"
+
+
+def span(length: Ms) -> str:
+    length = abs(length)
+    for unit, name in _UNITS:
+        if length >= unit:
+            count = length // unit
+            return f"{count} {name}{'s' if count != 1 else ''}"
+    return f"{max(length // SECOND, 1)} s"
+
+
+def money(micros: int | float | None, currency: str | None = "USD") -> str:
+    """Millionths of a unit, as people write it."""
+    if micros is None:
+        return "–"
+    amount = micros / 1_000_000
+    sign = _SIGNS.get(currency or "")
+    text = f"{abs(amount):,.2f}"
+    minus = "−" if amount < 0 else ""
+    return f"{minus}{sign}{text}" if sign else f"{minus}{text} {currency or ''}".rstrip()
+
+
+def number(value: int | float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{share * 100:.1f} %"
+
+
+def sentence(text: str) -> str:
+    """`webhook.created` and `not_enough` as words."""
+    words = text.replace("_", " ").replace(".", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+def _date(at: Ms) -> datetime:
+    return datetime.fromtimestamp(min(max(at, 0), _NEVER) // 1000, UTC)

@@ -1,0 +1,159 @@
+-- name: create_account
+-- a new account, unless the address is taken
+insert into accounts (id, email, name, password_hash, openid, created_at)
+values ($1, $2, $3, $4, $5, $6)
+on conflict do nothing
+returning id, email, name, password_hash is not null, openid, created_at;
+
+-- name: load_account
+-- one account
+select id, email, name, password_hash is not null, openid, created_at from accounts where id = $1;
+
+-- name: find_account
+-- the account with this address
+select id, email, name, password_hash is not null, openid, created_at from accounts where email = $1;
+
+-- name: find_account_by_openid
+-- the account that signed in with this identity before
+select id, email, name, password_hash is not null, openid, created_at from accounts where openid = $1;
+
+-- name: link_openid
+-- from now on this identity is this account
+update accounts set openid = $2 where id = $1 and (openid is null or openid = $2) returning id;
+
+-- name: password_of
+-- the account with this address and the hash of its password, if it has one
+select id, password_hash from accounts where email = $1;
+
+-- name: set_password
+-- a new password for an account
+update accounts set password_hash = $2 where id = $1 returning id;
+
+-- name: count_accounts
+-- how many accounts there are
+select count(*) from accounts;
+
+-- name: put_member
+-- somebody's role in a project, given or changed
+insert into memberships (account_id, project_id, role, created_at) values ($1, $2, $3, $4)
+on conflict (account_id, project_id) do update set role = excluded.role;
+
+-- name: remove_member
+-- somebody has no role in a project any more
+delete from memberships where account_id = $1 and project_id = $2;
+
+-- name: lock_owners
+-- who owns a project, locked, so that two who leave at once cannot both believe the other stays
+select account_id from memberships where project_id = $1 and role = 'owner' order by account_id for update;
+
+-- name: role_of
+-- what an account is in a project
+select role from memberships where account_id = $1 and project_id = $2;
+
+-- name: projects_of_account
+-- where an account may go, and as what
+select p.id, p.name, m.role
+from memberships m join projects p on p.id = m.project_id
+where m.account_id = $1
+order by m.created_at, p.id;
+
+-- name: members_of_project
+-- everybody in a project, in the order they came
+select a.id, a.email, a.name, a.password_hash is not null, a.openid, a.created_at, m.role, m.created_at,
+       (select max(s.last_seen_at) from sessions s where s.account_id = a.id)
+from memberships m join accounts a on a.id = m.account_id
+where m.project_id = $1
+order by m.created_at, a.id;
+
+-- name: open_session
+-- a new session
+insert into sessions (token_hash, account_id, created_at, last_seen_at, address, agent) values ($1, $2, $3, $3, $4, $5);
+
+-- name: find_session
+-- the session of a cookie, its account, and the account's role in the project that is asked for
+select s.created_at, s.last_seen_at, a.id, a.email, a.name, a.password_hash is not null, a.openid, a.created_at, m.role,
+       s.notice, s.notice_kind
+from sessions s
+join accounts a on a.id = s.account_id
+left join memberships m on m.account_id = a.id and m.project_id = $2
+where s.token_hash = $1;
+
+-- name: touch_session
+-- a session was used
+update sessions set last_seen_at = $2 where token_hash = $1;
+
+-- name: set_notice
+-- what the next page will say
+update sessions set notice = $2, notice_kind = $3 where token_hash = $1;
+
+-- name: clear_notice
+-- it was said
+update sessions set notice = null, notice_kind = null where token_hash = $1;
+
+-- name: end_session
+-- signed out
+delete from sessions where token_hash = $1;
+
+-- name: end_sessions_of_account
+-- signed out everywhere, but for the session that asks
+delete from sessions where account_id = $1 and token_hash <> $2;
+
+-- name: end_session_of_account
+-- one session of an account, by the hash that the page knows it by
+delete from sessions where account_id = $1 and encode(token_hash, 'hex') = $2;
+
+-- name: sessions_of_account
+-- where somebody is signed in
+select encode(token_hash, 'hex'), created_at, last_seen_at, address, agent
+from sessions where account_id = $1 order by last_seen_at desc;
+
+-- name: forget_old_sessions
+-- sessions that are over anyway
+delete from sessions where created_at < $1 or last_seen_at < $2;
+
+-- name: create_invitation
+-- a link with which somebody chooses a password
+insert into invitations (token_hash, account_id, created_at, expires_at) values ($1, $2, $3, $4);
+
+-- name: forget_invitations
+-- earlier links of this account, and all that are too old
+delete from invitations where account_id = $1 or expires_at < $2;
+
+-- name: find_invitation
+-- whose link this is, if it still works
+select a.id, a.email, a.name, a.password_hash is not null, a.openid, a.created_at
+from invitations i join accounts a on a.id = i.account_id
+where i.token_hash = $1 and i.expires_at > $2;
+
+-- name: count_failed_sign_ins
+-- how often this went wrong lately, and when first
+select count(*), min(at) from failed_sign_ins where subject = $1 and at > $2;
+
+-- name: note_failed_sign_in
+-- one wrong password, for the account and for the address it came from
+insert into failed_sign_ins (subject, at) select unnest($1::text[]), $2;
+
+-- name: forget_failed_sign_ins
+-- of somebody who got it right, and all that are too old
+delete from failed_sign_ins where subject = $1 or at < $2;
+
+-- name: begin_audit_entry
+-- somebody is about to change something
+insert into audit_entries (project_id, at, account_id, actor, action, subject, detail, address)
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+returning position;
+
+-- name: finish_audit_entry
+-- how it went
+update audit_entries set outcome = $2, subject = $3, detail = $4 where position = $1;
+
+-- name: list_audit_entries
+-- what was done in a project, newest first, from before a given entry; by one person, of one kind where that is given
+select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
+from audit_entries
+where project_id = $1
+  and ($2::bigint is null or position < $2)
+  and ($3::text is null or actor = $3)
+  and ($4::text is null or action = $4)
+order by position desc
+limit $5;
