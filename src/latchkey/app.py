@@ -17,6 +17,7 @@ from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.clock import run_clock
+from latchkey.usecases.figures_roller import run_roller
 from latchkey.usecases.services import Services
 
 log = structlog.get_logger()
@@ -65,7 +66,7 @@ async def _forever(
                 assert listening is not None, "the api role needs a listening socket"
                 await _answer_requests(settings, database, listening, stop)
             case "clock":
-                await run_clock(database, real_now, stop)
+                await asyncio.gather(run_clock(database, real_now, stop), run_roller(database, real_now, stop))
             case "delivery":
                 await run_delivery(database, settings, stop)
             case _:

@@ -38,7 +38,7 @@ ACTIVE_TRIALS = Figure(
 MRR = Figure(
     "mrr",
     "MRR",
-    "Monthly recurring revenue: the price of every active subscription, converted to what it brings in a month.",
+    "Monthly recurring revenue: the price of every active subscription, as much of it as falls on one month.",
     Unit.MONEY,
 )
 ARR = Figure("arr", "ARR", "Annual recurring revenue: twelve times the MRR.", Unit.MONEY)

@@ -52,6 +52,8 @@ class Period:
     price: Price
     changed_from: str | None = None
     money_back: tuple[MoneyBack, ...] = ()
+    # Where its time begins, if before it was paid: a payment made good within the grace period has missed nothing.
+    paid_from: Ms | None = None
 
     @property
     def order(self) -> tuple[Ms, int, str]:

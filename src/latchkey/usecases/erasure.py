@@ -15,7 +15,8 @@ from latchkey.domain.identity import ERASED
 from latchkey.domain.refusal import NotFound
 from latchkey.storage import customers
 from latchkey.storage.sql import query
-from latchkey.usecases.changes import Changes
+from latchkey.usecases.changes import Changes, load_projects
+from latchkey.usecases.figures_roller import settle
 from latchkey.usecases.identities import again
 from latchkey.usecases.passing_time import next_due_at
 from latchkey.wire.event import Event
@@ -60,6 +61,8 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
             _REPLACE, project_id, list(bodies), [_ENCODER.encode(body) for body in bodies.values()]
         )
         await _forget_in(connection, [locked[project_id, id] for id in receivers if (project_id, id) in locked], ids)
+        project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
+        await settle(connection, project_id, stored.customer, project.catalog)
         await customers.erase(connection, project_id, stored.key)
 
 

@@ -15,9 +15,12 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchase import PurchaseKind
 from latchkey.storage import customers, events
 from latchkey.storage.customers import PurchaseKey, Stored
+from latchkey.storage.sql import query
 from latchkey.usecases.passing_time import Step, next_due_at, steps
 from latchkey.usecases.rendering.event import event as render
 from latchkey.wire.event import Event as WireEvent
+
+_MARK_FOR_FIGURES = query("mark_for_figures")
 
 
 @dataclass(slots=True)
@@ -107,6 +110,7 @@ class UnitOfWork:
         await customers.file_currency(
             self.connection, ((one.stored, one.current) for one in self._entries.values() if not one.gone)
         )
+        await self._mark_silent(changed, {(project, key) for project, key, _ in numbered})
         await enqueue(self.connection, numbered, self.now)
         await events.add(self.connection, numbered, self.now)
         return by_tag
@@ -122,12 +126,28 @@ class UnitOfWork:
         await customers.own(self.connection, new)
         await customers.move_purchases(self.connection, self._moved)
 
+    async def _mark_silent(self, changed: list[tuple[Stored, Customer, Ms | None]], told: set[tuple[str, int]]) -> None:
+        """Purchases that were merged, or given away, without an event: who follows the feed would not hear of it."""
+        silent = [
+            (after.project_id, stored.key)
+            for stored, after, _ in changed
+            if (after.project_id, stored.key) not in told and _bought(after) != _bought(stored.customer)
+        ]
+        if silent:
+            await self.connection.execute(
+                _MARK_FOR_FIGURES, [project for project, _ in silent], [key for _, key in silent]
+            )
+
     def _entry(self, stored: Stored) -> _Entry:
         key = stored.customer.project_id, stored.key
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(stored, stored.customer)
         return entry
+
+
+def _bought(customer: Customer) -> tuple[object, object]:
+    return customer.subscriptions, customer.purchases
 
 
 def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:

@@ -36,7 +36,7 @@ create table figure_lines (
     resubscribed smallint not null, trials_started smallint not null, trials_kept smallint not null, trials_converted smallint not null,
     primary key (project_id, purchase, at, currency)
 );
-create index figure_lines_at on figure_lines (at, project_id, environment);
+create index figure_lines_at on figure_lines (environment, project_id, at);
 
 -- The sum of all lines of a day, UTC, days since 1970. Days to come hold what will end then if nothing happens.
 create table figure_days (

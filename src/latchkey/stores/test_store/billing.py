@@ -40,6 +40,7 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
         ends_at=period_end(subscription, product, follows),
         as_of=moment,
         price=price,
+        paid_from=follows if follows < now else None,
     )
     return replace(subscription, periods=(*subscription.periods, period), status=Status(as_of=moment))
 

@@ -1,0 +1,42 @@
+"""What a price brings in a month, whatever the length it is paid for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from latchkey.domain.instants import DAY, Duration, Ms
+
+# The field's way of counting: a month has 30 days, and it has 4 weeks.
+_DAYS = 30
+_WEEKS = 4
+
+# The lengths that stores sell, by how long they are; for a period of a product that the catalog has never known.
+_SOLD = {
+    1: Duration(days=1),
+    3: Duration(days=3),
+    7: Duration(days=7),
+    14: Duration(days=14),
+    28: Duration(days=28),
+    30.4: Duration(months=1),
+    60.9: Duration(months=2),
+    91.3: Duration(months=3),
+    182.6: Duration(months=6),
+    365.2: Duration(months=12),
+}
+
+
+def monthly(micros: int, length: Duration) -> int:
+    """Times 30 for a day, 10 for 3 days, 4 for a week, 2 for 2 weeks, 1 for 4 weeks and for a month; divided by 2 for 2
+    months, by 3 for 3, by 6 for 6, by 12 for a year. Any other length by the same measure."""
+    return round(micros / months(length))
+
+
+def months(length: Duration) -> Fraction:
+    if length.days % 7 == 0 and not length.ms:
+        return length.months + Fraction(length.days // 7, _WEEKS)
+    return length.months + Fraction(length.days * DAY + length.ms, _DAYS * DAY)
+
+
+def sold_length(span: Ms) -> Duration:
+    """The length of which a span of time most likely is one."""
+    return _SOLD[min(_SOLD, key=lambda days: abs(days * DAY - span))]

@@ -1,0 +1,170 @@
+-- name: figures_behind
+-- projects in which something happened that is not in the figures yet
+select f.project_id
+from feeds f
+left join figure_rolls r on r.project_id = f.project_id
+where f.position > coalesce(r.position, 0)
+    or exists (select from figure_marks m where m.project_id = f.project_id)
+    or exists (select from customers c where c.project_id = f.project_id and c.id > coalesce(r.counted, 0))
+order by f.project_id;
+
+-- name: start_figures
+-- a project's figures begin at the start of its feed
+insert into figure_rolls (project_id) values ($1) on conflict do nothing;
+
+-- name: take_figures
+-- how far a project's figures have come, unless another process is just carrying them on
+select position, rolled_to, counted, mark_id, mark_xid, marked_at,
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
+from figure_rolls where project_id = $1
+for update skip locked;
+
+-- name: await_figures
+-- how far a project's figures have come, after whoever is just carrying them on
+select position, rolled_to, counted, mark_id, mark_xid, marked_at,
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
+from figure_rolls where project_id = $1
+for update;
+
+-- name: figures_next_events
+-- whom the next events of a project's feed happened to
+select position, customer_id, committed_at from events
+where project_id = $1 and position > $2
+order by position
+limit $3;
+
+-- name: mark_for_figures
+-- customers who changed without an event
+insert into figure_marks (project_id, customer_id) select * from unnest($1::text[], $2::bigint[]);
+
+-- name: take_figure_marks
+-- customers of a project who changed without an event
+delete from figure_marks
+where project_id = $1
+    and id = any(array(select id from figure_marks where project_id = $1 order by id limit $2))
+returning customer_id;
+
+-- name: figures_customers
+-- customers as they are, all at the same moment; those that were merged or erased are not there
+select c.id, c.state
+from unnest($2::bigint[]) as asked (id)
+join customers c on c.project_id = $1 and c.id = asked.id;
+
+-- name: figure_lines_of
+-- what these purchases have contributed so far
+select l.purchase, l.at, l.currency, l.environment,
+    l.active, l.trials, l.mrr, l.payments, l.paid, l.refunds, l.refunded, l.expired, l.resubscribed,
+    l.trials_started, l.trials_kept, l.trials_converted
+from unnest($2::uuid[]) as asked (purchase)
+join figure_lines l on l.project_id = $1 and l.purchase = asked.purchase;
+
+-- name: delete_figure_lines
+-- what purchases contribute no longer, or not like this
+delete from figure_lines l
+using unnest($2::uuid[], $3::bigint[], $4::text[]) as gone (purchase, at, currency)
+where l.project_id = $1 and l.purchase = gone.purchase and l.at = gone.at and l.currency = gone.currency;
+
+-- name: add_figure_lines
+-- what purchases contribute from now on
+insert into figure_lines (
+    project_id, purchase, at, currency, environment,
+    active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
+    trials_started, trials_kept, trials_converted
+)
+select $1, * from unnest(
+    $2::uuid[], $3::bigint[], $4::text[], $5::text[],
+    $6::smallint[], $7::smallint[], $8::bigint[], $9::smallint[], $10::bigint[], $11::smallint[], $12::bigint[],
+    $13::smallint[], $14::smallint[], $15::smallint[], $16::smallint[], $17::smallint[]
+);
+
+-- name: add_to_figure_days
+-- the difference that changed lines make to their days
+insert into figure_days as d (
+    project_id, environment, day, currency,
+    active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
+    trials_started, trials_kept, trials_converted
+)
+select $1, * from unnest(
+    $2::text[], $3::integer[], $4::text[],
+    $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
+    $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[]
+)
+on conflict (project_id, environment, day, currency) do update set
+    active = d.active + excluded.active,
+    trials = d.trials + excluded.trials,
+    mrr = d.mrr + excluded.mrr,
+    payments = d.payments + excluded.payments,
+    paid = d.paid + excluded.paid,
+    refunds = d.refunds + excluded.refunds,
+    refunded = d.refunded + excluded.refunded,
+    expired = d.expired + excluded.expired,
+    resubscribed = d.resubscribed + excluded.resubscribed,
+    trials_started = d.trials_started + excluded.trials_started,
+    trials_kept = d.trials_kept + excluded.trials_kept,
+    trials_converted = d.trials_converted + excluded.trials_converted;
+
+-- name: newest_customer
+-- the highest id among a project's customers
+select id from customers where project_id = $1 order by id desc limit 1;
+
+-- name: present_xid
+-- a transaction id that is higher than that of every transaction which has changed anything so far
+select pg_current_xact_id()::text::bigint;
+
+-- name: count_newcomers
+-- add the next customers to the hours in which they were first seen; up to which id that was
+with next as (
+    select id, first_seen_at, test_clock_id from customers
+    where project_id = $1 and id > $2 and id <= $3
+    order by id
+    limit $4
+), added as (
+    insert into figure_newcomers as n (project_id, hour, customers)
+    select $1, first_seen_at / 3600000, count(*) from next where test_clock_id is null group by 2
+    on conflict (project_id, hour) do update set customers = n.customers + excluded.customers
+)
+select count(*) as customers, max(id) as last from next;
+
+-- name: save_figures
+-- how far a project's figures have come now
+update figure_rolls
+set position = $2, rolled_to = $3, counted = $4, mark_id = $5, mark_xid = $6, marked_at = $7
+where project_id = $1;
+
+-- name: figures_progress
+-- the head of a project's feed, and how far its figures have come
+select f.position as head, coalesce(r.position, 0) as position, coalesce(r.rolled_to, 0) as rolled_to,
+    coalesce(r.counted, 0) as counted
+from feeds f
+left join figure_rolls r on r.project_id = f.project_id
+where f.project_id = $1;
+
+-- name: figure_sums
+-- the days until today, all before a given one in one
+select greatest(day, $3) as day, currency,
+    sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
+    sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
+    sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint
+from figure_days
+where project_id = $1 and environment = $2 and day <= $4
+group by 1, 2;
+
+-- name: figure_rests
+-- what the rest of each of these days brings, after an instant in it
+select cut.after, l.currency,
+    sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
+    sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
+    sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint
+from unnest($3::bigint[], $4::bigint[]) as cut (after, until)
+join figure_lines l on l.environment = $2 and l.project_id = $1 and l.at > cut.after and l.at < cut.until
+group by 1, 2;
+
+-- name: newcomers_by_hour
+-- customers by the hour in which they were first seen: those counted, and those too young to be
+select hour, customers from figure_newcomers where project_id = $1 and hour >= $2 and hour <= $3
+union all
+select first_seen_at / 3600000, count(*)
+from customers
+where project_id = $1 and id > $4 and test_clock_id is null
+    and first_seen_at / 3600000 >= $2 and first_seen_at <= $5
+group by 1;
