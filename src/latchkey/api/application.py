@@ -38,6 +38,7 @@ from latchkey.api.v2 import (
     test_store,
     webhooks,
 )
+from latchkey.api.writes import Writes
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
@@ -121,4 +122,4 @@ def create_application(
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for extending it
-    return Front(app, reads, metrics, pages(services) if pages else None)
+    return Front(app, reads, Writes(services), metrics, pages(services) if pages else None)

@@ -75,7 +75,7 @@ class SecretKey:
         self._scope: Scope = scope
 
     async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
-        caller = await _caller(request, services)
+        caller = await caller_of(request.scope[SCOPE_KEY], services)
         require_secret(caller)
         require_scope(caller, self._scope)
         return caller
@@ -90,11 +90,7 @@ class ProjectKey:
     async def __call__(
         self, request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
     ) -> Caller:
-        caller = await _caller(request, services)
-        require_secret(caller)
-        require_scope(caller, self._scope)
-        require_project(caller, project_id)
-        return caller
+        return await project_caller(request.scope[SCOPE_KEY], services, self._scope, project_id)
 
 
 class PublicOrSecretKey:
@@ -104,15 +100,26 @@ class PublicOrSecretKey:
         self._scope: Scope = scope
 
     async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
-        caller = await _caller(request, services)
-        if not caller.is_public:
-            require_scope(caller, self._scope)
-        return caller
+        return await app_caller(request.scope[SCOPE_KEY], services, self._scope)
 
 
-async def _caller(request: Request, services: Services) -> Caller:
-    exchange: Exchange = request.scope[SCOPE_KEY]
+async def caller_of(exchange: Exchange, services: Services) -> Caller:
     return admitted(await services.admission.admit(key_hash(exchange.headers.get(b"authorization"))), exchange)
+
+
+async def project_caller(exchange: Exchange, services: Services, scope: Scope, project_id: str) -> Caller:
+    caller = await caller_of(exchange, services)
+    require_secret(caller)
+    require_scope(caller, scope)
+    require_project(caller, project_id)
+    return caller
+
+
+async def app_caller(exchange: Exchange, services: Services, scope: Scope) -> Caller:
+    caller = await caller_of(exchange, services)
+    if not caller.is_public:
+        require_scope(caller, scope)
+    return caller
 
 
 ReadKey = Annotated[Caller, Depends(ProjectKey("read"))]

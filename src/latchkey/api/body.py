@@ -17,25 +17,36 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class CheckedBody:
-    """An ASGI `receive` that gives the whole body at once, after checking it, when somebody first asks for it."""
+    """An ASGI `receive` that gives the whole body at once, after checking it, when somebody first asks for it.
+
+    Whoever needs no framework asks for its `value`; the body can still be received afterwards."""
 
     def __init__(self, receive: Receive, content_type: bytes | None, *, is_json: bool) -> None:
         self._receive = receive
         self._content_type = content_type
         self._is_json = is_json
+        self._body: bytes | None = None
         self._given = False
 
     async def __call__(self) -> Message:
         if self._given:
             return await self._receive()
-        body = await self._read()
-        if body is None:
+        if self._body is None:
+            await self.value()
+        if self._body is None:
             return {"type": "http.disconnect"}
+        self._given = True
+        return {"type": "http.request", "body": self._body, "more_body": False}
+
+    async def value(self) -> Any:
+        """What the JSON says; None where there is no body, or nobody to send it any more."""
+        body = await self._read()
+        value = None
         if body and self._is_json:
             check_content_type(self._content_type)
-            check_json(body)
-        self._given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+            value = check_json(body)
+        self._body = body
+        return value
 
     async def _read(self) -> bytes | None:
         chunks: list[bytes] = []
@@ -71,7 +82,7 @@ def check_content_type(value: bytes | None) -> None:
     raise UnsupportedMediaType(f"Send the body as JSON with 'Content-Type: application/json'; it was {sent}.")
 
 
-def check_json(body: bytes) -> None:
+def check_json(body: bytes) -> Any:
     try:
         value = json.decode(body)
     except UnicodeDecodeError:
@@ -83,6 +94,7 @@ def check_json(body: bytes) -> None:
     except DecodeError as error:
         raise MalformedBody(f"The body is not valid JSON: {_reason(error, body)}") from None
     _check_value(value, DEEPEST)
+    return value
 
 
 def _check_value(value: Any, depth: int) -> None:

@@ -1,4 +1,4 @@
-"""The first thing every request meets: its id, its path, the two hot reads, and one place for every fault."""
+"""The first thing every request meets: its id, its path, the hot reads and writes, and one place for every fault."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.metrics import Metrics
 from latchkey.api.path import segments_of
 from latchkey.api.reads import Reads
+from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.errors import PASSING
 
@@ -27,10 +28,13 @@ PAGES = "dashboard"
 
 
 class Front:
-    def __init__(self, app: ASGIApp, reads: Reads, metrics: Metrics, pages: ASGIApp | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, reads: Reads, writes: Writes, metrics: Metrics, pages: ASGIApp | None = None
+    ) -> None:
         self._app = app
         self._pages = pages
         self._reads = reads
+        self._writes = writes
         self._metrics = metrics
         self._access_log = AccessLog()
 
@@ -59,6 +63,13 @@ class Front:
             await answer_preflight(exchange)
             return
         check_announced(exchange.headers.get(b"content-length"))
+        body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
+        # Of a header sent twice the framework takes the first and we take the last: leave those to it.
+        if method == "POST" and len(exchange.headers) == len(scope["headers"]):
+            answer = await self._writes.answer(exchange, segments, body)
+            if answer is not None:
+                await exchange.reply(200, answer)
+                return
         # Whatever answers GET answers HEAD, without the body.
         inner = {
             **scope,
@@ -66,7 +77,6 @@ class Front:
             "path": "/" + "/".join(segments),
             SCOPE_KEY: exchange,
         }
-        body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
         inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
         await inside(inner, body, exchange.send)
         route = inner.get("route")

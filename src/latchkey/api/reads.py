@@ -20,7 +20,7 @@ from latchkey.usecases.changes import Change, unchanged
 from latchkey.usecases.reading import Question
 from latchkey.usecases.rendering import v1, v2
 from latchkey.usecases.services import Services
-from latchkey.usecases.view import LastSeen, View
+from latchkey.usecases.view import View
 
 V1_ROUTE = "/v1/subscribers/{app_user_id}"
 V2_ROUTE = "/v2/projects/{project_id}/customers/{customer_id}"
@@ -90,17 +90,11 @@ class Reads:
         return caller, row.view(services.now()) if row is not None else None
 
     async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:
-        services = self._services
         change = Change(project_id=caller.project_id, app_user_id=app_user_id, apply=unchanged, create=True)
-        made = await services.changes.make(change)
-        row = await services.reader.read(Question(None, caller.project_id, app_user_id))
-        if row is None:
-            # Erased again in between: show it as it was.
-            last_seen = LastSeen(made.now)
-            return 201, View(-1, made.customer, made.catalog, made.now, last_seen)
-        return 201 if made.created else 200, row.view(services.now())
+        made = await self._services.changes.make(change)
+        return 201 if made.created else 200, made.view(self._services.now())
 
     def _note(self, exchange: Exchange, caller: Caller, view: View) -> None:
         seen = visit_of(exchange.headers, view.now, always=caller.is_public)
-        if seen is not None and view.key >= 0:
+        if seen is not None:
             self._services.presence.note(caller.project_id, view.key, seen)

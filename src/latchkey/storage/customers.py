@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
@@ -39,12 +39,23 @@ PurchaseKey = tuple[str, str]
 """A purchase's store and its id there."""
 
 
+# A struct, because a frozen dataclass takes ten times as long to make, and every read makes one.
+class LastSeen(Struct, frozen=True, gc=False):
+    at: Ms
+    platform: str | None = None
+    platform_version: str | None = None
+    app_version: str | None = None
+    country: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A customer and the key of its row, locked by the transaction that loaded it."""
 
     key: int
     customer: Customer
+    # Where it was not asked for: None.
+    last_seen: LastSeen | None = None
 
 
 def decode(state: bytes) -> Customer:
@@ -69,7 +80,8 @@ async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[
         key = row["project_id"], row["id"]
         stored = by_key.get(key)
         if stored is None:
-            stored = by_key[key] = Stored(row["id"], decode(row["state"]))
+            seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
+            stored = by_key[key] = Stored(row["id"], decode(row["state"]), seen)
         found[row["project_id"], row["app_user_id"]] = stored
     return found
 
@@ -91,7 +103,11 @@ async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[s
         [one.first_seen_at for one in newcomers],
     )
     made = {(one.project_id, one.app_user_id): one for one in newcomers}
-    return {key: Stored(row["id"], made[key]) for row in rows if (key := (row["project_id"], row["app_user_id"]))}
+    stored = {}
+    for row in rows:
+        one = made[row["project_id"], row["app_user_id"]]
+        stored[one.project_id, one.app_user_id] = Stored(row["id"], one, LastSeen(one.first_seen_at))
+    return stored
 
 
 async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:

@@ -20,6 +20,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.sql import query
 from latchkey.usecases.batch import Batch
 from latchkey.usecases.unit_of_work import UnitOfWork
+from latchkey.usecases.view import View
 from latchkey.wire.event import Event
 
 _PROJECTS = query("project_settings")
@@ -61,6 +62,15 @@ class Committed:
     now: Ms
     events: tuple[Event, ...] = ()
     created: bool = False
+    # The row, as the change found it.
+    stored: Stored | None = None
+
+    def view(self, wall: Ms) -> View:
+        """The customer as this change left it, for an answer that needs no second look."""
+        assert self.stored is not None, "this was not made by Changes"
+        assert self.stored.last_seen is not None, "this was not loaded for a change"
+        now = wall if self.customer.test_clock_id is None else self.now
+        return View(self.stored.key, self.customer, self.catalog, now, self.stored.last_seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +114,18 @@ class Changes:
             found = await customers.lock(connection, asked)
             claims = [(change.project_id, *key) for change in batch for key in change.claims]
             owners = await customers.owners(connection, claims)
-            refused = {
-                index: _refused_newcomer(change, projects[change.project_id].catalog, wall, owners)
+            newcomers = {place: newcomer(*place, wall) for place in asked if place not in found}
+            tried = {
+                index: _try(change, newcomers[place], projects[change.project_id].catalog, wall, owners)
                 for index, change in enumerate(batch)
-                if (change.project_id, change.app_user_id) not in found
+                if (place := (change.project_id, change.app_user_id)) in newcomers
             }
             wanted = {
-                (batch[index].project_id, batch[index].app_user_id) for index, why in refused.items() if why is None
+                (one.before.project_id, one.before.app_user_id): one.before
+                for one in tried.values()
+                if isinstance(one, _Tried)
             }
-            created = await _create(connection, found, wanted, wall)
+            created = await _create(connection, found, wanted)
             if any(_clock_of(one) not in clocks for one in found.values() if one.customer.test_clock_id):
                 # Another process has just made a customer on a clock while we were about to make it.
                 clocks = await customers.share_clocks(connection, asked)
@@ -121,13 +134,15 @@ class Changes:
             for index, change in enumerate(batch):
                 stored = found.get((change.project_id, change.app_user_id))
                 catalog = projects[change.project_id].catalog
+                trial = tried.get(index)
                 if stored is None:
-                    answers.append(refused[index] or NotFound(f"There is no customer {change.app_user_id!r}."))
+                    missing = NotFound(f"There is no customer {change.app_user_id!r}.")
+                    answers.append(trial if isinstance(trial, Refusal) else missing)
                     continue
                 clock = stored.customer.test_clock_id
                 now = wall if clock is None else clocks[change.project_id, clock]
                 try:
-                    _apply(unit, change, stored, catalog, now, owners, index)
+                    _apply(unit, change, stored, catalog, now, owners, index, trial)
                     new = (change.project_id, change.app_user_id) in created
                     created.discard((change.project_id, change.app_user_id))
                     answers.append((stored, catalog, now, new))
@@ -137,7 +152,9 @@ class Changes:
         return [
             answer
             if isinstance(answer, Refusal)
-            else Committed(unit.current(answer[0]), answer[1], answer[2], tuple(told.get(index, ())), created=answer[3])
+            else Committed(
+                unit.current(answer[0]), answer[1], answer[2], tuple(told.get(index, ())), answer[3], answer[0]
+            )
             for index, answer in enumerate(answers)
         ]
 
@@ -154,10 +171,15 @@ def _apply(
     now: Ms,
     owners: dict[tuple[str, str, str], int | None],
     index: int,
+    trial: _Tried | Refusal | None,
 ) -> None:
     customer = unit.catch_up(stored, catalog, now, tag=-1)
     erased = _erased(change, owners, stored.key)
-    after = change.apply(Situation(customer, catalog, now))
+    if isinstance(trial, _Tried) and trial.before is customer:
+        # Nobody else has touched the newcomer, so what was tried on it is what happens.
+        after = trial.after
+    else:
+        after = change.apply(Situation(customer, catalog, now))
     if erased:
         after = reclaimed(after, now)
     unit.change(stored, after, catalog, now, tag=index)
@@ -177,19 +199,24 @@ def _erased(change: Change, owners: dict[tuple[str, str, str], int | None], me: 
     return frozenset(erased)
 
 
-def _refused_newcomer(
-    change: Change, catalog: Catalog, now: Ms, owners: dict[tuple[str, str, str], int | None]
-) -> Refusal | None:
-    """Why a change would come to nothing for a customer that does not exist yet. Asked before one is made, so that a
-    refused request leaves nobody behind."""
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    before: Customer
+    after: Customer
+
+
+def _try(
+    change: Change, fresh: Customer, catalog: Catalog, now: Ms, owners: dict[tuple[str, str, str], int | None]
+) -> _Tried | Refusal:
+    """What a change does to a customer that does not exist yet, or why it comes to nothing. Asked before one is made,
+    so that a refused request leaves nobody behind."""
     if not change.create:
         return NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
     try:
         _erased(change, owners, me=0)
-        change.apply(Situation(newcomer(change.project_id, change.app_user_id, now), catalog, now))
+        return _Tried(fresh, change.apply(Situation(fresh, catalog, now)))
     except Refusal as refusal:
         return refusal
-    return None
 
 
 async def load_projects(connection: Any, catalogs: Catalogs, ids: set[str]) -> dict[str, Project]:
@@ -203,19 +230,19 @@ async def load_projects(connection: Any, catalogs: Catalogs, ids: set[str]) -> d
 
 
 async def _create(
-    connection: Any, found: dict[tuple[str, str], Stored], wanted: set[tuple[str, str]], now: Ms
+    connection: Any, found: dict[tuple[str, str], Stored], wanted: dict[tuple[str, str], Customer]
 ) -> set[tuple[str, str]]:
     """Make the customers that are wanted and missing, add them to `found`, and say which were made."""
     made: set[tuple[str, str]] = set()
     for _ in range(_TRIES):
-        missing = sorted(wanted - found.keys())
+        missing = sorted(wanted.keys() - found.keys())
         if not missing:
             break
-        fresh = await customers.create(connection, [newcomer(project, id, now) for project, id in missing])
+        fresh = await customers.create(connection, [wanted[place] for place in missing])
         found.update(fresh)
         made.update(fresh)
         # Somebody else was quicker with the rest: look again.
-        if late := wanted - found.keys():
+        if late := wanted.keys() - found.keys():
             found.update(await customers.lock(connection, late))
     return made
 

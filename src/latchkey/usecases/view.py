@@ -7,15 +7,9 @@ from msgspec import Struct
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
+from latchkey.storage.customers import LastSeen
 
-
-# Structs, because a frozen dataclass takes ten times as long to make, and every read makes three of these.
-class LastSeen(Struct, frozen=True, gc=False):
-    at: Ms
-    platform: str | None = None
-    platform_version: str | None = None
-    app_version: str | None = None
-    country: str | None = None
+__all__ = ["LastSeen", "View"]
 
 
 class View(Struct, frozen=True):

@@ -10,17 +10,22 @@ from starlette.responses import Response
 
 from latchkey.api.authentication import AppWriteKey
 from latchkey.api.errors import BadRequest
+from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import AppUserId
-from latchkey.api.replies import shows
+from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import Attributes, checked
-from latchkey.api.v1.reply import subscriber_reply
+from latchkey.api.v1.reply import subscriber
 from latchkey.domain.money import Price
 from latchkey.domain.purchase import Environment
+from latchkey.usecases.admission import Caller
 from latchkey.usecases.receipts import InvalidReceipt, Receipt, take_receipt
+from latchkey.usecases.services import Services
 from latchkey.wire.v1 import SubscriberResponse
 
 router = APIRouter(tags=["V1 subscribers"])
+
+ROUTE = "/v1/receipts"
 
 PLATFORMS = frozenset(
     {"ios", "android", "amazon", "macos", "web", "stripe", "uikitformac", "tvos", "watchos", "visionos"}
@@ -45,7 +50,7 @@ class NewReceipt(BaseModel):
     is_restore: bool | None = None
 
 
-@router.post("/v1/receipts", responses=shows(SubscriberResponse), response_class=Response)
+@router.post(ROUTE, responses=shows(SubscriberResponse), response_class=Response)
 async def post_receipt(
     request: Request,
     services: Provided,
@@ -55,6 +60,18 @@ async def post_receipt(
     x_is_sandbox: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Take in a purchase. The same token again is the same purchase; another's is restored as the project says."""
+    exchange: Exchange = request.scope[SCOPE_KEY]
+    return reply(await take(exchange, services, caller, new, x_platform, x_is_sandbox))
+
+
+async def take(
+    exchange: Exchange,
+    services: Services,
+    caller: Caller,
+    new: NewReceipt,
+    x_platform: str | None,
+    x_is_sandbox: str | None,
+) -> SubscriberResponse:
     if x_platform is not None and x_platform.lower() not in PLATFORMS:
         raise BadRequest(f"{x_platform!r} is not a platform.", code=7000, type="parameter_error", param="X-Platform")
     price = None
@@ -70,7 +87,7 @@ async def post_receipt(
         attributes=checked(new.attributes or {}),
     )
     try:
-        await take_receipt(services.changes, caller.project_id, receipt)
+        taken = await take_receipt(services.changes, caller.project_id, receipt)
     except InvalidReceipt as invalid:
         raise BadRequest(invalid.message, code=7103, type="store_error", param=invalid.param) from invalid
-    return await subscriber_reply(request, services, caller, new.app_user_id)
+    return subscriber(exchange, services, caller, taken.view(services.now()))

@@ -6,13 +6,15 @@ from fastapi import Request
 from starlette.responses import Response
 
 from latchkey.api.errors import Missing
-from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.replies import reply
 from latchkey.api.visit import visit_of
 from latchkey.usecases.admission import Caller
 from latchkey.usecases.reading import Question
 from latchkey.usecases.rendering import v1
 from latchkey.usecases.services import Services
+from latchkey.usecases.view import View
+from latchkey.wire.v1 import SubscriberResponse
 
 
 async def subscriber_reply(
@@ -22,8 +24,12 @@ async def subscriber_reply(
     row = await services.reader.read(Question(None, caller.project_id, app_user_id))
     if row is None:
         raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
-    view = row.view(services.now())
-    seen = visit_of(request.scope[SCOPE_KEY].headers, view.now, always=caller.is_public)
+    return reply(subscriber(request.scope[SCOPE_KEY], services, caller, row.view(services.now())), status)
+
+
+def subscriber(exchange: Exchange, services: Services, caller: Caller, view: View) -> SubscriberResponse:
+    """The subscriber as this caller may see it; that they came is noted."""
+    seen = visit_of(exchange.headers, view.now, always=caller.is_public)
     if seen is not None:
         services.presence.note(caller.project_id, view.key, seen)
-    return reply(v1.subscriber(view, with_attributes=not caller.is_public), status)
+    return v1.subscriber(view, with_attributes=not caller.is_public)

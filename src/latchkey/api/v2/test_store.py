@@ -13,13 +13,16 @@ from latchkey.api.authentication import WriteKey
 from latchkey.api.models import AppUserId, Body, Instant
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.api.v2.customers import view_of
 from latchkey.domain.purchase import Environment, Ownership, Reason
 from latchkey.usecases import test_store
+from latchkey.usecases.admission import Caller
 from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.services import Services
 from latchkey.wire.actions import EventReference, TestStoreResult
 
-router = APIRouter(prefix="/v2/projects/{project_id}/test_store", tags=["V2 test store"])
+router = APIRouter(tags=["V2 test store"])
+
+ROUTE = "/v2/projects/{project_id}/test_store/actions"
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -42,9 +45,13 @@ class NewAction(Body):
     days: Annotated[int, Field(ge=1, le=3650)] | None = None
 
 
-@router.post("/actions", responses=shows(TestStoreResult), response_class=Response)
+@router.post(ROUTE, responses=shows(TestStoreResult), response_class=Response)
 async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
     """Do something in the test store. What makes no sense in the present state is a 422 that says why."""
+    return reply(await do(services, caller, new))
+
+
+async def do(services: Services, caller: Caller, new: NewAction) -> TestStoreResult:
     now = services.now()
     action = test_store.Action(
         name=new.action,
@@ -62,10 +69,7 @@ async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
         days=new.days,
     )
     done = await test_store.act(services.changes, caller.project_id, action)
-    view = await view_of(services, caller.project_id, new.app_user_id)
-    return reply(
-        TestStoreResult(
-            events=[EventReference(id=event.id, type=event.type) for event in done.events],
-            customer=render.customer(view),
-        )
+    return TestStoreResult(
+        events=[EventReference(id=event.id, type=event.type) for event in done.events],
+        customer=render.customer(done.view(services.now())),
     )

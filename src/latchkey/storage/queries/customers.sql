@@ -13,7 +13,9 @@ select now_ms from test_clocks where project_id = $1 and id = $2 for share;
 
 -- name: lock_customers
 -- the named customers, locked in one order everywhere so that two changes never wait for each other
-select a.project_id, a.app_user_id, c.id, c.state
+select a.project_id, a.app_user_id, c.id, c.state, c.last_seen_at as at, c.last_seen_platform as platform,
+    c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
+    c.last_seen_country as country
 from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
 join aliases a using (project_id, app_user_id)
 join customers c on c.project_id = a.project_id and c.id = a.customer_id

@@ -1,0 +1,68 @@
+"""The two writes under load, without the framework in between: an app's receipt, and an action in the test store.
+
+Only what fits is answered here. A body that the model refuses goes on to the framework, which asks the same model and
+says what is wrong; nothing has been counted or changed by then. So there is one way in which a request is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec import json
+from pydantic import BaseModel, ValidationError
+
+from latchkey.api.authentication import app_caller, project_caller
+from latchkey.api.body import CheckedBody
+from latchkey.api.exchange import Exchange
+from latchkey.api.v1 import receipts
+from latchkey.api.v2 import test_store
+from latchkey.usecases.services import Services
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_encode = json.Encoder().encode
+
+
+class Writes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def answer(self, exchange: Exchange, segments: list[str], body: CheckedBody) -> bytes | None:
+        """The reply, if these are the segments of one of the two writes and its body fits."""
+        match segments:
+            case ["v1", "receipts"]:
+                exchange.route = receipts.ROUTE
+                return await self._receipt(exchange, body)
+            # No project's id is empty.
+            case ["v2", "projects", project_id, "test_store", "actions"] if project_id:
+                exchange.route = test_store.ROUTE
+                return await self._action(exchange, project_id, body)
+            case _:
+                return None
+
+    async def _receipt(self, exchange: Exchange, body: CheckedBody) -> bytes | None:
+        new = _fitting(receipts.NewReceipt, await body.value())
+        if new is None:
+            return None
+        caller = await app_caller(exchange, self._services, "write")
+        platform, is_sandbox = _header(exchange, b"x-platform"), _header(exchange, b"x-is-sandbox")
+        return _encode(await receipts.take(exchange, self._services, caller, new, platform, is_sandbox))
+
+    async def _action(self, exchange: Exchange, project_id: str, body: CheckedBody) -> bytes | None:
+        new = _fitting(test_store.NewAction, await body.value())
+        if new is None:
+            return None
+        caller = await project_caller(exchange, self._services, "write", project_id)
+        return _encode(await test_store.do(self._services, caller, new))
+
+
+def _fitting(model: type[Model], value: Any) -> Model | None:
+    try:
+        return model.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def _header(exchange: Exchange, name: bytes) -> str | None:
+    value = exchange.headers.get(name)
+    return value.decode("latin-1") if value is not None else None

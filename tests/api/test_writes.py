@@ -1,0 +1,294 @@
+"""The two hot writes are answered in front of the framework, and nobody can tell: both ways give the same bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec import json
+from starlette.types import Receive, Scope, Send
+
+from latchkey.api.body import CheckedBody
+from latchkey.api.exchange import Exchange
+from latchkey.api.front import Front
+from latchkey.api.writes import Writes
+from latchkey.usecases import keys
+from tests.api.client import DAY, NOW, Client, Reply, Shop
+from tests.api.doings import count_rows, did, make_clock, move_in
+
+RECEIPTS = "/v1/receipts"
+ACTIONS = "/v2/projects/proj_demo/test_store/actions"
+# Stands for the one who writes: a customer of its own for each of the two ways.
+WHO = "@@@@"
+EVENT_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class PassesOn(Writes):
+    async def answer(self, exchange: Exchange, segments: list[str], body: CheckedBody) -> bytes | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Ask:
+    path: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = ""
+    content_type: str | None = "application/json"
+
+    async def of(self, client: Client, who: str) -> Reply:
+        return await client.request(
+            "POST",
+            self.path,
+            body=self.body.replace(WHO.encode(), who.encode()),
+            headers=self.headers,
+            key=self.key,
+            content_type=self.content_type,
+        )
+
+
+def receipt(headers: Mapping[str, str] | None = None, key: str | None = "", **fields: Any) -> Ask:
+    body = {"app_user_id": WHO, "fetch_token": f"test_1_{WHO}", "product_id": "pro_monthly", **fields}
+    return Ask(RECEIPTS, json.encode(body), headers or {}, key)
+
+
+def action(name: Any = "purchase", key: str | None = "", **fields: Any) -> Ask:
+    named = {"product_id": "pro_monthly"} if name == "purchase" else {}
+    return Ask(ACTIONS, json.encode({"action": name, "app_user_id": WHO, **named, **fields}), key=key)
+
+
+def framework(shop: Shop) -> Client:
+    """The same application, where nothing is answered in front."""
+    front: Any = shop.client.app
+    return Client(Front(front._app, front._reads, PassesOn(front._writes._services), front._metrics), shop.secret)
+
+
+async def the_same(shop: Shop, steps: list[Ask], who: str = "") -> list[Reply]:
+    """Each step both ways, one after the other, each way for a customer of its own."""
+    plain, answered = framework(shop), []
+    mark = who or f"w{abs(hash(str(steps)))}"
+    for step in steps:
+        before = await count_rows(shop)
+        here = await step.of(shop.client, f"{mark}a")
+        between = await count_rows(shop)
+        there = await step.of(plain, f"{mark}b")
+        after = await count_rows(shop)
+        shown = [_comparable(reply, f"{mark}{way}") for way, reply in (("a", here), ("b", there))]
+        assert shown[0] == shown[1], step
+        for table, rows in between.items():
+            assert rows - before[table] == after[table] - rows, (step, table)
+        answered.append(here)
+    return answered
+
+
+def _comparable(reply: Reply, who: str) -> tuple[int, bytes, dict[str, str]]:
+    headers = {name: value for name, value in reply.headers.items() if name != "x-request-id"}
+    return reply.status, EVENT_ID.sub(b"<id>", reply.body.replace(who.encode(), WHO.encode())), headers
+
+
+GOOD: dict[str, list[Ask]] = {
+    "a purchase, and the whole life after it": [
+        action(),
+        action("cancel"),
+        action("uncancel"),
+        action("renew"),
+        action("change_product", new_product_id="pro_yearly", when="at_renewal"),
+        action("fail_billing", grace_days=7),
+        action("recover_billing"),
+        action("pause", resume_at_ms=NOW + 900 * DAY),
+        action("resume"),
+        action("extend", days=3),
+        action("issue_invoice"),
+        action("refund"),
+        action("reverse_refund"),
+        action("expire", reason="CUSTOMER_SUPPORT"),
+    ],
+    "every field": [
+        action(environment="PRODUCTION", ownership_type="FAMILY_SHARED", trial=True, grace_days=0, when="now"),
+        action(product_id="coins_100"),
+        action("store_outage", product_id="pro_yearly"),
+    ],
+    "a receipt, shown twice": [receipt(), receipt(), receipt(is_restore=True, unknown={"a": [1, None]})],
+    "a receipt with all there is": [
+        receipt(
+            {"X-Platform": "iOS", "X-Is-Sandbox": "false", "X-Platform-Version": "18.1", "X-Version": "2.0"},
+            price=4.99,
+            currency="EUR",
+            attributes={
+                "$email": {"value": "a@b.example", "updated_at_ms": NOW},
+                "plan": {"value": "ünï 🎟", "updated_at_ms": NOW},
+                "gone": {"value": None, "updated_at_ms": NOW},
+            },
+            presented_offering_identifier="default",
+            initiation_source="purchase",
+        ),
+        receipt({"x-is-sandbox": "FALSE"}, price=5, fetch_token=f"test_2_{WHO}"),
+    ],
+    "the type of the body written otherwise": [
+        Ask(RECEIPTS, receipt().body, content_type="application/json; charset=utf-8"),
+        Ask(ACTIONS, action("cancel").body, content_type="application/vnd.api+JSON"),
+    ],
+    "odd and harmless": [
+        Ask(f"{ACTIONS}?x=1", action().body),
+        Ask(ACTIONS.replace("proj_demo", "proj%5Fdemo"), action("cancel").body),
+        Ask(RECEIPTS, b'{"app_user_id": "null",' + receipt(fetch_token=f"test_3_{WHO}").body[1:]),
+        Ask(ACTIONS, b'\n {"action":"purchase","app_user_id":"%s","product_id":"\\u0070ro_lifetime"}\t' % WHO.encode()),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOOD)
+async def test_a_write_that_succeeds_is_answered_with_the_same_bytes_both_ways(steady_shop: Shop, name: str) -> None:
+    for reply in await the_same(steady_shop, GOOD[name]):
+        assert reply.status in (200, 422), reply
+
+
+@pytest.mark.parametrize("name", GOOD)
+async def test_a_write_that_fits_never_meets_the_framework(steady_shop: Shop, name: str) -> None:
+    async def nobody(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("the framework was asked")
+
+    front: Any = steady_shop.client.app
+    alone = Client(Front(nobody, front._reads, front._writes, front._metrics), steady_shop.secret)
+    for step in GOOD[name]:
+        assert (await step.of(alone, f"alone{abs(hash(name))}")).status in (200, 422)
+
+
+WRONG_ACTIONS: list[dict[str, Any]] = [
+    {"name": "steal"}, {"name": None}, {"app_user_id": ""}, {"app_user_id": "  "}, {"app_user_id": "null"},
+    {"app_user_id": "a/b"}, {"app_user_id": 7}, {"app_user_id": "x" * 101}, {"trial": "true"}, {"trial": 1},
+    {"grace_days": 1.0}, {"grace_days": 1.5}, {"grace_days": -1}, {"days": 0}, {"days": True},
+    {"environment": "sandbox"}, {"reason": "SUBSCRIPTION_PAUSED"}, {"resume_at_ms": 5}, {"product_id": ""},
+    {"product_id": "nothing"}, {"product_id": None}, {"price": 1}, {"a{b}": 1}, {"product_id": "x" * 201},
+    {"resume_at_ms": 2**70}, {"app_user_id": "{problem}/"},
+]  # fmt: skip
+WRONG_RECEIPTS: list[dict[str, Any]] = [
+    {"app_user_id": ""}, {"app_user_id": "none"}, {"app_user_id": None}, {"fetch_token": ""},
+    {"fetch_token": "x"}, {"fetch_token": 5}, {"product_id": ""}, {"product_id": None},
+    {"product_id": "nothing"}, {"price": -1}, {"price": "9.99"}, {"price": 10**30}, {"price": 1e7},
+    {"currency": "usd"}, {"is_restore": "yes"}, {"attributes": []}, {"attributes": {"a": "b"}},
+    {"attributes": {"a": {"value": "b", "updated_at_ms": 5}}},
+    {"attributes": {"a" * 41: {"value": "b", "updated_at_ms": NOW}}},
+    {"attributes": {str(n): {"value": "b", "updated_at_ms": NOW} for n in range(101)}},
+]  # fmt: skip
+BAD: list[Ask] = [
+    # The body.
+    *(
+        Ask(path, body)
+        for path in (RECEIPTS, ACTIONS)
+        for body in (
+            b"", b"null", b"[]", b"{}", b"7", b'"x"', b"{", b'{"a":', b"\xff", b"\xef\xbb\xbf{}", b'{"a":"\\ud800"}',
+            b'{"a":"\\u0000"}', b'{"a\\u0000":1}', b"[" * 70 + b"]" * 70, b'{"a":NaN}', b'{"a":1e999}',
+            b'{"grace_days":123456789012345678901234567890}', b" " * (1024 * 1024 + 1), action().body + b"x",
+            b"\xff\xfe{\x00}\x00",
+        )
+    ),
+    Ask(RECEIPTS, receipt().body, content_type=None),
+    Ask(RECEIPTS, receipt().body, content_type="text/plain"),
+    Ask(ACTIONS, action().body, content_type="application/x-www-form-urlencoded"),
+    Ask(ACTIONS, action().body, {"content-length": "99999999"}),
+    # The fields.
+    *(action(**fields) for fields in WRONG_ACTIONS),
+    *(receipt(**fields) for fields in WRONG_RECEIPTS),
+    # The headers.
+    receipt({"x-platform": "symbian"}),
+    receipt({"x-platform": ""}),
+    receipt({"x-platform": "ios\xe4"}),
+    receipt({"X-Platform": "symbian", "x-platform": "ios"}),
+    receipt({"X-Platform": "ios", "x-platform": "symbian"}),
+    Ask(ACTIONS, action().body, {"Content-Type": "text/plain"}),
+    # The key, and the place.
+    receipt(key=None),
+    receipt(key="sk_nobody"),
+    receipt({"authorization": "Basic eDp5"}),
+    action(key=None),
+    action(key="sk_nobody"),
+    action("steal", key="sk_nobody"),
+    Ask(ACTIONS, b"{", key="sk_nobody"),
+    Ask("/v2/projects/proj_other/test_store/actions", action().body),
+    Ask("/v2/projects/proj_other/test_store/actions", b"{}"),
+    Ask("/v2/projects//test_store/actions", action().body),
+    Ask(f"{ACTIONS}/", action().body),
+    Ask(f"{RECEIPTS}/", receipt().body),
+    # Nobody to do it to.
+    action("renew"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+async def test_a_write_that_is_refused_is_refused_with_the_same_bytes_both_ways(steady_shop: Shop, number: int) -> None:
+    before = await count_rows(steady_shop)
+    (reply,) = await the_same(steady_shop, [BAD[number]], who=f"bad{number:03}")
+    taken_after_all = number in TWICE_AND_FINE
+    assert (reply.status == 200) is taken_after_all, reply
+    if not taken_after_all:
+        assert await count_rows(steady_shop) == before
+
+
+# Of a header sent twice the framework takes the first.
+TWICE_AND_FINE = {number for number, ask in enumerate(BAD) if list(ask.headers.items())[:1] == [("X-Platform", "ios")]}
+
+
+@pytest.mark.parametrize("path", [RECEIPTS, ACTIONS])
+async def test_a_key_without_the_scope_or_the_secret_is_refused_the_same_way(steady_shop: Shop, path: str) -> None:
+    shop = steady_shop
+    reader = await keys.create_secret_key(shop.database, shop.project_id, "reads", NOW, scopes=frozenset({"read"}))
+    body = (receipt() if path == RECEIPTS else action()).body
+    for key in (reader.plaintext, shop.public):
+        (reply,) = await the_same(shop, [Ask(path, body, key=key)])
+        assert reply.status == (200 if (path, key) == (RECEIPTS, shop.public) else 403)
+
+
+async def test_a_refused_body_is_counted_once_and_so_is_a_good_one(steady_shop: Shop) -> None:
+    shop = steady_shop
+    made = await keys.create_secret_key(shop.database, shop.project_id, "three", NOW, rate_limit=3)
+    asks = [action("steal", key=made.plaintext), receipt(price="x", key=made.plaintext), action(key=made.plaintext)]
+    assert [(await one.of(shop.client, "counted")).status for one in asks] == [400, 400, 200]
+    for refused in (action("cancel", key=made.plaintext), action("steal", key=made.plaintext)):
+        reply = await refused.of(shop.client, "counted")
+        assert reply.status == 429
+        assert 1 <= int(reply.headers["retry-after"]) <= 60
+
+
+async def test_an_app_that_shows_a_receipt_is_seen(steady_shop: Shop) -> None:
+    shop = steady_shop
+    headers = {"x-platform": "android", "x-platform-version": "15", "x-version": "3.1", "x-country": "de"}
+    (reply,) = await the_same(shop, [receipt(headers, key=shop.public)], who="visitor")
+    assert "subscriber_attributes" not in reply.json()["subscriber"]
+    await shop.presence.flush()
+    for who in ("visitora", "visitorb"):
+        shown = (await shop.v2(who)).json()
+        assert (shown["last_seen_platform"], shown["last_seen_country"]) == ("android", "DE")
+    again = (await receipt(key=shop.secret).of(shop.client, "visitora")).json()
+    assert again == (await shop.v1("visitora")).json()
+
+
+async def test_an_answer_shows_the_customer_on_its_own_clock_and_by_its_other_ids(steady_shop: Shop) -> None:
+    shop = steady_shop
+    clock = await make_clock(shop, NOW + 40 * DAY, name="writes")
+    for who in ("clockeda", "clockedb"):
+        await move_in(shop, who, clock)
+    replies = await the_same(shop, [receipt(), action("cancel")], who="clocked")
+    assert replies[0].json()["request_date_ms"] == NOW + 40 * DAY
+    shown = (await did(shop, "uncancel", "clockeda"))["customer"]
+    assert shown == (await shop.v2("clockeda")).json()
+
+
+async def test_purchases_of_one_newcomer_that_meet_are_all_taken_and_shown(steady_shop: Shop) -> None:
+    products = ["pro_monthly", "pro_lifetime", "coins_100"]
+    replies = await asyncio.gather(*(action(product_id=one).of(steady_shop.client, "crowd") for one in products))
+    assert [reply.status for reply in replies] == [200, 200, 200]
+    kinds = sorted(event["type"] for reply in replies for event in reply.json()["events"])
+    assert kinds == [
+        "INITIAL_PURCHASE",
+        "NON_RENEWING_PURCHASE",
+        "NON_RENEWING_PURCHASE",
+        "VIRTUAL_CURRENCY_TRANSACTION",
+    ]
+    shown = (await steady_shop.v1("crowd")).json()["subscriber"]
+    assert sorted(shown["subscriptions"]) == ["pro_monthly"]
+    assert sorted(shown["non_subscriptions"]) == ["coins_100", "pro_lifetime"]
