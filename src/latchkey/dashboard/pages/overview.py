@@ -1,15 +1,116 @@
-"""Overview."""
+"""How the business does: cards, charts by the day, and what needs a look."""
 
 from __future__ import annotations
 
+import csv
+import io
+
 from starlette.responses import Response
 
+from latchkey.dashboard import texts
+from latchkey.dashboard.charts import Chart, Kind, chart
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.visit import Visit
+from latchkey.domain import figures as rules
+from latchkey.domain.figures import Figure, Unit
+from latchkey.domain.figures_overview import Card, Overview
+from latchkey.domain.purchase import Environment
+from latchkey.usecases import figures
+from latchkey.usecases.customer_list import list_customers
 
 pages = Pages()
 
+ENVIRONMENTS = [one.lower() for one in Environment]
+PERIODS = {str(days): words for days, words in ((7, "7 days"), (28, "28 days"), (90, "90 days"), (365, "A year"))}
+CHARTS: tuple[tuple[Figure, Kind], ...] = (
+    (rules.MRR, "line"),
+    (rules.REVENUE, "bars"),
+    (rules.ACTIVE_SUBSCRIPTIONS, "line"),
+    (rules.ACTIVE_TRIALS, "line"),
+    (rules.NEW_CUSTOMERS, "bars"),
+    (rules.EXPIRED, "bars"),
+)
+# What people call good news when it falls.
+FALLING_IS_GOOD = {rules.CHURN, rules.REFUND_RATE}
+# A page waits for figures that are this little behind, and shows the others as they are.
+SHORT_WAY = 2_000
+
 
 @pages.get("")
-async def show(visit: Visit) -> Response:
-    return visit.page("coming.html", here="overview", title="Overview")
+async def show_overview(visit: Visit) -> Response:
+    overview = await _figures(visit)
+    return visit.page(
+        "overview.html",
+        here="overview",
+        overview=overview,
+        cards=[(card, said(card), change(card)) for card in overview.cards],
+        charts_drawn=[drawn(overview, figure, kind) for figure, kind in CHARTS],
+        periods=list(PERIODS.items()),
+        environments=[(one.lower(), one.capitalize()) for one in Environment],
+        anybody=bool(await list_customers(visit.database, visit.project_id, limit=1)),
+        base_url=f"https://{visit.request.headers.get('host', '')}",
+    )
+
+
+@pages.get("/figures.csv")
+async def show_table(visit: Visit) -> Response:
+    """The same numbers by the day, for a spreadsheet."""
+    overview = await _figures(visit)
+    text = io.StringIO()
+    rows = csv.writer(text)
+    columns = [(one.figure.name, one.currency, one.values) for one in overview.series]
+    columns += [(one.figure.name, line.currency, line.values) for one in overview.series for line in one.others]
+    rows.writerow(["date", *(f"{name}_{currency}" if currency else name for name, currency, _ in columns)])
+    for place, date in enumerate(overview.dates):
+        rows.writerow([date, *(v[place] / 1_000_000 if currency else v[place] for _, currency, v in columns)])
+    name = f"latchkey-{overview.environment.lower()}-{overview.days}-days.csv"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+async def _figures(visit: Visit) -> Overview:
+    environment = Environment(visit.query.choice("environment", ENVIRONMENTS, "production").upper())
+    days = int(visit.query.choice("days", PERIODS, "28"))
+    await figures.catch_up(visit.database, visit.project_id, visit.now, most=SHORT_WAY)
+    return await figures.overview(visit.database, visit.project_id, environment, days, visit.now)
+
+
+def drawn(overview: Overview, figure: Figure, kind: Kind) -> Chart:
+    series = overview.line(figure)
+    title = f"{figure.title} ({series.currency})" if series.currency else figure.title
+    values = [value / 1_000_000 for value in series.values] if figure.unit is Unit.MONEY else list(series.values)
+    return chart(title, figure.definition, overview.dates, values, _short, kind)
+
+
+def said(card: Card) -> str:
+    match card.figure.unit:
+        case Unit.MONEY:
+            return texts.money(card.value, card.currency)
+        case Unit.SHARE:
+            return texts.percent(card.value)
+        case Unit.COUNT:
+            return texts.number(int(card.value or 0))
+
+
+def change(card: Card) -> tuple[str, str]:
+    """How it moved since the period before, and whether that is good (up), bad (down) or neither."""
+    if card.value is None or card.previous is None:
+        return "no comparison yet", ""
+    moved = card.value - card.previous
+    if not moved:
+        return "as before", ""
+    kind = "up" if (moved > 0) != (card.figure in FALLING_IS_GOOD) else "down"
+    arrow = "▲" if moved > 0 else "▼"
+    if card.figure.unit is Unit.SHARE:
+        return f"{arrow} {abs(moved) * 100:.1f} points", kind
+    if not card.previous:
+        return f"{arrow} from nothing", kind
+    return f"{arrow} {abs(moved) / abs(card.previous) * 100:,.0f} %", kind
+
+
+def _short(value: float) -> str:
+    """A value where there is little room."""
+    for size, letter in ((1_000_000, "M"), (1_000, "k")):
+        if abs(value) >= 10 * size:
+            return f"{value / size:,.0f}{letter}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"

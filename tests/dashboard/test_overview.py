@@ -1,0 +1,87 @@
+"""How the business does, as the page says it and as the API would have it."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.async_api import Browser, Page, expect
+
+from latchkey.storage.catalogs import Catalogs
+from latchkey.usecases.clock import pass_time
+from tests.api.client import DAY
+from tests.dashboard.site import Site, Visitor, serious_findings, visiting
+
+
+async def value(page: Page, figure: str) -> str:
+    return await page.locator(f"#card-{figure} .value").inner_text()
+
+
+async def test_before_anything_was_sold_the_page_says_what_to_do_first(site: Site, viewer: Visitor) -> None:
+    page = await viewer.open()
+    await expect(page.get_by_role("heading", name="Nobody has bought anything yet")).to_be_visible()
+    snippet = await page.locator(".snippet code").inner_text()
+    assert f"{site.url}/v2/projects/proj_demo/test_store/actions" in snippet
+    assert site.secret not in await page.content()
+    assert await serious_findings(page) == []
+
+
+async def test_the_cards_agree_with_what_was_sold_and_with_the_api(site: Site, viewer: Visitor) -> None:
+    await site.act("purchase", "monthly", "pro_monthly", environment="PRODUCTION")
+    await site.act("purchase", "yearly", "pro_yearly", environment="PRODUCTION")
+    await site.act("purchase", "trying", "pro_monthly", environment="PRODUCTION", trial=True)
+    await site.act("purchase", "playing", "team_monthly")
+    await site.act("purchase", "rich", "coins_100", environment="PRODUCTION")
+    page = await viewer.open()
+    assert await value(page, "active_subscriptions") == "2"
+    assert await value(page, "active_trials") == "1"
+    assert await value(page, "mrr") == "$16.66"
+    assert await value(page, "new_customers") == "5"
+    replies = [(await site.v2(who)).json() for who in ("monthly", "yearly", "trying", "rich")]
+    active = [one for one in replies if one["active_entitlements"]["items"]]
+    assert len(active) == int(await value(page, "active_subscriptions")) + int(await value(page, "active_trials"))
+
+    await page.get_by_label("Environment").select_option("sandbox")
+    await expect(page).to_have_url(re.compile("environment=sandbox"))
+    assert (await value(page, "active_subscriptions"), await value(page, "mrr")) == ("1", "$29.99")
+    assert await serious_findings(page) == []
+
+
+async def test_a_refund_and_a_trial_that_was_paid_for_move_the_cards(site: Site, browser: Browser) -> None:
+    site.clock.now += 8 * DAY
+    await site.act("refund", "yearly", "pro_yearly")
+    while await pass_time(site.database, Catalogs(), site.clock.now):
+        pass
+    async with visiting(browser, site, color_scheme="dark", viewport={"width": 390, "height": 800}) as phone:
+        page = await phone.open()
+        assert (await value(page, "active_subscriptions"), await value(page, "active_trials")) == ("2", "0")
+        assert await value(page, "mrr") == "$19.98"
+        await page.locator("#card-churn summary").click()
+        await expect(page.locator("#card-churn")).to_contain_text("as a share of those active at its start")
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await serious_findings(page) == []
+
+
+async def test_the_numbers_come_as_a_table_too(site: Site, viewer: Visitor) -> None:
+    page = await viewer.open("?days=7")
+    async with page.expect_download() as coming:
+        await page.get_by_role("link", name="The numbers as a table").click()
+    download = await coming.value
+    assert download.suggested_filename == "latchkey-production-7-days.csv"
+    lines = (await download.path()).read_text().splitlines()
+    assert lines[0].startswith("date,active_subscriptions,active_trials,mrr_USD,revenue_USD")
+    assert len(lines) == 8
+
+
+async def test_a_choice_nobody_offered_falls_back_to_the_usual_one(viewer: Visitor) -> None:
+    page = await viewer.open("?days=9999&environment=moon")
+    assert await page.get_by_label("Period").input_value() == "28"
+    assert await page.get_by_label("Environment").input_value() == "production"
+
+
+async def test_everything_can_be_read_without_a_script(site: Site, browser: Browser) -> None:
+    async with visiting(browser, site, java_script_enabled=False) as visitor:
+        page = await visitor.open("?days=90")
+        assert await page.locator(".card").count() == 9
+        await page.get_by_label("Period").select_option("7")
+        await page.get_by_role("button", name="Show").click()
+        assert "days=7" in page.url
