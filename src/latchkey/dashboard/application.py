@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -44,11 +45,12 @@ _TITLES = {
 class Dashboard:
     def __init__(self, services: Services, settings: Settings) -> None:
         self._guard = Guard(services, settings)
-        self._app = Starlette(
-            routes=[self._guard.route(page) for page in EVERY_PAGE],
-            exception_handlers={HTTPException: self._refuse, Refusal: self._refuse},
-        )
+        self._app = Starlette(routes=[self._guard.route(page) for page in EVERY_PAGE])
         self._app.router.redirect_slashes = False
+        # Without the framework's own last resort, which answers a fault in plain words before we can show a page.
+        self._app.middleware_stack = ExceptionMiddleware(
+            self._app.router, handlers={HTTPException: self._refuse, Refusal: self._refuse}
+        )
         # Set when the process is about to stop, so that live pages let go of their connections.
         self._app.state.closing = self.closing = asyncio.Event()
 

@@ -1,0 +1,304 @@
+"""Who gets where. Every page there is, asked by everybody who must not get in: a new page is in here by itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+from starlette.routing import Route
+from structlog.testing import capture_logs
+
+from latchkey.dashboard import application
+from latchkey.dashboard.application import EVERY_PAGE
+from latchkey.dashboard.headers import HEADERS
+from latchkey.dashboard.page import Needs, Page
+from latchkey.domain.account import Permission, Role, may
+from latchkey.usecases import accounts, audit, projects, sessions, team
+from tests.api.client import Reply
+from tests.api.doings import count_rows
+from tests.dashboard.asking import HOST, Person, known, somebody
+from tests.dashboard.site import Site
+
+POSTS = [page for page in EVERY_PAGE if page.method == "POST"]
+IN_PROJECT = [page for page in EVERY_PAGE if page.in_project]
+GUARDED = [page for page in EVERY_PAGE if page.needs is not Needs.NOTHING]
+# What anybody may see: the way in, and what it looks like. A page that joins these has a reason.
+OPEN = {
+    "GET /dashboard/static/{name}",
+    "GET /dashboard/sign-in",
+    "POST /dashboard/sign-in",
+    "GET /dashboard/invitations/{token}",
+    "POST /dashboard/invitations/{token}",
+    "GET /dashboard/sign-in/openid",
+    "GET /dashboard/sign-in/openid/return",
+}
+# What only the owners decide: who else comes in.
+OWNERS_ONLY = re.compile(r"/team/")
+
+
+def called(page: Page) -> str:
+    return f"{page.method} {page.path}"
+
+
+def every(pages: list[Page] | tuple[Page, ...]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", pages, ids=called)
+
+
+@dataclass
+class Cast:
+    site: Site
+    owner: Person
+    nobody: Person
+    by_role: dict[Role, Person]
+    # Owns a project, but another one.
+    neighbour: Person
+
+    def path(self, page: Page, project_id: str | None = None, filling: str = "some-thing") -> str:
+        return re.sub(
+            r"\{([^}]+)\}",
+            lambda name: (project_id or self.site.project_id) if name[1] == "project_id" else filling,
+            page.path,
+        )
+
+    async def ask(self, person: Person, page: Page, **headers: str) -> Reply:
+        path = self.path(page)
+        return await (person.get(path, **headers) if page.method == "GET" else person.post(path, None, **headers))
+
+
+@pytest.fixture(scope="module")
+async def cast(site: Site) -> Cast:
+    now = site.clock.now
+    by_role = {role: await somebody(site, role) for role in Role}
+    other = await projects.create_project(site.database, "Next door", now)
+    account = await accounts.create_account(site.database, "neighbour@example.com", now)
+    await team.add_member(site.database, other.id, account.email, Role.OWNER, now)
+    token = await sessions.open_session(site.database, account.id, "127.0.0.1", "a test", now)
+    return Cast(site, by_role[Role.OWNER], Person(site), by_role, await known(site, token))
+
+
+async def state(site: Site) -> tuple[dict[str, int], int]:
+    """How many rows there are, and how many changes the audit log says were made."""
+    async with site.database.acquire() as connection:
+        return await count_rows(site), await connection.fetchval(
+            "select count(*) from audit_entries where outcome = 'done'"
+        )
+
+
+def is_a_page(reply: Reply) -> None:
+    """Every reply is a page of ours or leads to one, and tells the browser what to refuse."""
+    for name, value in HEADERS:
+        assert reply.headers.get(name.decode()) == value.decode(), name
+    assert "cache-control" in reply.headers
+    assert reply.status < 500, reply
+    if reply.status >= 400:
+        assert reply.headers["content-type"].startswith("text/html")
+        assert b"<h1>" in reply.body
+        assert b"Traceback" not in reply.body
+
+
+def test_what_anybody_may_see_is_a_short_list() -> None:
+    assert {called(page) for page in EVERY_PAGE if page.needs is Needs.NOTHING} <= OPEN
+
+
+def test_no_page_hides_another_and_every_change_has_a_name() -> None:
+    names = [called(page) for page in EVERY_PAGE]
+    assert len(names) == len(set(names))
+    assert len(names) >= 20
+    for page in POSTS:
+        assert page.action is not None
+        assert re.fullmatch(r"[a-z_]+\.[a-z_]+", page.action), page
+    for page in EVERY_PAGE:
+        assert page.in_project == ("{project_id}" in page.path), page
+        if page.in_project:
+            assert page.path.startswith("/dashboard/projects/{project_id}"), page
+
+
+def test_the_team_is_the_owners_business_and_no_change_needs_less_than_a_grant() -> None:
+    for page in POSTS:
+        if OWNERS_ONLY.search(page.path):
+            assert page.needs is Needs.OWN, page
+        assert page.needs is not Needs.READ, page
+
+
+@every(GUARDED)
+async def test_who_is_signed_out_is_sent_to_the_sign_in(cast: Cast, page: Page) -> None:
+    before = await state(cast.site)
+    for person in (cast.nobody, Person(cast.site, "made-up-token", "x")):
+        reply = await cast.ask(person, page)
+        is_a_page(reply)
+        if page.method == "GET":
+            assert reply.status == 303
+            assert reply.headers["location"].startswith("/dashboard/sign-in")
+        else:
+            assert reply.status == 401
+    assert await state(cast.site) == before
+
+
+@every(IN_PROJECT)
+async def test_a_role_that_may_not_is_refused_and_nothing_changes(cast: Cast, page: Page) -> None:
+    before = await state(cast.site)
+    for role, person in cast.by_role.items():
+        if not may(role, Permission(page.needs)):
+            reply = await cast.ask(person, page)
+            is_a_page(reply)
+            assert reply.status == 403, role
+            assert role.encode() in reply.body
+    assert await state(cast.site) == before
+
+
+@every(IN_PROJECT)
+async def test_a_project_of_others_is_not_there(cast: Cast, page: Page) -> None:
+    before = await state(cast.site)
+    reply = await cast.ask(cast.neighbour, page)
+    is_a_page(reply)
+    assert reply.status == 404
+    # And cannot be told from one that does not exist.
+    path = cast.path(page, "proj_that_is_not_there")
+    absent = await (cast.neighbour.get(path) if page.method == "GET" else cast.neighbour.post(path))
+    assert (absent.status, absent.body) == (reply.status, reply.body)
+    assert await state(cast.site) == before
+
+
+@every(POSTS)
+async def test_a_form_that_is_not_ours_changes_nothing(cast: Cast, page: Page) -> None:
+    before, path = await state(cast.site), cast.path(page)
+    owner = cast.owner
+    for foreign in (
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": f"https://{HOST}.evil.example"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+    ):
+        reply = await owner.post(path, None, **foreign)
+        is_a_page(reply)
+        assert reply.status == 403, foreign
+    for form in ({"csrf": ""}, {"csrf": cast.neighbour.csrf}, {"csrf": owner.csrf[:-1]}):
+        reply = await owner.post(path, form)
+        is_a_page(reply)
+        assert reply.status == 403, form
+    for kind in ("application/json", "multipart/form-data; boundary=x", "text/plain", None):
+        reply = await owner.ask("POST", path, body=f"csrf={owner.csrf}".encode(), content_type=kind)
+        is_a_page(reply)
+        assert reply.status == 415, kind
+    for body in (b"\xff\xfe", b"csrf=%ff%fe", b"a&" * 20_000):
+        reply = await owner.ask("POST", path, body=body)
+        is_a_page(reply)
+        assert reply.status in {400, 403}, body[:20]
+    assert await state(cast.site) == before
+
+
+@every(EVERY_PAGE)
+async def test_names_of_nothing_and_empty_forms_are_answered_with_a_page(cast: Cast, page: Page) -> None:
+    """By an owner, who may do everything: whatever is asked for, it is never a fault of ours."""
+    if "/sessions/end" in page.path or page.path.endswith("/sign-out"):
+        return  # they end the very session that asks; test_sign_in.py has them
+    for filling in ("some-thing", "%3Cscript%3E", "x" * 300, "..", "%E2%80%AE%F0%9F%91%BB", "%01%7F"):
+        path = cast.path(page, filling=filling)
+        reply = await (cast.owner.get(path) if page.method == "GET" else cast.owner.post(path))
+        if "static" not in page.path or reply.status >= 400:
+            is_a_page(reply)
+        assert b"<script>" not in reply.body
+        if "{" not in page.path.replace("{project_id}", ""):
+            break
+
+
+@every([page for page in IN_PROJECT if page.method == "GET" and page.path.count("{") == 1])
+async def test_every_place_opens_for_everybody_in_the_project(cast: Cast, page: Page) -> None:
+    for role, person in cast.by_role.items():
+        if may(role, Permission(page.needs)):
+            reply = await cast.ask(person, page)
+            assert reply.status == 200, (role, reply)
+            is_a_page(reply)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/dashboard/nowhere", 404),
+        ("GET", "/dashboard/", 404),
+        ("PUT", "/dashboard/sign-in", 405),
+        ("DELETE", "/dashboard/account", 405),
+        ("GET", "/dashboard/static/../settings.py", 404),
+        ("GET", "/dashboard/static/nothing.js", 404),
+    ],
+)
+async def test_what_is_not_there_says_so_and_is_guarded_too(cast: Cast, method: str, path: str, status: int) -> None:
+    reply = await cast.nobody.ask(method, path)
+    assert reply.status == status
+    is_a_page(reply)
+
+
+@pytest.mark.parametrize(
+    "path", ["/dashboard/static/%2e%2e%2fform.py", "/dashboard/invitations/a%00b", "/dashboard/%zz"]
+)
+async def test_a_path_that_cannot_be_read_is_refused_before_any_page(cast: Cast, path: str) -> None:
+    reply = await cast.owner.get(path)
+    assert reply.status == 400
+    assert reply.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+
+
+async def test_a_form_that_is_too_large_is_refused_before_it_is_read_whole(cast: Cast) -> None:
+    announced = await cast.owner.ask("POST", "/dashboard/sign-in", headers={"content-length": "9999999"})
+    assert announced.status == 413
+    sent = await cast.owner.ask("POST", "/dashboard/sign-in", body=b"x" * 1_100_000)
+    assert sent.status == 413
+    is_a_page(sent)
+
+
+async def test_a_page_that_breaks_tells_nothing_but_an_id_and_keeps_the_headers(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("secret inside")
+
+    monkeypatch.setattr(sessions, "stays", broken)
+    with capture_logs() as said:
+        reply = await cast.owner.get("/dashboard/account")
+    assert reply.status == 500
+    assert [line["event"] for line in said if line["log_level"] == "error"] == ["page_failed"]
+    assert b"secret inside" not in reply.body
+    assert reply.headers["x-request-id"].encode() in reply.body
+    for name, value in HEADERS:
+        assert reply.headers.get(name.decode()) == value.decode()
+
+
+async def test_a_change_that_breaks_midway_leaves_its_beginning_in_the_audit_log(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = "select outcome, actor from audit_entries where action = 'account.sessions_ended' order by position"
+
+    async def broken(*_: object) -> None:
+        async with cast.site.database.acquire() as connection:
+            outcome, actor = (await connection.fetch(entries))[-1]
+        # It was written before anything was done, so that nothing that was done can go unseen.
+        assert (outcome, actor) == ("begun", cast.owner.email)
+        raise RuntimeError("the lights went out")
+
+    monkeypatch.setattr(sessions, "end_other_stays", broken)
+    # And what says how it ended may never be written.
+    monkeypatch.setattr(audit, "finish", broken)
+    with capture_logs():
+        assert (await cast.owner.post("/dashboard/account/sessions/end")).status == 500
+    async with cast.site.database.acquire() as connection:
+        outcome, actor = (await connection.fetch(entries))[-1]
+    assert (outcome, actor) == ("begun", cast.owner.email)
+
+
+async def test_strict_transport_security_is_for_public_names_only(cast: Cast) -> None:
+    public = await cast.nobody.ask("GET", "/dashboard/sign-in", headers={"host": "keys.example.com"})
+    assert public.headers["strict-transport-security"] == "max-age=31536000"
+    for host in ("localhost:8443", "127.0.0.1:8443", "[::1]:8443", "keys.test"):
+        reply = await cast.nobody.ask("GET", "/dashboard/sign-in", headers={"host": host})
+        assert "strict-transport-security" not in reply.headers
+
+
+def test_the_application_serves_these_pages_and_no_others(cast: Cast) -> None:
+    served = {
+        f"{method} {route.path}"
+        for route in cast.site.dashboard[0]._app.routes
+        if isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+    assert served == {called(page) for page in application.EVERY_PAGE}
