@@ -45,8 +45,9 @@ chaos: setup ## kill everything at random under load (WHAT=delivery or consumer,
 	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,delivery).chaos $(if $(SEED),--seed $(SEED)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
 
-screenshots: setup ## take the pictures of docs/story.md anew
-	@$(BIN)/python -m tests.runtime.screenshots
+screenshots: setup ## take the pictures of the docs anew (FOLDER=/tmp/pictures for elsewhere)
+	@$(BIN)/python -m tests.dashboard.screenshots $(if $(FOLDER),--folder $(FOLDER))
+	@$(BIN)/python -m tests.runtime.screenshots $(if $(FOLDER),--folder $(FOLDER))
 
 lock: ## resolve the dependencies anew into requirements.lock
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv

@@ -1,0 +1,66 @@
+"""A project with a few months behind it, for pictures: sales every day, trouble now and then, somebody worth a look."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+from latchkey.domain.refusal import Refusal
+from latchkey.storage.catalogs import Catalogs
+from latchkey.usecases.clock import pass_time
+from tests.api.client import DAY
+from tests.api.doings import advance, make_clock, move_in
+from tests.dashboard.site import Site
+
+DAYS = 100
+WARES = ["pro_monthly"] * 5 + ["pro_yearly", "team_monthly", "coins_100"]
+GRACE = "grace.hopper@example.com"
+
+
+async def fill(site: Site) -> None:
+    """The site's clock ends where it began."""
+    chance = random.Random(11)
+    catalogs = Catalogs()
+    site.clock.now -= DAYS * DAY
+    count = 0
+    for day in range(DAYS):
+        if day == 3:
+            await _begin(site)
+        if day == DAYS - 40:
+            await site.act("fail_billing", "grace", "pro_monthly", grace_days=6)
+        if day == DAYS - 37:
+            await site.act("recover_billing", "grace", "pro_monthly")
+        for _ in range(chance.randint(0, 2 + day // 12)):
+            count += 1
+            ware = chance.choice(WARES)
+            trial = ware == "pro_monthly" and chance.random() < 0.6
+            await site.act("purchase", f"user-{count:04}", ware, environment="PRODUCTION", trial=trial)
+        for action in ("cancel", "refund"):
+            if count and chance.random() < (0.6 if action == "cancel" else 0.1):
+                who = f"user-{chance.randint(1, count):04}"
+                with contextlib.suppress(Refusal):
+                    await site.act("cancel" if action == "cancel" else "refund", who, "pro_monthly")
+        site.clock.now += DAY
+        while await pass_time(site.database, catalogs, site.clock.now):
+            pass
+    await _receivers(site)
+
+
+async def _begin(site: Site) -> None:
+    await site.act("purchase", "grace", "pro_monthly", environment="PRODUCTION", trial=True)
+    await site.act("purchase", "grace", "coins_100", environment="PRODUCTION")
+    await site.note("grace", __email=GRACE, __displayName="Grace Hopper", favourite="compilers")
+
+
+async def _receivers(site: Site) -> None:
+    """One that works, one that does not, and what they were sent."""
+    good = await site.hook("/", name="App server", environment="production")
+    bad = await site.hook("/status/503", name="Data warehouse")
+    for who in ("user-0001", "grace", "mia"):
+        await site.act("purchase", who, "team_monthly", environment="PRODUCTION")
+    await site.settled(good["id"], "delivered", 3)
+    await site.settled(bad["id"], "waiting", 3, attempts=1)
+    clock = await make_clock(site, site.clock.now, "A year of Ada")
+    await move_in(site, "ada", clock)
+    await site.act("purchase", "ada", "pro_monthly", trial=True)
+    await advance(site, clock, by="P3M")

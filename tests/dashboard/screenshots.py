@@ -1,0 +1,98 @@
+"""`make screenshots`: every page of the dashboard, over a project with a few months behind it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import async_playwright
+
+from latchkey.runtime.chromium import FLAGS, find_chromium
+from latchkey.storage.database import Database, connect
+from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.migrate import migrate
+from tests.dashboard.lively import fill
+from tests.dashboard.site import Site, opened, visiting
+
+IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
+# What a reader of the docs loads for one picture.
+LARGEST = 250_000
+DESK = {"width": 1280, "height": 860}
+PHONE = {"width": 390, "height": 844}
+
+
+async def places(site: Site) -> dict[str, str]:
+    """What to show, by the name of its picture."""
+    hooks = (await site.shown(""))["items"]
+    clocks = (await site.client.get(f"/v2/projects/{site.project_id}/test_clocks")).json()["items"]
+    return {
+        "overview": "?days=90",
+        "customers": "/customers",
+        "customer": "/customers/grace",
+        "events": "/events",
+        "webhooks": "/webhooks",
+        "webhook": f"/webhooks/{hooks[-1]['id']}",
+        "deliveries": f"/webhooks/{hooks[-1]['id']}/deliveries",
+        "catalog": "/catalog",
+        "test-clock": f"/test-clocks/{clocks[0]['id']}",
+        "experiments": "/experiments",
+        "currencies": "/currencies",
+        "apps": "/apps",
+        "keys": "/keys",
+        "settings": "/settings",
+        "team": "/team",
+        "audit": "/audit",
+    }
+
+
+async def take(
+    site: Site, folder: Path, browser: Any, *, suffix: str = "", whole: bool = False, **options: Any
+) -> None:
+    async with visiting(browser, site, **options) as visitor:
+        for name, path in (await places(site)).items():
+            page = await visitor.open(path)
+            file = folder / f"dashboard-{name}{suffix}.png"
+            await page.screenshot(path=file, scale="css", full_page=whole)
+            size = file.stat().st_size
+            assert whole or size < LARGEST, f"{file.name} has {size} bytes"
+            await page.close()
+
+
+async def run(folder: Path, *, everything: bool) -> None:
+    with tempfile.TemporaryDirectory(prefix="latchkey-pictures-") as place:
+        server = EmbeddedServer(Path(place) / "server")
+        await asyncio.to_thread(server.start)
+        try:
+            connection = await connect(server.url())
+            await migrate(connection)
+            await connection.close()
+            async with (
+                Database(server.url(), max_size=8) as database,
+                opened(database, Path(place)) as site,
+                async_playwright() as playwright,
+            ):
+                await fill(site)
+                browser = await playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+                await take(site, folder, browser, viewport=DESK)
+                if everything:
+                    await take(site, folder, browser, suffix="-dark", whole=True, viewport=DESK, color_scheme="dark")
+                    await take(site, folder, browser, suffix="-phone", whole=True, viewport=PHONE)
+                await browser.close()
+        finally:
+            await asyncio.to_thread(server.stop)
+
+
+def main() -> None:
+    asking = argparse.ArgumentParser(description=__doc__)
+    asking.add_argument("--folder", type=Path, default=IMAGES)
+    asking.add_argument("--everything", action="store_true", help="also in the dark, and on a phone")
+    asked = asking.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    asyncio.run(run(asked.folder, everything=asked.everything))
+
+
+if __name__ == "__main__":
+    main()
