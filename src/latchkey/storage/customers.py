@@ -19,6 +19,7 @@ _CREATE = query("create_customers")
 _OWNERS = query("owners_of_purchases")
 _SAVE = query("save_customers")
 _ADD_ALIASES = query("add_aliases")
+_KEEP_EMAILS = query("keep_emails")
 _MOVE_ALIASES = query("move_aliases")
 _OWN = query("own_purchases")
 _MOVE_PURCHASES = query("move_purchases")
@@ -140,6 +141,24 @@ async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | N
     ]
     if added:
         await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 3))
+    moved = [
+        (after.project_id, before.key, address)
+        for before, after, _ in changed
+        if after.attributes is not before.customer.attributes
+        and (address := email_of(after)) != email_of(before.customer)
+    ]
+    if moved:
+        await connection.execute(_KEEP_EMAILS, *_columns(moved, 3))
+
+
+def email_of(customer: Customer) -> str | None:
+    """As searches know it: folded like the C locale, which is all that every database agrees on."""
+    noted = customer.attributes.get("$email")
+    return folded(noted.value) if noted is not None and noted.value else None
+
+
+def folded(text: str) -> str:
+    return text.encode().lower().decode()
 
 
 async def own(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:

@@ -141,6 +141,20 @@ create table aliases (
     primary key (project_id, app_user_id) include (customer_id)
 );
 create index aliases_of_customer on aliases (customer_id, project_id);
+-- For searches by the beginning of an id, in any case. One expression, so that a search walks its own project's ids and
+-- nobody else's; lookups by the whole id cannot mistake it for the primary key. Ids hold no control characters, so the
+-- separator is in none of them.
+create index aliases_searched on aliases ((project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C");
+
+-- The attribute $email of each customer that has one, in lower case as the C locale folds it. Beside the state and not an
+-- index into it: an index over the state would be touched by every purchase, this row only when the address changes.
+create table customer_emails (
+    project_id text not null,
+    email text collate "C" not null,
+    customer_id bigint not null,
+    primary key (project_id, email, customer_id)
+);
+create index customer_emails_of_customer on customer_emails (customer_id, project_id);
 
 -- Customers that were merged into another. Their events keep the key they were told under.
 create table absorbed_customers (

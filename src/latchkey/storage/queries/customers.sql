@@ -71,6 +71,19 @@ where c.project_id = n.project_id and c.id = n.id;
 insert into aliases (project_id, app_user_id, customer_id)
 select * from unnest($1::text[], $2::text[], $3::bigint[]);
 
+-- name: keep_emails
+-- the e-mail address of each of these customers is this one from now on; null is none
+with gone as (
+    delete from customer_emails k
+    using unnest($1::text[], $2::bigint[], $3::text[]) as n (project_id, customer_id, email)
+    where k.customer_id = n.customer_id and k.project_id || '' = n.project_id and k.email is distinct from n.email
+)
+insert into customer_emails (project_id, email, customer_id)
+select project_id, email, customer_id
+from unnest($1::text[], $2::bigint[], $3::text[]) as n (project_id, customer_id, email)
+where email is not null
+on conflict do nothing;
+
 -- name: move_aliases
 -- the ids of a customer that was merged into another
 update aliases set customer_id = $3 where project_id = $1 and customer_id = $2;
@@ -119,6 +132,7 @@ select project_id, $3::bigint, absorbed_id from absorbed_customers where project
 -- erase a customer with everything that refers to it
 with
     ids as (delete from aliases where project_id = $1 and customer_id = $2),
+    addresses as (delete from customer_emails where project_id || '' = $1 and customer_id = $2),
     movements as (delete from currency_transactions where project_id = $1 and customer_id = $2),
     absorbed as (delete from absorbed_customers where project_id = $1 and customer_id = $2)
 delete from customers where project_id = $1 and id = $2;

@@ -1,0 +1,72 @@
+-- name: walk_in_order
+-- for this transaction: a page is read along an index and never gathered and sorted first. While a table is empty both
+-- look equally cheap, and a beginning such as `user_` has a million ends.
+select set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true);
+
+-- name: newest_customers
+-- a page of a project's customers, the newest first
+select c.id, c.state, t.now_ms, c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version,
+    c.last_seen_app_version, c.last_seen_country
+from customers c
+left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
+where c.project_id = $1 and c.id < $2
+order by c.id desc
+limit $3;
+
+-- name: customers_by_key
+-- what a list shows of these customers
+select c.id, c.state, t.now_ms, c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version,
+    c.last_seen_app_version, c.last_seen_country
+from unnest($2::bigint[]) as asked (id)
+join customers c on c.project_id = $1 and c.id = asked.id
+left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id;
+
+-- name: customers_by_whole_id
+-- the customers whom one of these ids names
+select customer_id, app_user_id as matched from aliases where project_id = $1 and app_user_id = any($2::text[]);
+
+-- name: customers_by_whole_email
+-- the customers with this e-mail address, in lower case
+select customer_id, email as matched from customer_emails where project_id = $1 and email = $2 limit $3;
+
+-- name: customers_by_transaction
+-- whose the store's purchases with one of these ids are, in whatever store; null where the owner was erased
+with recursive known as (
+    (select store from purchase_owners where project_id = $1 order by store limit 1)
+    union all
+    select (
+        select o.store from purchase_owners o
+        where o.project_id = $1 and o.store > known.store
+        order by o.store
+        limit 1
+    )
+    from known
+    where known.store is not null
+)
+select o.customer_id, asked.store_id as matched
+from known
+cross join unnest($2::text[]) as asked (store_id)
+cross join lateral (
+    select customer_id from purchase_owners
+    where project_id = $1 and store = known.store and store_id = asked.store_id
+    limit 1
+) as o;
+
+-- name: customers_by_start_of_id
+-- the customers of whom an id begins like this; $2 and $3 are the project and the beginning as the index has them, and
+-- where that ends
+select customer_id, app_user_id as matched
+from aliases
+where project_id || '' = $1
+    and (project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C" >= $2
+    and (project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C" < $3
+order by (project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C"
+limit $4;
+
+-- name: customers_by_start_of_email
+-- the customers whose e-mail address begins like this
+select customer_id, email as matched
+from customer_emails
+where project_id = $1 and email >= $2 and email < $3
+order by email
+limit $4;

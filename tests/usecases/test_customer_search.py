@@ -1,0 +1,197 @@
+"""Finding customers: by what people have in their hands when somebody writes to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.domain.customer import Attribute
+from latchkey.domain.instants import DAY
+from latchkey.storage.migrate import migrations
+from latchkey.storage.sql import query
+from latchkey.usecases.attributes import set_attributes
+from latchkey.usecases.customer_search import By, Found, newest, possible_purchases, search
+from latchkey.usecases.demo import add_catalog
+from latchkey.usecases.erasure import erase
+from latchkey.usecases.identities import log_in, transfer
+from latchkey.usecases.projects import create_project
+from tests.usecases.conftest import NOON, Shop
+
+ANONYMOUS = "$RCAnonymousID:" + "a" * 32
+
+
+async def note(shop: Shop, user: str, email: str, later: int = 0) -> None:
+    attribute = {"$email": Attribute(email, shop.time + later)}
+    await set_attributes(shop.changes, shop.project_id, user, attribute, create=True)
+
+
+async def find(shop: Shop, text: str, *, everything: bool = False, limit: int = 50) -> Found:
+    return await search(
+        shop.db, shop.changes.catalogs, shop.project_id, text, shop.time, everything=everything, limit=limit
+    )
+
+
+async def named(shop: Shop, text: str, *, everything: bool = False) -> list[str]:
+    found = await find(shop, text, everything=everything)
+    return [one.view.customer.app_user_id for one in found.matches]
+
+
+async def kept(shop: Shop) -> list[tuple[str, int]]:
+    rows = await shop.db.pool.fetch("select email, customer_id from customer_emails order by email")
+    return [(row["email"], row["customer_id"]) for row in rows]
+
+
+async def test_a_whole_id_is_the_answer_and_its_longer_namesakes_are_found_on_request(shop: Shop) -> None:
+    for user in ("ann", "Anna", "bob", "annika"):
+        await note(shop, user, "")
+    found = await find(shop, " ann ")
+    assert ([one.matched for one in found.matches], found.whole) == (["ann"], True)
+    assert await named(shop, "AN") == ["ann", "Anna", "annika"]
+    assert await named(shop, "ann", everything=True) == ["ann", "Anna", "annika"]
+    assert await named(shop, "nn") == []
+
+
+async def test_an_id_is_found_as_it_was_typed_also_with_signs_that_sql_knows(shop: Shop) -> None:
+    odd = (" led by a space", "100%_sure", 'it\'s "quoted"', "back\\slash", "\u202eevil", "münchen", "🦊 fox", "..")
+    for user in odd:
+        await note(shop, user, "")
+    for user in odd:
+        assert await named(shop, user) == [user]
+        assert user in await named(shop, user.strip()[:2], everything=True) or user.startswith(" ")
+    assert await named(shop, "%") == []
+    assert await named(shop, "1__") == []
+
+
+async def test_an_email_is_found_in_any_case_whole_or_by_its_beginning(shop: Shop) -> None:
+    await note(shop, "user_1", "Ada.Lovelace@Example.com")
+    await note(shop, "user_2", "ada.lovelace@example.com")
+    await note(shop, "user_3", "ada@example.com")
+    found = await find(shop, "ADA.lovelace@example.COM")
+    assert {one.view.customer.app_user_id for one in found.matches} == {"user_1", "user_2"}
+    assert {one.by for one in found.matches} == {By.EMAIL}
+    assert sorted(await named(shop, "ada")) == ["user_1", "user_2", "user_3"]
+
+
+async def test_an_email_follows_every_change_of_the_attribute(shop: Shop) -> None:
+    await note(shop, "ann", "old@example.com")
+    await note(shop, "ann", "new@example.com", later=1)
+    assert await named(shop, "old@example.com") == []
+    assert await named(shop, "new@example.com") == ["ann"]
+    await note(shop, "ann", "NEW@example.com", later=2)
+    assert await named(shop, "new@example.com") == ["ann"]
+    await note(shop, "ann", "", later=3)
+    assert await kept(shop) == []
+
+
+async def test_an_email_goes_along_when_customers_become_one(shop: Shop) -> None:
+    await note(shop, ANONYMOUS, "late@example.com", later=5)
+    await note(shop, "ann", "early@example.com")
+    await log_in(shop.changes, shop.project_id, ANONYMOUS, "ann")
+    assert await named(shop, "late@example.com") == ["ann"]
+    assert [email for email, _ in await kept(shop)] == ["late@example.com"]
+    assert await named(shop, ANONYMOUS) == ["ann"]
+
+
+async def test_an_erased_person_is_found_by_nothing_and_their_transaction_says_so(shop: Shop) -> None:
+    await note(shop, "ann", "ann@example.com")
+    await shop.show("ann", "test_1_a", "pro_monthly")
+    await erase(shop.changes, shop.project_id, "ann")
+    assert await kept(shop) == []
+    for text in ("ann", "ann@example.com"):
+        assert await find(shop, text) == Found([])
+    assert await find(shop, "test_1_a") == Found([], erased=True)
+
+
+async def test_a_transaction_is_found_by_its_purchase_and_by_every_period(shop: Shop) -> None:
+    await shop.show("ann", "test_1_a", "pro_monthly")
+    await shop.show("bob", "test_1_b", "coins_100")
+    await shop.wait(40 * DAY)
+    for text in ("test_1_a", "test_1_a.1"):
+        found = await find(shop, text)
+        assert [(one.view.customer.app_user_id, one.by) for one in found.matches] == [("ann", By.TRANSACTION)]
+    assert await named(shop, "test_1_b") == ["bob"]
+    assert await named(shop, "test_1_a.77") == []
+    await transfer(shop.changes, shop.project_id, "ann", "bob")
+    assert await named(shop, "test_1_a.1") == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("transaction", "purchases"),
+    [
+        ("test_1_a", ["test_1_a"]),
+        ("test_1.12", ["test_1.12", "test_1"]),
+        ("GPA.3345-1234..0", ["GPA.3345-1234..0", "GPA.3345-1234"]),
+        (".5", [".5"]),
+    ],
+)
+def test_a_later_period_is_named_after_its_purchase(transaction: str, purchases: list[str]) -> None:
+    assert possible_purchases(transaction) == purchases
+
+
+async def test_another_project_is_never_looked_into(shop: Shop) -> None:
+    await create_project(shop.db, "Other", NOON, project_id="proj_shop2")
+    await add_catalog(shop.db, "proj_shop2", NOON)
+    other = Shop(shop.db, "proj_shop2")
+    await note(other, "ann", "ann@example.com")
+    await other.show("ann", "test_1_a", "pro_monthly")
+    for text in ("ann", "an", "ann@example.com", "test_1_a"):
+        assert await find(shop, text) == Found([])
+        assert await named(other, text) == ["ann"]
+
+
+async def test_nonsense_finds_nobody(shop: Shop) -> None:
+    await note(shop, "ann", "ann@example.com")
+    for text in ("", "   ", "x" * 10_000, "a\x1f", "a\x00", "\U0010ffff"):
+        assert await find(shop, text) == Found([])
+
+
+async def test_the_list_begins_with_the_newest_and_goes_on_where_it_ended(shop: Shop) -> None:
+    for number in range(7):
+        await note(shop, f"user_{number}", "")
+    first = await newest(shop.db, shop.changes.catalogs, shop.project_id, shop.time, limit=4)
+    assert [view.customer.app_user_id for view in first.views] == ["user_6", "user_5", "user_4", "user_3"]
+    rest = await newest(shop.db, shop.changes.catalogs, shop.project_id, shop.time, before=first.before, limit=4)
+    assert [view.customer.app_user_id for view in rest.views] == ["user_2", "user_1", "user_0"]
+    assert rest.before is None
+
+
+async def test_a_search_that_finds_too_many_says_so(shop: Shop) -> None:
+    for number in range(5):
+        await note(shop, f"user_{number}", "")
+    found = await find(shop, "user", limit=3)
+    assert (len(found.matches), found.more) == (3, True)
+
+
+async def test_addresses_from_before_the_search_are_found_after_the_migration(shop: Shop) -> None:
+    await note(shop, "ann", "Ann@Example.com")
+    await note(shop, "bob", "bob@example.com")
+    await note(shop, "bob", "", later=1)
+    before = await kept(shop)
+    text = next(one.text for one in migrations() if one.name == "customer_search")
+    await shop.db.pool.execute("drop table customer_emails; drop index aliases_searched")
+    await shop.db.pool.execute(text)
+    assert await kept(shop) == before == [("ann@example.com", before[0][1])]
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "lookup"),
+    [
+        ("newest_customers", "text, bigint, bigint", "(id < "),
+        ("customers_by_whole_id", "text, text[]", "app_user_id = "),
+        ("customers_by_whole_email", "text, text, bigint", "(email = "),
+        ("customers_by_transaction", "text, text[]", "(store_id = "),
+        ("customers_by_start_of_id", "text, text, text, bigint", "lower((app_user_id)::text)) >= "),
+        ("customers_by_start_of_email", "text, text, text, bigint", "(email >= "),
+    ],
+)
+async def test_every_way_of_searching_walks_an_index_and_sorts_nothing(
+    shop: Shop, name: str, types: str, lookup: str
+) -> None:
+    async with shop.db.transaction() as connection:
+        await connection.execute(query("walk_in_order"))
+        await connection.execute(f"prepare it ({types}) as {query(name)}")
+        nulls = ", ".join("null" for _ in types.split(","))
+        plan = [row[0] for row in await connection.fetch(f"explain execute it ({nulls})")]
+        await connection.execute("deallocate it")
+    conditions = " ".join(line for line in plan if "Index Cond" in line)
+    assert lookup in conditions, "\n".join(plan)
+    assert not any("Seq Scan" in line or "Sort" in line for line in plan), "\n".join(plan)
