@@ -18,7 +18,8 @@ from latchkey.dashboard.guard import Guard
 from latchkey.dashboard.headers import secure
 from latchkey.dashboard.page import Page
 from latchkey.dashboard.pages import ALL
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.dashboard.statuses import status_of
+from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
 from latchkey.storage.errors import PASSING
 from latchkey.usecases.services import Services
@@ -94,23 +95,6 @@ class Dashboard:
             request_id=request_id(request.scope) if status >= 500 else None,
             back=_back(request),
         )
-
-
-def status_of(error: Exception) -> tuple[int, str]:
-    if isinstance(error, HTTPException):
-        return error.status_code, error.detail
-    assert isinstance(error, Refusal)
-    match error:
-        case TooManyGuesses():
-            return 429, error.message
-        case Invalid():
-            return 400, error.message
-        case NotFound():
-            return 404, error.message
-        case Conflict():
-            return 409, error.message
-        case _:
-            return 422, error.message
 
 
 def request_id(scope: MutableMapping[str, Any]) -> str:

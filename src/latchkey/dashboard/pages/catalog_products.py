@@ -1,0 +1,133 @@
+"""Products: what can be bought, on which terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.snippets import curl
+from latchkey.dashboard.statuses import status_of
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.catalog import Credit, ProductKind
+from latchkey.domain.currency import MAX_BALANCE
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.usecases import currencies, products
+
+pages = Pages()
+
+ON_A_PAGE = 100
+KINDS = ((ProductKind.SUBSCRIPTION, "Subscription: it renews"), (ProductKind.ONE_TIME, "One-time: bought once"))
+
+
+@pages.get("/catalog/products")
+async def list_products(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await products.list_products(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    more = visit.path("catalog", "products", after=shown[-1].id) if len(found) > ON_A_PAGE else None
+    return visit.page(
+        "catalog_products.html", here="catalog", tab="products", products=shown, more=more, after=after, curl=curl
+    )
+
+
+@pages.get("/catalog/new-product", Needs.MANAGE)
+async def offer_new(visit: Visit) -> Response:
+    return await _form(visit, None, {"kind": ProductKind.SUBSCRIPTION, "currency": "USD", "duration": "P1M"})
+
+
+@pages.post("/catalog/new-product", Needs.MANAGE, "product.created")
+async def create(visit: Visit) -> Response:
+    product_id = visit.form.text("id")
+    visit.subject = product_id
+    try:
+        kind = ProductKind(visit.form.choice("kind", list(ProductKind)))
+        terms = products.Terms(kind=kind, **_terms(visit.form))
+        made = await products.create_product(visit.database, visit.project_id, product_id, terms, visit.now)
+    except Refusal as refusal:
+        return await _form(visit, None, visit.form.values(), refusal)
+    grants = " It grants what it granted before it was deleted." if made.entitlement_ids else ""
+    return await visit.to(visit.path("catalog"), f"{made.id} is on sale.{grants} Tick below what it grants.")
+
+
+@pages.get("/catalog/products/{product_id}")
+async def show_product(visit: Visit) -> Response:
+    product = await products.load_product(visit.database, visit.project_id, visit.param("product_id"))
+    return await _form(visit, product, _filled(product))
+
+
+@pages.post("/catalog/products/{product_id}", Needs.MANAGE, "product.updated")
+async def update(visit: Visit) -> Response:
+    product_id = visit.param("product_id")
+    before = await products.load_product(visit.database, visit.project_id, product_id)
+    try:
+        await products.update_product(visit.database, visit.project_id, product_id, _terms(visit.form))
+    except Refusal as refusal:
+        return await _form(visit, before, visit.form.values(), refusal)
+    return await visit.to(
+        visit.path("catalog", "products", product_id), "Saved. Running subscriptions keep their price."
+    )
+
+
+@pages.post("/catalog/products/{product_id}/delete", Needs.MANAGE, "product.deleted")
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    product_id = visit.param("product_id")
+    await products.delete_product(visit.database, visit.project_id, product_id, visit.now)
+    return await visit.to(
+        visit.path("catalog", "products"), f"{product_id} is sold no more. Whoever holds it keeps it."
+    )
+
+
+async def _form(
+    visit: Visit, product: products.Product | None, values: dict[str, Any], refusal: Refusal | None = None
+) -> Response:
+    status, error = status_of(refusal) if refusal else (200, "")
+    if refusal:
+        visit.audit(refusal=error)
+    known = await currencies.list_currencies(visit.database, visit.project_id)
+    codes = [("", "No virtual currency"), *((one.code, one.code) for one in known)] if known else []
+    names = ("id", "display_name", "kind", "price", "currency", "duration", "trial_duration", "code", "amount")
+    shown = {name: values.get(name) if values.get(name) is not None else "" for name in names}
+    return visit.page(
+        "catalog_product.html", status, here="catalog", product=product, values=shown, error=error, kinds=KINDS,
+        codes=codes,
+    )  # fmt: skip
+
+
+def _terms(form: Form) -> dict[str, Any]:
+    """What a form says of a product; an empty field is none. Whether it makes sense together, the use case knows."""
+    code = form.text("code")
+    return {
+        "display_name": form.text("display_name") or None,
+        "price": _price(form.needed("price")),
+        "currency": form.needed("currency").upper(),
+        "duration": form.text("duration").upper() or None,
+        "trial_duration": form.text("trial_duration").upper() or None,
+        "credits": Credit(code, form.number("amount", low=1, high=MAX_BALANCE)) if code else None,
+    }
+
+
+def _price(text: str) -> float:
+    try:
+        # People write 9,99 where that is how prices are written.
+        return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+    except ValueError:
+        raise Invalid("A price is a number such as 9.99.", param="price") from None
+
+
+def _filled(product: products.Product) -> dict[str, Any]:
+    credit = product.credits
+    return {
+        "id": product.id,
+        "display_name": product.display_name,
+        "kind": product.kind,
+        "price": f"{product.price.amount:.2f}" if product.price.micros % 10_000 == 0 else product.price.amount,
+        "currency": product.price.currency,
+        "duration": product.duration,
+        "trial_duration": product.trial_duration,
+        "code": credit.code if credit else None,
+        "amount": credit.amount if credit else None,
+    }

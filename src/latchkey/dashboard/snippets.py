@@ -1,0 +1,23 @@
+"""Commands to copy, with this server's address and this project's id in them. The key is never filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import json
+
+from latchkey.dashboard.visit import Visit
+
+
+def curl(visit: Visit, path: str, body: dict[str, Any]) -> str:
+    """The call of the API that does what the page is about."""
+    host = visit.request.headers.get("host", "localhost")
+    address = f"https://{host}/v2/projects/{quote(visit.project_id, safe='')}/{path}"
+    return "\n".join(
+        (
+            f'curl -X POST "{address}" \\',
+            '  -H "Authorization: Bearer $LATCHKEY_KEY" -H "Content-Type: application/json" \\',
+            f"  -d '{json.encode(body).decode()}'",
+        )
+    )

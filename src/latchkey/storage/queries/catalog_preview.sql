@@ -1,0 +1,55 @@
+-- name: catalog_grid
+-- everything the mapping's grid shows, as of one version; deleted products only while they still grant something
+select
+    p.catalog_version,
+    coalesce(
+        (
+            select json_agg(json_build_object('id', e.id, 'name', e.display_name) order by e.id)
+            from entitlements e
+            where e.project_id = p.id
+        ),
+        '[]'
+    ) as entitlements,
+    coalesce(
+        (
+            select json_agg(
+                json_build_object('id', r.id, 'name', r.display_name, 'on_sale', r.deleted_at is null, 'grants', r.grants)
+                order by r.id
+            )
+            from (
+                select o.id, o.display_name, o.deleted_at, array(
+                    select g.entitlement_id from product_entitlements g
+                    where g.project_id = o.project_id and g.product_id = o.id
+                    order by g.entitlement_id
+                ) as grants
+                from products o
+                where o.project_id = p.id
+            ) r
+            where r.deleted_at is null or r.grants <> '{}'
+        ),
+        '[]'
+    ) as products
+from projects p
+where p.id = $1;
+
+-- name: catalog_version
+-- which version of its catalog a project is at
+select catalog_version from projects where id = $1;
+
+-- name: next_stretch_of_customers
+-- where a stretch of so many customers ends, how many it has, and the last of all; one walks all customers by stretches
+select
+    max(s.id) as ends_at,
+    count(*) as customers,
+    (select c.id from customers c where c.project_id = $1 order by c.id desc limit 1) as last
+from (
+    select id from customers where project_id = $1 and id > $2 order by id limit $3
+) s;
+
+-- name: customers_mentioning
+-- of a stretch of customers, those whose state has one of these words in it; with the time of the clock they live on
+select c.state, t.now_ms
+from customers c
+left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
+where c.project_id = $1 and c.id > $2 and c.id <= $3
+  and exists (select from unnest($4::text[]) as word where strpos(c.state::text, word) > 0);

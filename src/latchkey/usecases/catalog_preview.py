@@ -1,0 +1,61 @@
+"""What a change of the mapping would do to customers, counted before it is made: decision 45.
+
+Customers are asked one by one with the very rules that decide about access, so the count cannot have rules of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from latchkey.domain.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.remapping import Remapping, gains_and_losses, remapped
+from latchkey.storage.catalogs import Catalogs
+from latchkey.storage.database import Database
+from latchkey.storage.sql import query
+from latchkey.usecases.catalog_mapping import ChangedMeanwhile
+from latchkey.usecases.customer_walk import SECONDS, Place, mention, walk
+
+_VERSION = query("catalog_version")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Customers by entitlement, as far as they were counted."""
+
+    gains: Mapping[str, int] = field(default_factory=dict)
+    losses: Mapping[str, int] = field(default_factory=dict)
+    place: Place = field(default_factory=Place)
+
+
+async def preview_mapping(
+    database: Database,
+    catalogs: Catalogs,
+    project_id: str,
+    change: Remapping,
+    version: int,
+    now: Ms,
+    so_far: Preview | None = None,
+    seconds: float = SECONDS,
+) -> Preview:
+    """Who would gain and who would lose, if the change were made now. Where the time was not enough, `place.done` is
+    false and the preview, given again as `so_far`, is counted on."""
+    so_far = so_far or Preview()
+    async with database.acquire() as connection:
+        if await connection.fetchval(_VERSION, project_id) != version:
+            raise ChangedMeanwhile("The catalog was changed meanwhile.", param="version")
+        before = await catalogs.at(connection, project_id, version)
+    after = remapped(before, change)
+    gains, losses = Counter(so_far.gains), Counter(so_far.losses)
+
+    def look(customer: Customer, lives_at: Ms) -> None:
+        gained, lost = gains_and_losses(customer, before, after, lives_at)
+        gains.update(gained)
+        losses.update(lost)
+
+    # Whoever never had one of these products is not concerned, whatever else they hold.
+    words = [mention("product_id", product_id) for product_id in change.product_ids]
+    place = await walk(database, project_id, words, look, now, so_far.place, seconds)
+    return Preview(dict(gains), dict(losses), place)
