@@ -20,7 +20,7 @@ from latchkey.usecases.figures_roller import AT_ONCE, roll
 
 _PROGRESS = query("figures_progress")
 _SUMS = query("figure_sums")
-_RESTS = query("figure_rests")
+_REST = query("figure_rest")
 _NEWCOMERS = query("newcomers_by_hour")
 
 
@@ -75,15 +75,17 @@ async def _sums(connection: Any, project_id: str, environment: Environment, wind
     days: dict[int, dict[str, Tally]] = defaultdict(dict)
     for row in await connection.fetch(_SUMS, project_id, environment, before, window.today):
         days[row[0]][row[1]] = Tally(*row[2:])
-    cuts = (window.now, window.then)
-    midnights = [(at // DAY + 1) * DAY for at in cuts]
-    ahead: dict[Ms, dict[str, Tally]] = {cut: {} for cut in cuts}
-    for row in await connection.fetch(_RESTS, project_id, environment, cuts, midnights):
-        ahead[row[0]][row[1]] = Tally(*row[2:])
+    ahead, ahead_then = [
+        {
+            row[0]: Tally(*row[1:])
+            for row in await connection.fetch(_REST, project_id, environment, at, (at // DAY + 1) * DAY)
+        }
+        for at in (window.now, window.then)
+    ]
     first_hour = window.previous_start * (DAY // HOUR)
     newcomers: dict[int, int] = defaultdict(int)
     for hour, count in await connection.fetch(
         _NEWCOMERS, project_id, first_hour, window.now // HOUR, counted, window.now
     ):
         newcomers[hour] += count
-    return Sums(days.pop(before, {}), days, ahead[window.now], ahead[window.then], newcomers)
+    return Sums(days.pop(before, {}), days, ahead, ahead_then, newcomers)

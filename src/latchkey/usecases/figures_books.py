@@ -55,7 +55,7 @@ async def write(connection: Any, project_id: str, contributed: Mapping[PurchaseK
     if gone:
         await connection.execute(
             _DELETE,
-            project_id,
+            [project_id] * len(gone),
             [purchase for purchase, _ in gone],
             [line.at for _, line in gone],
             [line.currency for _, line in gone],

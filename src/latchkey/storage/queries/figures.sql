@@ -46,23 +46,21 @@ returning customer_id;
 
 -- name: figures_customers
 -- customers as they are, all at the same moment; those that were merged or erased are not there
-select c.id, c.state
-from unnest($2::bigint[]) as asked (id)
-join customers c on c.project_id = $1 and c.id = asked.id;
+select id, state from customers where project_id = $1 and id = any($2::bigint[]);
 
 -- name: figure_lines_of
 -- what these purchases have contributed so far
-select l.purchase, l.at, l.currency, l.environment,
-    l.active, l.trials, l.mrr, l.payments, l.paid, l.refunds, l.refunded, l.expired, l.resubscribed,
-    l.trials_started, l.trials_kept, l.trials_converted
-from unnest($2::uuid[]) as asked (purchase)
-join figure_lines l on l.project_id = $1 and l.purchase = asked.purchase;
+select purchase, at, currency, environment,
+    active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
+    trials_started, trials_kept, trials_converted
+from figure_lines
+where project_id = $1 and purchase = any($2::uuid[]);
 
 -- name: delete_figure_lines
 -- what purchases contribute no longer, or not like this
 delete from figure_lines l
-using unnest($2::uuid[], $3::bigint[], $4::text[]) as gone (purchase, at, currency)
-where l.project_id = $1 and l.purchase = gone.purchase and l.at = gone.at and l.currency = gone.currency;
+using unnest($1::text[], $2::uuid[], $3::bigint[], $4::text[]) as gone (project_id, purchase, at, currency)
+where l.project_id = gone.project_id and l.purchase = gone.purchase and l.at = gone.at and l.currency = gone.currency;
 
 -- name: add_figure_lines
 -- what purchases contribute from now on
@@ -149,15 +147,15 @@ from figure_days
 where project_id = $1 and environment = $2 and day <= $4
 group by 1, 2;
 
--- name: figure_rests
--- what the rest of each of these days brings, after an instant in it
-select cut.after, l.currency,
+-- name: figure_rest
+-- what lies between two instants
+select currency,
     sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
     sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
     sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint
-from unnest($3::bigint[], $4::bigint[]) as cut (after, until)
-join figure_lines l on l.environment = $2 and l.project_id = $1 and l.at > cut.after and l.at < cut.until
-group by 1, 2;
+from figure_lines
+where project_id = $1 and environment = $2 and at > $3 and at < $4
+group by 1;
 
 -- name: newcomers_by_hour
 -- customers by the hour in which they were first seen: those counted, and those too young to be

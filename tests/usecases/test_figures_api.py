@@ -1,0 +1,58 @@
+"""What the figures count is what the API shows, over HTTP, customer by customer."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from latchkey.domain import figures
+from latchkey.domain.instants import DAY, HOUR, to_iso
+from latchkey.domain.purchase import Environment
+from latchkey.storage.database import Database
+from latchkey.usecases.clock import pass_time
+from latchkey.usecases.figures import catch_up, overview
+from tests.api.client import Shop
+from tests.api.conftest import opened
+from tests.api.doings import did, unhurried
+
+USERS = [f"user{number}" for number in range(6)]
+# Into the trials, past them, to the ends of months, through a grace period, and long after.
+WAITS = [0, 6 * DAY + 20 * HOUR, 12 * HOUR, 24 * DAY, 3 * DAY, 5 * DAY, 31 * DAY]
+
+
+async def test_figures_count_what_the_api_shows(database: Database) -> None:
+    async with opened(database) as shop:
+        await unhurried(shop)
+        for number, user in enumerate(USERS):
+            await did(shop, "purchase", user, "pro_monthly", trial=number % 2 == 0)
+            await wait(shop, HOUR)
+        await did(shop, "cancel", "user1")
+        await did(shop, "fail_billing", "user3", grace_days=6)
+        await did(shop, "pause", "user5", resume_at_ms=shop.clock.now + 60 * DAY)
+        counts = set()
+        for pause in WAITS:
+            await wait(shop, pause)
+            assert await catch_up(database, shop.project_id, shop.clock.now)
+            seen = await overview(database, shop.project_id, Environment.SANDBOX, 28, shop.clock.now)
+            active, trials = seen.card(figures.ACTIVE_SUBSCRIPTIONS).value, seen.card(figures.ACTIVE_TRIALS).value
+            periods, entitled = await shown(shop)
+            assert (active, trials) == (periods["normal"], periods["trial"])
+            assert (active or 0) + (trials or 0) == entitled
+            counts.add((active, trials))
+        assert len(counts) >= 5, "the moments were chosen so that the figures differ"
+
+
+async def shown(shop: Shop) -> tuple[Counter[str], int]:
+    """How many subscriptions of each period type run according to V1, and how many entitlements V2 holds active."""
+    periods, entitled = Counter[str](), 0
+    for user in USERS:
+        entitled += len((await shop.v2(user, "/active_entitlements")).json()["items"])
+        for one in (await shop.v1(user)).json()["subscriber"]["subscriptions"].values():
+            ends = max(one["expires_date"], one["grace_period_expires_date"] or "")
+            periods[one["period_type"]] += ends > to_iso(shop.clock.now)
+    return periods, entitled
+
+
+async def wait(shop: Shop, length: int) -> None:
+    shop.clock.now += length
+    while await pass_time(shop.database, shop.changes.catalogs, shop.clock.now):
+        pass

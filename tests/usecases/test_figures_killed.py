@@ -1,0 +1,53 @@
+"""A roller that is killed in the middle of its work, again and again, leaves books that are right."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from latchkey.storage.database import Database
+from tests.usecases.conftest import Shop
+from tests.usecases.figures_books import agree, kept
+
+# A process that rolls in small batches until it is killed.
+ROLLER = """
+import asyncio, sys
+from latchkey.storage.database import Database
+from latchkey.usecases import figures_roller
+
+async def main():
+    figures_roller.AT_ONCE = 5
+    figures_roller._BREATH = 0.005
+    async with Database(sys.argv[1], max_size=2) as database:
+        await figures_roller.run_roller(database, lambda: int(sys.argv[2]), asyncio.Event())
+
+asyncio.run(main())
+"""
+BUYERS = 200
+
+
+async def test_a_roller_killed_amid_its_work_counts_everything_once(shop: Shop) -> None:
+    await asyncio.gather(
+        *(shop.act("purchase", user=f"user{n}", product="pro_monthly", trial=n % 3 == 0) for n in range(BUYERS))
+    )
+    await asyncio.gather(*(shop.act("cancel", user=f"user{n}") for n in range(BUYERS)))
+    head = 2 * BUYERS
+    stopped_at = []
+    for goal in (head // 4, head // 2, head):
+        roller = await asyncio.create_subprocess_exec(sys.executable, "-c", ROLLER, shop.db.url, str(shop.time))
+        try:
+            async with asyncio.timeout(60):
+                while await position(shop.db) < goal:  # noqa: ASYNC110 - another process writes it
+                    await asyncio.sleep(0.002)
+        finally:
+            roller.kill()
+            await roller.wait()
+        stopped_at.append(await position(shop.db))
+    assert stopped_at[0] < head, "it was killed amid its work"
+    assert stopped_at[-1] == head
+    await agree(shop.db, shop.project_id)
+    assert len(await kept(shop.db, shop.project_id)) == BUYERS
+
+
+async def position(database: Database) -> int:
+    return await database.pool.fetchval("select max(position) from figure_rolls") or 0

@@ -1,0 +1,52 @@
+"""Figures are read and kept by index alone, with plans made while the tables were empty."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.storage.database import Database
+from latchkey.storage.sql import query
+
+# Each query, the types of its parameters, the lookups it must make.
+PLANS: dict[str, tuple[str, list[str]]] = {
+    "figures_progress": ("text", ["(project_id = $1)"]),
+    "figure_sums": ("text, text, integer, integer", ["(environment = $2) AND (day <= $4)"]),
+    "figure_rest": ("text, text, bigint, bigint", ["figure_lines_at", "(project_id = $1) AND (at > $3) AND (at < $4)"]),
+    "newcomers_by_hour": (
+        "text, integer, integer, bigint, bigint",
+        ["(hour >= $2) AND (hour <= $3)", "((project_id = $1) AND (id > $4))"],
+    ),
+    "figures_next_events": ("text, bigint, integer", ['(project_id = $1) AND ("position" > $2)']),
+    "figures_customers": ("text, bigint[]", ["(project_id = $1) AND (id = ANY ($2))"]),
+    "figure_lines_of": ("text, uuid[]", ["(project_id = $1) AND (purchase = ANY ($2))"]),
+    "delete_figure_lines": ("text[], uuid[], bigint[], text[]", ["(purchase = gone.purchase) AND (at = gone.at)"]),
+    "count_newcomers": ("text, bigint, bigint, integer", ["(project_id = $1) AND (id > $2) AND (id <= $3)"]),
+    "newest_customer": ("text", ["(project_id = $1)"]),
+    "take_figure_marks": ("text, integer", ["(project_id = $1)"]),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+async def test_figures_look_rows_up_by_index(database: Database, name: str) -> None:
+    types, lookups = PLANS[name]
+    async with database.acquire() as connection:
+        await connection.execute(f"prepare it ({types}) as {query(name)}")
+        nulls = ", ".join("null" for _ in types.split(","))
+        plan = "\n".join(row[0] for row in await connection.fetch(f"explain execute it ({nulls})"))
+        await connection.execute("deallocate it")
+    for lookup in lookups:
+        assert lookup in plan, plan
+    assert "Seq Scan" not in plan
+
+
+@pytest.mark.parametrize("name", ["figures_progress", "figure_sums", "figure_rest", "newcomers_by_hour"])
+async def test_reading_figures_looks_at_no_event_and_no_customer_but_the_newest(database: Database, name: str) -> None:
+    types, _ = PLANS[name]
+    async with database.acquire() as connection:
+        await connection.execute(f"prepare it ({types}) as {query(name)}")
+        nulls = ", ".join("null" for _ in types.split(","))
+        plan = [row[0] for row in await connection.fetch(f"explain execute it ({nulls})")]
+        await connection.execute("deallocate it")
+    assert not any(" on events" in line for line in plan)
+    by_key = [line for line in plan if " on customers" in line]
+    assert all("using customers_pkey" in line for line in by_key)
