@@ -2,11 +2,56 @@
 
 from __future__ import annotations
 
-from playwright.async_api import expect
+from urllib.parse import urlencode
+
+import pytest
+from playwright.async_api import Browser, expect
+from starlette.requests import Request
+from structlog.testing import capture_logs
 
 from latchkey.dashboard.cookie import NAME, safe_next
-from latchkey.domain.account import Role
-from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings
+from latchkey.dashboard.guard import client_address
+from latchkey.domain.account import (
+    GUESSES_FROM_ADDRESS,
+    GUESSES_OF_ACCOUNT,
+    GUESSES_WITHIN,
+    IDLE_FOR,
+    INVITATION_LASTS,
+    LIVES_FOR,
+    Role,
+)
+from latchkey.usecases import accounts
+from latchkey.usecases.keys import hash_of
+from tests.api.client import Reply
+from tests.dashboard.asking import Person, cookie_of, known, signed_in, somebody
+from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+
+SIGN_IN = "/dashboard/sign-in"
+ACCOUNT = "/dashboard/account"
+WRONG = b"There is no account with this e-mail address and password."
+
+
+async def enter(
+    site: Site, email: str, password: str = PASSWORD, *, next: str = "", address: str = "192.0.2.1"
+) -> Reply:
+    body = urlencode({"email": email, "password": password, "next": next}).encode()
+    return await Person(site).ask("POST", SIGN_IN, body=body, address=address)
+
+
+async def audited(site: Site, action: str) -> list[tuple[str, str, str, str]]:
+    """Who, what about, how it went and what else, oldest first."""
+    async with site.database.acquire() as connection:
+        rows = await connection.fetch(
+            "select actor, subject, outcome, detail::text from audit_entries where action = $1 order by position",
+            action,
+        )
+    return [(actor, subject, outcome, detail) for actor, subject, outcome, detail in rows]
+
+
+async def invitation(site: Site, email: str) -> str:
+    account = await accounts.find_account(site.database, email)
+    assert account is not None
+    return f"/dashboard/invitations/{await accounts.invite(site.database, account.id, site.clock.now)}"
 
 
 async def test_somebody_signs_in_looks_around_and_signs_out(site: Site, stranger: Visitor) -> None:
@@ -24,10 +69,191 @@ async def test_somebody_signs_in_looks_around_and_signs_out(site: Site, stranger
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     await page.goto(site.path("/settings"))
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    # The cookie is worth nothing any more, also to who kept a copy of it.
+    old = Person(site, cookie["value"])
+    assert (await old.get(ACCOUNT)).status == 303
 
 
-async def test_an_open_redirect_is_no_way_out_of_the_sign_in() -> None:
+async def test_a_wrong_password_and_an_unknown_address_look_the_same(site: Site) -> None:
+    email = await site.person(Role.VIEWER, password=PASSWORD)
+    for who, password in ((email, "wrong wrong wrong"), ("nobody@example.com", PASSWORD), (PASSWORD, ""), ("", "")):
+        reply = await enter(site, who, password)
+        assert reply.status == 401
+        assert WRONG in reply.body
+        assert "set-cookie" not in reply.headers
+        assert (PASSWORD if password == PASSWORD else "wrong wrong").encode() not in reply.body
+    (_, *first), (_, *second), (_, *third), _ = (await audited(site, "account.signed_in"))[-4:]
+    assert first[:2] == [email, "refused"]
+    # What was typed where the address goes may be a password: unknown ones are not repeated.
+    assert second[:2] == third[:2] == ["an unknown address", "refused"]
+
+
+async def test_ten_wrong_guesses_must_wait_and_then_it_is_right_again(site: Site) -> None:
+    email = await site.person(Role.VIEWER, password=PASSWORD)
+    for _ in range(GUESSES_OF_ACCOUNT):
+        assert (await enter(site, email, "wrong wrong wrong", address="192.0.2.7")).status == 401
+    reply = await enter(site, email, address="192.0.2.8")
+    assert reply.status == 429
+    assert reply.headers["retry-after"] == str(GUESSES_WITHIN // 1000)
+    assert b"Try again in 15 minutes." in reply.body
+    site.clock.now += GUESSES_WITHIN
+    assert (await enter(site, email)).status == 303
+
+
+async def test_one_address_that_tries_everybody_must_wait(site: Site) -> None:
+    email = await site.person(Role.VIEWER, password=PASSWORD)
+    async with site.database.acquire() as connection:
+        await connection.execute(
+            "insert into failed_sign_ins (subject, at) select 'address 198.51.100.1', $1 from generate_series(1, $2)",
+            site.clock.now, GUESSES_FROM_ADDRESS,
+        )  # fmt: skip
+    assert (await enter(site, email, address="198.51.100.1")).status == 429
+    assert (await enter(site, email, address="198.51.100.2")).status == 303
+
+
+async def test_whoever_signs_in_gets_a_new_session_and_the_old_one_is_over(site: Site) -> None:
+    email = await site.person(Role.VIEWER, password=PASSWORD)
+    before = await signed_in(site, email)
+    reply = await before.post(SIGN_IN, {"email": email, "password": PASSWORD})
+    assert reply.status == 303
+    assert cookie_of(reply) != before.token
+    attributes = reply.headers["set-cookie"].lower()
+    assert all(word in attributes for word in ("httponly", "secure", "samesite=lax", "path=/"))
+    assert "domain" not in attributes
+    assert (await before.get(ACCOUNT)).status == 303
+    after = await known(site, cookie_of(reply))
+    assert (await after.get(ACCOUNT)).status == 200
+    # Who is in already is not asked again.
+    assert (await after.get(f"{SIGN_IN}?next=/dashboard/account")).headers["location"] == ACCOUNT
+
+
+async def test_a_session_nobody_uses_is_over_and_every_session_after_two_weeks(site: Site) -> None:
+    email = await site.person(Role.VIEWER)
+    idle, used = await signed_in(site, email), await signed_in(site, email)
+    began = site.clock.now
+    site.clock.now += IDLE_FOR - 1
+    assert (await used.get(ACCOUNT)).status == 200
+    site.clock.now += 1
+    assert (await idle.get(ACCOUNT)).status == 303
+    assert (await used.get(ACCOUNT)).status == 200
+    while site.clock.now < began + LIVES_FOR - IDLE_FOR:
+        site.clock.now += IDLE_FOR // 2
+        assert (await used.get(ACCOUNT)).status == 200
+    site.clock.now = began + LIVES_FOR
+    assert (await used.get(ACCOUNT)).status == 303
+
+
+async def test_changing_the_password_ends_every_other_session(site: Site) -> None:
+    me = await somebody(site, Role.VIEWER, password=PASSWORD)
+    other = await signed_in(site, me.email)
+    link = await invitation(site, me.email)
+    change = f"{ACCOUNT}/password"
+    for old, new, words in (
+        ("wrong wrong wrong", "a new password", b"The present password is not right."),
+        (PASSWORD, "short", b"at least 10 characters"),
+    ):
+        reply = await me.post(change, {"old_password": old, "new_password": new})
+        assert reply.status == 400
+        assert words in reply.body
+    assert (await other.get(ACCOUNT)).status == 200
+    assert (await me.post(change, {"old_password": PASSWORD, "new_password": "a new password"})).status == 303
+    assert (await other.get(ACCOUNT)).status == 303
+    assert b"Your password is changed" in (await me.get(ACCOUNT)).body
+    # It is said once.
+    assert b"Your password is changed" not in (await me.get(ACCOUNT)).body
+    assert (await enter(site, me.email)).status == 401
+    assert (await enter(site, me.email, "a new password")).status == 303
+    assert (await Person(site).get(link)).status == 404
+    # A session left open is no place to guess in.
+    statuses = [
+        (await me.post(change, {"old_password": "wrong wrong wrong", "new_password": PASSWORD})).status
+        for _ in range(GUESSES_OF_ACCOUNT + 1)
+    ]
+    assert statuses == [400] * GUESSES_OF_ACCOUNT + [429]
+
+
+async def test_one_session_and_all_others_are_ended_on_the_account_page(browser: Browser, site: Site) -> None:
+    async with visiting(browser, site, Role.SUPPORT) as visitor:
+        page = await visitor.open()
+        [cookie] = [one for one in await visitor.context.cookies() if one["name"] == NAME]
+        me = await known(site, cookie["value"])
+        others = [await signed_in(site, me.email) for _ in range(3)]
+        stranger = await somebody(site, Role.SUPPORT)
+        await page.goto(f"{site.url}{ACCOUNT}")
+        assert await serious_findings(page) == []
+        await expect(page.get_by_role("button", name="End", exact=True)).to_have_count(3)
+        await page.get_by_role("button", name="End", exact=True).first.click()
+        await expect(page.get_by_text("That session is over.")).to_be_visible()
+        assert sorted([(await other.get(ACCOUNT)).status for other in others]) == [200, 200, 303]
+        await page.get_by_role("button", name="End all others").click()
+        await expect(page.get_by_text("You are signed out everywhere else.")).to_be_visible()
+        assert [(await other.get(ACCOUNT)).status for other in others] == [303] * 3
+        # Nobody ends the session of somebody else.
+        assert stranger.token is not None
+        assert (await me.post(f"{ACCOUNT}/sessions/{hash_of(stranger.token).hex()}/end")).status == 303
+        assert (await stranger.get(ACCOUNT)).status == 200
+
+
+async def test_a_link_to_choose_a_password_works_once_and_for_a_week(site: Site, stranger: Visitor) -> None:
+    email = await site.person(Role.SUPPORT)
+    link = await invitation(site, email)
+    page = await stranger.open()
+    await page.goto(site.url + link)
+    assert await serious_findings(page) == []
+    await expect(page.get_by_text(email)).to_be_visible()
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Save and sign in").click()
+    await expect(page).to_have_url(site.path())
+    used = await Person(site).get(link)
+    assert used.status == 404
+    assert b"used already, or is too old" in used.body
+    assert (await enter(site, email)).status == 303
+    old = await invitation(site, email)
+    site.clock.now += INVITATION_LASTS
+    assert (await Person(site).post(old, {"password": "something else"})).status == 404
+    assert (await enter(site, email)).status == 303
+
+
+async def test_a_link_works_also_for_who_is_signed_in(site: Site) -> None:
+    me = await somebody(site, Role.VIEWER)
+    link = await invitation(site, me.email)
+    shown = (await me.get(link)).body.decode()
+    assert f'name="csrf" value="{me.csrf}"' in shown
+    short = await me.post(link, {"password": "short"})
+    assert short.status == 400
+    assert b"at least 10 characters" in short.body
+    assert (await me.post(link, {"password": PASSWORD})).status == 303
+    assert (await me.get(ACCOUNT)).status == 303
+
+
+async def test_no_password_and_no_token_is_in_the_log_or_in_the_audit_log(site: Site) -> None:
+    secret = "a very particular secret"
+    with capture_logs() as said:
+        email = await site.person(Role.VIEWER)
+        link = await invitation(site, email)
+        token = link.rpartition("/")[2]
+        await Person(site).get(link)
+        await Person(site).post(link, {"password": "short"})
+        reply = await Person(site).post(link, {"password": secret})
+        me = await known(site, cookie_of(reply))
+        await enter(site, secret, secret)
+        await enter(site, email, secret + "!")
+        await me.post(f"{ACCOUNT}/password", {"old_password": secret, "new_password": secret + "!"})
+        await me.post("/dashboard/sign-out")
+        await Person(site).post(f"/dashboard/invitations/{token}", {"password": secret})
+    async with site.database.acquire() as connection:
+        audits = str([row[0] for row in await connection.fetch("select e::text from audit_entries e")])
+    assert [line["route"] for line in said if line["event"] == "request"].count("/dashboard/invitations/{token}") == 4
+    for text in (str(said), audits):
+        for word in (secret, token, me.token, me.csrf):
+            assert word is not None
+            assert word not in text
+    assert "account.signed_out" in audits
+
+
+async def test_an_open_redirect_is_no_way_out_of_the_sign_in(site: Site) -> None:
     assert safe_next("/dashboard/projects/p?x=1") == "/dashboard/projects/p?x=1"
+    email = await site.person(Role.VIEWER, password=PASSWORD)
     for bad in (
         "",
         "//evil.example",
@@ -35,6 +261,18 @@ async def test_an_open_redirect_is_no_way_out_of_the_sign_in() -> None:
         "/dashboard//evil",
         "/dashboard\\evil",
         "/dashboardx",
+        "/dashboard/\r\nx: y",
         "/v2",
     ):
         assert safe_next(bad) == "/dashboard"
+        assert (await enter(site, email, next=bad)).headers["location"] == "/dashboard"
+    assert (await enter(site, email, next=ACCOUNT)).headers["location"] == ACCOUNT
+
+
+@pytest.mark.parametrize(
+    ("told", "seen"), [("203.0.113.9", "203.0.113.9"), ("6.6.6.6, 203.0.113.9", "203.0.113.9"), ("junk", "unknown")]
+)
+async def test_behind_a_proxy_the_address_is_what_the_nearest_one_says(told: str, seen: str) -> None:
+    scope = {"type": "http", "headers": [(b"x-forwarded-for", told.encode())], "client": ("10.0.0.1", 1)}
+    assert client_address(Request(scope), behind_proxy=True) == seen
+    assert client_address(Request(scope), behind_proxy=False) == "10.0.0.1"

@@ -99,13 +99,14 @@ class Guard:
             refused = isinstance(error, Refusal | HTTPException)
             if isinstance(error, Refusal):
                 visit.audit(refusal=error.message)
-            await audit.finish(
-                visit.database, position, "refused" if refused else "failed", visit.subject, visit.detail
-            )
+            await self._tell(visit, position, "refused" if refused else "failed")
             raise
-        outcome: audit.Outcome = "done" if response.status_code < 400 else "refused"
-        await audit.finish(visit.database, position, outcome, visit.subject, visit.detail)
+        await self._tell(visit, position, "done" if response.status_code < 400 else "refused")
         return response
+
+    async def _tell(self, visit: Visit, position: int, outcome: audit.Outcome) -> None:
+        concerned = visit.concerned.id if visit.concerned else None
+        await audit.finish(visit.database, position, outcome, visit.subject, visit.detail, account_id=concerned)
 
     async def _said(self, visit: Visit, response: Response) -> None:
         """A notice is said once, on the first whole page after it was left."""
@@ -153,4 +154,5 @@ def client_address(request: Request, *, behind_proxy: bool) -> str:
 
 
 def _named(params: dict[str, Any]) -> str:
-    return ", ".join(str(value) for name, value in params.items() if name != "project_id")
+    """What a path names, for the audit log. The token of a link is a secret for as long as it works."""
+    return ", ".join(str(value) for name, value in params.items() if name not in {"project_id", "token"})

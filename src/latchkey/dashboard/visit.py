@@ -41,6 +41,8 @@ class Visit:
     form: Form = field(default_factory=lambda: Form([]))
     # What the audit log will say about this, beside who and when.
     subject: str = ""
+    # Whose account a sign-in was about; until it succeeded, nobody is signed in.
+    concerned: Account | None = None
     detail: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -9,12 +9,16 @@ from typing import Any, Literal
 import msgspec
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.database import Database
+from latchkey.storage.database import Database, Record
 from latchkey.storage.sql import query
 
 BEGIN = query("begin_audit_entry")
 FINISH = query("finish_audit_entry")
 LIST = query("list_audit_entries")
+LIST_OF = query("list_audit_entries_of")
+LIST_BY = query("list_audit_entries_by")
+LOAD = query("load_audit_entry")
+ACCOUNT_CALLED = query("find_account")
 
 Outcome = Literal["begun", "done", "refused", "failed"]
 
@@ -55,12 +59,18 @@ async def begin(
 
 
 async def finish(
-    database: Database, position: int, outcome: Outcome, subject: str = "", detail: Mapping[str, Any] | None = None
+    database: Database,
+    position: int,
+    outcome: Outcome,
+    subject: str = "",
+    detail: Mapping[str, Any] | None = None,
+    *,
+    account_id: str | None = None,
 ) -> None:
+    """`account_id` is whose account it was about, where that was not known when it began."""
+    encoded = msgspec.json.encode(dict(detail or {}))
     async with database.acquire() as connection:
-        await connection.execute(
-            FINISH, position, outcome, subject[:LONGEST_SUBJECT], msgspec.json.encode(dict(detail or {}))
-        )
+        await connection.execute(FINISH, position, outcome, subject[:LONGEST_SUBJECT], encoded, account_id)
 
 
 async def entries(
@@ -72,10 +82,23 @@ async def entries(
     action: str | None = None,
     limit: int = 50,
 ) -> list[Entry]:
-    """Newest first."""
+    """Newest first: what was done in the project, and what its members did to their accounts."""
     async with database.acquire() as connection:
-        rows = await connection.fetch(LIST, project_id, before, actor, action, limit)
-    return [
-        Entry(position, project, at, account, by, done, subject, outcome, msgspec.json.decode(detail), address)
-        for position, project, at, account, by, done, subject, outcome, detail, address in rows
-    ]
+        if actor is None:
+            rows = await connection.fetch(LIST, project_id, before, action, limit)
+        else:
+            account_id = await connection.fetchval(ACCOUNT_CALLED, actor.strip().lower())
+            wanted, whom = (LIST_BY, actor) if account_id is None else (LIST_OF, account_id)
+            rows = await connection.fetch(wanted, project_id, before, action, limit, whom)
+    return [_entry(row) for row in rows]
+
+
+async def entry(database: Database, project_id: str, position: int) -> Entry | None:
+    async with database.acquire() as connection:
+        row = await connection.fetchrow(LOAD, project_id, position)
+    return None if row is None else _entry(row)
+
+
+def _entry(row: Record) -> Entry:
+    *before, detail, address = row
+    return Entry(*before, msgspec.json.decode(detail), address)

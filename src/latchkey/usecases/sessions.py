@@ -38,6 +38,8 @@ SET_NOTICE = query("set_notice")
 CLEAR_NOTICE = query("clear_notice")
 COUNT_FAILED = query("count_failed_sign_ins")
 NOTE_FAILED = query("note_failed_sign_in")
+AWAIT_TURN = query("await_turn_to_guess")
+FORGET_ONE = query("forget_one_sign_in")
 FORGET_FAILED = query("forget_failed_sign_ins")
 
 # Noting every click would make a write of every read.
@@ -102,8 +104,9 @@ async def sign_in(database: Database, email: str, password: str, address: str, n
     except Refusal:
         raise WrongCredentials("There is no account with this e-mail address and password.") from None
     who, where = f"account {email}", f"address {address}"
-    async with database.acquire() as connection:
+    async with database.transaction() as connection:
         for subject, allowed in ((who, GUESSES_OF_ACCOUNT), (where, GUESSES_FROM_ADDRESS)):
+            await connection.execute(AWAIT_TURN, subject)
             failed = await connection.fetch(COUNT_FAILED, subject, now - GUESSES_WITHIN)
             count, first = failed[0]
             if count >= allowed:
@@ -116,6 +119,7 @@ async def sign_in(database: Database, email: str, password: str, address: str, n
         raise WrongCredentials("There is no account with this e-mail address and password.")
     async with database.acquire() as connection:
         await connection.execute(FORGET_FAILED, who, now - GUESSES_WITHIN)
+        await connection.execute(FORGET_ONE, where, now)
     return await load_account(database, row["id"])
 
 
@@ -139,6 +143,16 @@ async def find_session(database: Database, token: str, project_id: str | None, n
         if now - last_seen_at >= TOUCHED_EVERY:
             await connection.execute(TOUCH_SESSION, hash_of(token), now)
     return Session(token, Account(*account), Role(role) if role else None, Notice(notice, kind) if notice else None)
+
+
+async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:
+    """What the session's account is in a project, if the session lasts. Looking does not prolong it."""
+    async with database.acquire() as connection:
+        row = await connection.fetchrow(FIND_SESSION, hash_of(token), project_id)
+    if row is None:
+        return None
+    created_at, last_seen_at, *_, role, _notice, _kind = row
+    return None if role is None or is_over(created_at, last_seen_at, now) else Role(role)
 
 
 async def end_session(database: Database, token: str) -> None:

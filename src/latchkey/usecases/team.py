@@ -9,7 +9,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.sql import query
-from latchkey.usecases.accounts import Account, create_account, find_account
+from latchkey.usecases.accounts import Account, create_account, find_account, invite, load_account
 from latchkey.usecases.projects import load_project
 
 PUT_MEMBER = query("put_member")
@@ -78,6 +78,23 @@ async def remove_member(database: Database, project_id: str, account_id: str) ->
         await _require_other_owner(connection, project_id, account_id)
         if await connection.execute(REMOVE_MEMBER, account_id, project_id) == "DELETE 0":
             raise NotFound("There is no such member in this project.", param="account_id")
+
+
+async def new_link(database: Database, project_id: str, account_id: str, by: str, now: Ms) -> tuple[Account, str]:
+    """A link with which a member chooses a new password, for the owner `by`.
+
+    Whoever holds it gets wherever the member gets, so `by` must own every project the member belongs to: owning one
+    must not be a way into the others."""
+    going = await places(database, account_id)
+    if not any(place.project_id == project_id for place in going):
+        raise NotFound("There is no such member in this project.", param="account_id")
+    owned = {place.project_id for place in await places(database, by) if place.role is Role.OWNER}
+    if not all(place.project_id in owned for place in going):
+        raise Refusal(
+            "They belong to a project that you do not own, and a link would open that one too. Whoever runs Latchkey "
+            "can make one with `latchkey user invite`."
+        )
+    return await load_account(database, account_id), await invite(database, account_id, now)
 
 
 async def _require_other_owner(

@@ -28,9 +28,12 @@ async def change_password(visit: Visit) -> Response:
             old = visit.form.raw("old_password")
             await sessions.sign_in(visit.database, visit.account.email, old, visit.address, visit.now)
         password = visit.form.raw("new_password")
-        await accounts.set_password(visit.database, visit.account.id, password, keep=hash_of(visit.session.token))
+        keep = hash_of(visit.session.token)
+        await accounts.set_password(visit.database, visit.account.id, password, visit.now, keep=keep)
     except sessions.WrongCredentials:
         return await _page(visit, 400, "The present password is not right.")
+    except sessions.TooManyGuesses:
+        raise
     except Refusal as refusal:
         return await _page(visit, 400, refusal.message)
     return await visit.to(HERE, "Your password is changed, and you are signed out everywhere else.")

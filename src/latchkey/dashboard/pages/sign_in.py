@@ -25,7 +25,9 @@ async def show_sign_in(visit: Visit) -> Response:
 @pages.post("/sign-in", Needs.NOTHING, "account.signed_in")
 async def sign_in(visit: Visit) -> Response:
     email, next = visit.form.text("email"), safe_next(visit.form.text("next"))
-    visit.audit(email[:200])
+    visit.concerned = await _concerned(visit, email)
+    # Whatever else was typed there may well be a password.
+    visit.audit(visit.concerned.email if visit.concerned else "an unknown address")
     try:
         account = await sessions.sign_in(visit.database, email, visit.form.raw("password"), visit.address, visit.now)
     except Refusal as refusal:
@@ -60,11 +62,19 @@ async def accept_invitation(visit: Visit) -> Response:
     if account is None:
         return _invitation(visit, None)
     visit.audit(account.email)
+    visit.concerned = account
     try:
         await accounts.accept_invitation(visit.database, token, visit.form.raw("password"), visit.now)
     except Refusal as refusal:
         return _invitation(visit, account, refusal.message)
     return await signed_in(visit, account, ROOT)
+
+
+async def _concerned(visit: Visit, email: str) -> Account | None:
+    try:
+        return await accounts.find_account(visit.database, email)
+    except Refusal:
+        return None
 
 
 async def signed_in(visit: Visit, account: Account, next: str) -> Response:

@@ -125,6 +125,14 @@ select a.id, a.email, a.name, a.password_hash is not null, a.openid, a.created_a
 from invitations i join accounts a on a.id = i.account_id
 where i.token_hash = $1 and i.expires_at > $2;
 
+-- name: take_invitation
+-- a link is used, by one of all who try at once
+delete from invitations where token_hash = $1 and expires_at > $2 returning account_id;
+
+-- name: await_turn_to_guess
+-- guesses at one account, or from one address, are counted one after the other
+select pg_advisory_xact_lock(hashtextextended($1, 46));
+
 -- name: count_failed_sign_ins
 -- how often this went wrong lately, and when first
 select count(*), min(at) from failed_sign_ins where subject = $1 and at > $2;
@@ -137,6 +145,11 @@ insert into failed_sign_ins (subject, at) select unnest($1::text[]), $2;
 -- of somebody who got it right, and all that are too old
 delete from failed_sign_ins where subject = $1 or at < $2;
 
+-- name: forget_one_sign_in
+-- it was noted before it was checked, and it was right
+delete from failed_sign_ins
+where ctid = (select ctid from failed_sign_ins where subject = $1 and at = $2 limit 1);
+
 -- name: begin_audit_entry
 -- somebody is about to change something
 insert into audit_entries (project_id, at, account_id, actor, action, subject, detail, address)
@@ -144,16 +157,56 @@ values ($1, $2, $3, $4, $5, $6, $7, $8)
 returning position;
 
 -- name: finish_audit_entry
--- how it went
-update audit_entries set outcome = $2, subject = $3, detail = $4 where position = $1;
+-- how it went, and whose account it was about where that was not known before
+update audit_entries set outcome = $2, subject = $3, detail = $4, account_id = coalesce(account_id, $5)
+where position = $1;
 
 -- name: list_audit_entries
--- what was done in a project, newest first, from before a given entry; by one person, of one kind where that is given
+-- what was done in a project and what its members did to their accounts, newest first, from before a given entry; of
+-- one kind where that is given
+select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
+from (
+    (select * from audit_entries
+     where project_id = $1 and ($2::bigint is null or position < $2) and ($3::text is null or action = $3)
+     order by position desc limit $4)
+    union all
+    (select own.* from memberships m cross join lateral (
+         select * from audit_entries e
+         where e.account_id = m.account_id and e.project_id is null
+           and ($2::bigint is null or e.position < $2) and ($3::text is null or e.action = $3)
+         order by e.position desc limit $4) own
+     where m.project_id = $1)
+) found
+order by position desc
+limit $4;
+
+-- name: list_audit_entries_of
+-- the same of one person: what they did in the project, and to their account while they belong to it
 select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
 from audit_entries
-where project_id = $1
+where account_id = $5
+  and (project_id = $1
+       or project_id is null and exists (select from memberships where account_id = $5 and project_id = $1))
   and ($2::bigint is null or position < $2)
-  and ($3::text is null or actor = $3)
-  and ($4::text is null or action = $4)
+  and ($3::text is null or action = $3)
 order by position desc
-limit $5;
+limit $4;
+
+-- name: list_audit_entries_by
+-- the same of somebody without an account, by the name they are noted under
+select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
+from audit_entries
+where project_id = $1 and actor = $5
+  and ($2::bigint is null or position < $2)
+  and ($3::text is null or action = $3)
+order by position desc
+limit $4;
+
+-- name: load_audit_entry
+-- one entry, as far as the project may see it
+select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
+from audit_entries e
+where position = $2
+  and (project_id = $1
+       or project_id is null
+          and exists (select from memberships m where m.account_id = e.account_id and m.project_id = $1));

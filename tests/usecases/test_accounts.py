@@ -1,0 +1,138 @@
+"""Accounts, passwords, links to choose one, and the limit on guesses, against a real database."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from latchkey.domain.account import GUESSES_FROM_ADDRESS, GUESSES_OF_ACCOUNT, GUESSES_WITHIN, INVITATION_LASTS
+from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.storage.database import Database
+from latchkey.usecases import accounts, sessions
+from latchkey.usecases.sessions import TooManyGuesses, WrongCredentials
+
+NOW = 1_800_000_000_000
+PASSWORD = "correct horse battery"
+
+
+async def guess(
+    database: Database, password: str, *, email: str = "ann@example.com", address: str = "192.0.2.1", now: int = NOW
+) -> str:
+    """What comes of it, in a word."""
+    try:
+        await sessions.sign_in(database, email, password, address, now)
+    except (WrongCredentials, TooManyGuesses) as refusal:
+        return type(refusal).__name__
+    return "in"
+
+
+async def test_one_address_has_one_account(database: Database) -> None:
+    made = await accounts.create_account(database, "Ann@Example.com", NOW, name="Ann")
+    assert (made.email, made.shown, made.has_password) == ("ann@example.com", "Ann", False)
+    assert await accounts.find_account(database, "ANN@example.com") == made
+    with pytest.raises(Conflict, match="already an account"):
+        await accounts.create_account(database, "ann@example.COM", NOW)
+    with pytest.raises(NotFound):
+        await accounts.load_account(database, "acc_nobody")
+
+
+async def test_only_a_hash_of_a_password_is_kept(database: Database) -> None:
+    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
+    async with database.acquire() as connection:
+        kept = await connection.fetchval("select password_hash from accounts")
+    assert kept.startswith("$argon2id$")
+    assert PASSWORD not in kept
+    assert await accounts.has_password(database, "ann@example.com", PASSWORD)
+    assert not await accounts.has_password(database, "ann@example.com", PASSWORD + " ")
+    assert not await accounts.has_password(database, "bob@example.com", PASSWORD)
+
+
+async def test_who_has_no_password_does_not_get_in_with_an_empty_one(database: Database) -> None:
+    await accounts.create_account(database, "ann@example.com", NOW)
+    assert await guess(database, "") == "WrongCredentials"
+    assert await guess(database, "p" * 1_000_000) == "WrongCredentials"
+
+
+async def test_ten_wrong_guesses_close_the_account_for_a_quarter_of_an_hour(database: Database) -> None:
+    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
+    for number in range(GUESSES_OF_ACCOUNT):
+        assert await guess(database, "wrong wrong wrong", address=f"192.0.2.{number}") == "WrongCredentials"
+    # From anywhere, and also with the right one: else the refusal would tell that it was right.
+    with pytest.raises(TooManyGuesses) as refused:
+        await sessions.sign_in(database, "ann@example.com", PASSWORD, "192.0.2.99", NOW + 1_000)
+    assert refused.value.retry_after == GUESSES_WITHIN - 1_000
+    # Waiting is not prolonged by trying.
+    assert await guess(database, PASSWORD, now=NOW + GUESSES_WITHIN - 1) == "TooManyGuesses"
+    assert await guess(database, PASSWORD, now=NOW + GUESSES_WITHIN) == "in"
+
+
+async def test_getting_it_right_forgets_what_went_wrong(database: Database) -> None:
+    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
+    for _ in range(2):
+        for _ in range(GUESSES_OF_ACCOUNT - 1):
+            assert await guess(database, "wrong wrong wrong") == "WrongCredentials"
+        assert await guess(database, PASSWORD) == "in"
+
+
+async def test_one_address_cannot_try_many_accounts(database: Database) -> None:
+    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
+    async with database.acquire() as connection:
+        await connection.execute(
+            "insert into failed_sign_ins (subject, at) select 'address 192.0.2.1', $1 from generate_series(1, $2)",
+            NOW, GUESSES_FROM_ADDRESS - 1,
+        )  # fmt: skip
+    # Whoever gets it right is not counted: many people may share one address.
+    assert await guess(database, PASSWORD) == "in"
+    assert await guess(database, PASSWORD, email="bob@example.com") == "WrongCredentials"
+    assert await guess(database, PASSWORD) == "TooManyGuesses"
+    assert await guess(database, PASSWORD, address="192.0.2.2") == "in"
+
+
+async def test_many_guesses_at_once_are_not_all_let_through(database: Database) -> None:
+    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
+    outcomes = await asyncio.gather(*(guess(database, "wrong wrong wrong") for _ in range(3 * GUESSES_OF_ACCOUNT)))
+    assert outcomes.count("WrongCredentials") == GUESSES_OF_ACCOUNT
+
+
+async def test_a_link_to_choose_a_password_works_once(database: Database) -> None:
+    account = await accounts.create_account(database, "ann@example.com", NOW)
+    await sessions.open_session(database, account.id, "192.0.2.1", "old", NOW)
+    token = await accounts.invite(database, account.id, NOW)
+    assert await accounts.invited(database, token, NOW) == account
+    with pytest.raises(Invalid, match="at least 10"):
+        await accounts.accept_invitation(database, token, "short", NOW)
+    taken = await asyncio.gather(
+        *(accounts.accept_invitation(database, token, f"{PASSWORD}{one}", NOW) for one in range(4)),
+        return_exceptions=True,
+    )
+    assert [type(one) for one in taken].count(Invalid) == 3
+    assert await accounts.invited(database, token, NOW) is None
+    # Whoever was signed in before is not any more.
+    assert await sessions.stays(database, account.id) == []
+
+
+async def test_a_link_is_too_old_after_a_week_and_is_replaced_by_a_newer_one(database: Database) -> None:
+    account = await accounts.create_account(database, "ann@example.com", NOW)
+    first = await accounts.invite(database, account.id, NOW)
+    assert await accounts.invited(database, first, NOW + INVITATION_LASTS - 1) is not None
+    assert await accounts.invited(database, first, NOW + INVITATION_LASTS) is None
+    with pytest.raises(Invalid, match="too old"):
+        await accounts.accept_invitation(database, first, PASSWORD, NOW + INVITATION_LASTS)
+    second = await accounts.invite(database, account.id, NOW)
+    assert await accounts.invited(database, first, NOW) is None
+    # A password that was chosen otherwise ends the link too.
+    await accounts.set_password(database, account.id, PASSWORD, NOW)
+    assert await accounts.invited(database, second, NOW) is None
+
+
+async def test_no_token_is_in_the_database(database: Database) -> None:
+    account = await accounts.create_account(database, "ann@example.com", NOW)
+    tokens = [
+        await accounts.invite(database, account.id, NOW),
+        await sessions.open_session(database, account.id, "192.0.2.1", "x\x00y" * 500, NOW),
+    ]
+    async with database.acquire() as connection:
+        kept = await connection.fetch("select i::text from invitations i union all select s::text from sessions s")
+    assert len(kept) == 2
+    assert not any(token in row[0] or token.encode().hex() in row[0] for token in tokens for row in kept)
