@@ -1,15 +1,114 @@
-"""Events."""
+"""Events: what happened in the project, newest first, one of them as it was delivered, and a stream of new ones."""
 
 from __future__ import annotations
 
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Pages
+from latchkey.dashboard.pages.event_row import row_of
+from latchkey.dashboard.pages.event_watch import Wanted, lasting, tails_of
+from latchkey.dashboard.stream import MEDIA_TYPE, Stream, Watch
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.event import EventType
+from latchkey.domain.refusal import NotFound
+from latchkey.usecases import event_list
+from latchkey.usecases.event_list import Filter, Page
 
 pages = Pages()
 
+ON_A_PAGE = 50
+ENVIRONMENTS = ("PRODUCTION", "SANDBOX")
+
 
 @pages.get("/events")
-async def show(visit: Visit) -> Response:
-    return visit.page("coming.html", here="events", title="Events")
+async def show_events(visit: Visit) -> Response:
+    chosen, before, error = read_filter(visit), _before(visit), ""
+    try:
+        page = await event_list.page_of_newest(visit.database, visit.project_id, chosen, before=before, limit=ON_A_PAGE)
+    except NotFound as refusal:
+        page, error = Page([], 0, None), refusal.message
+    kept = {"type": chosen.type, "environment": chosen.environment, "customer": chosen.customer_id}
+    live = before is None and not error
+    return visit.page(
+        "events.html",
+        404 if error else 200,
+        here="events",
+        chosen=chosen,
+        filtered=any(kept.values()),
+        error=error,
+        rows=[row_of(visit, event) for event in page.events],
+        types=list(EventType),
+        newer=visit.path("events", **kept) if before is not None else None,
+        older=visit.path("events", **kept, before=page.before) if page.before is not None else None,
+        # Fewer than fit, and yet there is more: so many were looked at.
+        examined=event_list.EXAMINED if page.before is not None and len(page.events) < ON_A_PAGE else None,
+        stream=visit.path("events", "stream", **kept) if live else None,
+        after=page.head,
+        base_url=f"https://{visit.request.headers.get('host', '')}",
+    )
+
+
+# Before the page of one event: `stream` is not the id of any.
+@pages.get("/events/stream")
+async def stream_events(visit: Visit) -> Response:
+    """New events of the project, or of one customer or test clock, as they are committed."""
+    if MEDIA_TYPE not in visit.request.headers.get("accept", ""):
+        raise HTTPException(406, "This is a stream for open pages. The list of events is beside it.")
+    tails = tails_of(visit)
+    if tails.full:
+        raise HTTPException(503, "Too many pages are watching. Try again in a minute.", {"retry-after": "60"})
+    exchange = visit.request.scope.get("latchkey.exchange")
+    if exchange is not None and exchange.is_head:
+        return Response(media_type=MEDIA_TYPE)
+    chosen, clock_id = read_filter(visit), visit.query.text("clock") or None
+    after = _after(visit)
+    try:
+        page = (
+            await event_list.newest_of_clock(visit.database, visit.project_id, clock_id)
+            if clock_id
+            else await event_list.page_of_newest(
+                visit.database, visit.project_id, chosen, before=after + 1, limit=ON_A_PAGE
+            )
+        )
+    except NotFound:
+        page = Page([], after, None)
+    wanted = Wanted(chosen, clock_id)
+    await wanted.look_up(visit.database, visit.project_id)
+    watch = Watch(
+        project_id=visit.project_id,
+        after=after,
+        wanted=wanted,
+        shown=page.events,
+        row=lambda event: row_of(visit, event),
+        lasts=lasting(visit, wanted),
+    )
+    return Stream(tails, watch, visit.request.app.state.closing)
+
+
+@pages.get("/events/{event_id}")
+async def show_event(visit: Visit) -> Response:
+    shown = await event_list.show_event(visit.database, visit.project_id, visit.param("event_id"))
+    return visit.page("event.html", here="events", shown=shown, row=row_of(visit, shown.event))
+
+
+def read_filter(visit: Visit) -> Filter:
+    """What the page is to show; what nobody could have chosen there is as if it was not asked for."""
+    query = visit.query
+    return Filter(
+        type=query.choice("type", EventType, "") or None,
+        environment=query.choice("environment", ENVIRONMENTS, "") or None,
+        customer_id=query.text("customer") or None,
+    )
+
+
+def _before(visit: Visit) -> int | None:
+    return visit.query.number("before", low=1) if visit.query.text("before") else None
+
+
+def _after(visit: Visit) -> int:
+    """The last event that was seen: the browser's own word, when it comes back, is newer than the page's."""
+    said = visit.request.headers.get("last-event-id", "")
+    if said.isascii() and said.isdigit() and len(said) <= 15:
+        return int(said)
+    return visit.query.number("after", 0)

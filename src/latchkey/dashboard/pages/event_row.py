@@ -1,0 +1,58 @@
+"""One event as a row: the same words whether the server writes the row or a script does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latchkey.dashboard import texts
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.event import EventType
+from latchkey.usecases.event_list import Listed, Tally
+
+KINDS: dict[str, str] = {
+    EventType.INITIAL_PURCHASE: "good",
+    EventType.RENEWAL: "good",
+    EventType.NON_RENEWING_PURCHASE: "good",
+    EventType.UNCANCELLATION: "good",
+    EventType.REFUND_REVERSED: "good",
+    EventType.SUBSCRIPTION_EXTENDED: "good",
+    EventType.TRIAL_STARTED: "accent",
+    EventType.PRODUCT_CHANGE: "accent",
+    EventType.TRANSFER: "accent",
+    EventType.CANCELLATION: "warn",
+    EventType.TRIAL_CANCELLED: "warn",
+    EventType.BILLING_ISSUE: "warn",
+    EventType.SUBSCRIPTION_PAUSED: "warn",
+    EventType.EXPIRATION: "bad",
+    EventType.REFUND: "bad",
+}
+LONGEST_ID = 60
+
+
+def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
+    return {
+        "position": event.position,
+        "id": event.id,
+        "type": event.type,
+        "kind": KINDS.get(event.type, ""),
+        "environment": event.environment.capitalize(),
+        "customer": event.app_user_id,
+        # Nobody is behind the pseudonym of somebody who was erased.
+        "customer_href": visit.path("customers", event.app_user_id) if event.owner is not None else None,
+        "product": event.product_id or "",
+        "at": texts.iso(event.occurred_at),
+        "at_text": texts.instant(event.occurred_at),
+        "href": visit.path("events", event.id),
+        "deliveries": standing(event.deliveries),
+    }
+
+
+def standing(tally: Tally) -> list[dict[str, str]]:
+    """How the deliveries of an event stand, the worst first; one webhook needs no number."""
+    counts = (
+        ("failed", "bad", tally.failed),
+        ("waiting", "warn", tally.waiting),
+        ("delivered", "good", tally.delivered),
+    )
+    alone = sum(tally) == 1
+    return [{"kind": kind, "text": word if alone else f"{count} {word}"} for word, kind, count in counts if count]

@@ -1,0 +1,55 @@
+"""What an open page watches: which events it wants, and for how long it may."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from latchkey.dashboard.visit import Visit
+from latchkey.storage.database import Database
+from latchkey.usecases import event_list, sessions
+from latchkey.usecases.event_list import Filter, Listed
+from latchkey.usecases.event_tail import Tails
+
+
+@dataclass(slots=True)
+class Wanted:
+    chosen: Filter
+    clock_id: str | None = None
+    # Of the customer who is watched. Looked up again from time to time: a merge changes it.
+    owner: int | None = None
+
+    def __call__(self, event: Listed) -> bool:
+        chosen = self.chosen
+        return (
+            (chosen.type is None or event.type == chosen.type)
+            and (chosen.environment is None or event.environment == chosen.environment)
+            and (chosen.customer_id is None or (event.owner is not None and event.owner == self.owner))
+            and (self.clock_id is None or event.test_clock_id == self.clock_id)
+        )
+
+    async def look_up(self, database: Database, project_id: str) -> None:
+        if self.chosen.customer_id is not None:
+            async with database.acquire() as connection:
+                self.owner = await event_list.customer_key(connection, project_id, self.chosen.customer_id)
+
+
+def tails_of(visit: Visit) -> Tails:
+    """One for all pages of this process."""
+    state = visit.request.app.state
+    if not hasattr(state, "tails"):
+        state.tails = Tails(visit.database)
+    tails: Tails = state.tails
+    return tails
+
+
+def lasting(visit: Visit, wanted: Wanted) -> Callable[[], Awaitable[bool]]:
+    """Whether whoever opened the page is still signed in and still belongs to the project."""
+    session, project_id = visit.session, visit.project_id
+    assert session is not None, "the guard lets nobody in here who is not signed in"
+
+    async def lasts() -> bool:
+        await wanted.look_up(visit.database, project_id)
+        return await sessions.role_in(visit.database, session.token, project_id, visit.services.now()) is not None
+
+    return lasts

@@ -1,0 +1,136 @@
+"""Server-sent events: what happens in a project, pushed to an open page until somebody leaves.
+
+id: 41                          a browser that lost us comes back with the last one it saw
+event: happened                 | deliveries | skipped | over
+data: {"type": "RENEWAL", ...}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from latchkey.storage.errors import PASSING
+from latchkey.usecases.event_list import Listed
+from latchkey.usecases.event_tail import Ear, Happened, Moved, News, Skipped, Tail, Tails
+
+MEDIA_TYPE = "text/event-stream"
+# Seconds after which we look again whether the session lasts, and after which a silent line is used once, so that
+# nobody in between takes it for dead.
+LOOKED_AT_EVERY = 3.0
+SILENT_FOR = 15.0
+COME_BACK_AFTER_MS = 1_500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What one page wants to hear."""
+
+    project_id: str
+    # The last event that the page shows.
+    after: int
+    wanted: Callable[[Listed], bool]
+    # The newest events on the page: their deliveries may have moved since it was made.
+    shown: Sequence[Listed]
+    row: Callable[[Listed], dict[str, Any]]
+    # Asked every few seconds: whether the session still opens this page.
+    lasts: Callable[[], Awaitable[bool]]
+
+
+class Stream(Response):
+    def __init__(self, tails: Tails, watch: Watch, closing: asyncio.Event) -> None:
+        super().__init__(media_type=MEDIA_TYPE)
+        del self.headers["content-length"]
+        self.headers["cache-control"] = "no-store"
+        # A proxy that gathers replies would gather this one for ever.
+        self.headers["x-accel-buffering"] = "no"
+        self._tails = tails
+        self._watch = watch
+        self._closing = closing
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        telling = asyncio.create_task(self._tell(send))
+        ends = {telling, asyncio.create_task(self._closing.wait()), asyncio.create_task(_left(receive))}
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in ends:
+                task.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _tell(self, send: Send) -> None:
+        async def say(text: str) -> None:
+            await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+        with contextlib.suppress(*PASSING):
+            await say(f"retry: {COME_BACK_AFTER_MS}\n\n")
+            async with self._tails.listening(self._watch.project_id) as (tail, ear):
+                await self._catch_up(tail, ear, say)
+                await self._go_on(ear, say)
+
+    async def _catch_up(self, tail: Tail, ear: Ear, say: Callable[[str], Awaitable[None]]) -> None:
+        watch = self._watch
+        tail.follow_deliveries(watch.shown)
+        for event in watch.shown:
+            await say(self._said(Moved(event)))
+        # A page cannot have seen what has not happened; and one that has seen nothing begins now.
+        events, skipped = await self._tails.missed(watch.project_id, min(watch.after, ear.joined), ear.joined)
+        tail.follow_deliveries(events)
+        if skipped:
+            await say(self._said(Skipped(skipped, ear.joined)))
+        for event in events:
+            if watch.wanted(event):
+                await say(self._said(Happened(event)))
+        await say(f"id: {ear.joined}\n\n")
+
+    async def _go_on(self, ear: Ear, say: Callable[[str], Awaitable[None]]) -> None:
+        loop = asyncio.get_running_loop()
+        looked_at = spoken_at = loop.time()
+        position = ear.joined
+        while not ear.overrun:
+            news = await ear.hear(LOOKED_AT_EVERY)
+            now = loop.time()
+            if now - looked_at >= LOOKED_AT_EVERY:
+                if not await self._watch.lasts():
+                    await say(f"event: over\n{_data({})}\n\n")
+                    return
+                looked_at = now
+            if news is not None:
+                position = news.position if isinstance(news, Skipped) else max(position, news.event.position)
+                if isinstance(news, Skipped) or self._watch.wanted(news.event):
+                    await say(self._said(news))
+                    spoken_at = now
+            if now - spoken_at >= SILENT_FOR:
+                # An id without data: nothing is shown, but the browser knows how far it has come.
+                await say(f"id: {position}\n\n")
+                spoken_at = now
+
+    def _said(self, news: News) -> str:
+        match news:
+            case Happened(event):
+                return f"id: {event.position}\nevent: happened\n{_data(self._watch.row(event))}\n\n"
+            case Moved(event):
+                return f"event: deliveries\n{_data(self._watch.row(event))}\n\n"
+            case Skipped(count, position):
+                return f"id: {position}\nevent: skipped\n{_data({'count': count})}\n\n"
+
+
+async def _left(receive: Receive) -> None:
+    # Reading a request to its end says nothing more; whoever then leaves says so.
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _data(value: dict[str, Any]) -> str:
+    """One line: JSON has no line breaks of its own, whatever the text in it."""
+    return f"data: {msgspec.json.encode(value).decode()}"

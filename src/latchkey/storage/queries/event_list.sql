@@ -1,0 +1,121 @@
+-- name: feed_head
+-- the position of a project's newest event
+select position from feeds where project_id = $1;
+
+-- name: listed_events
+-- what happened in a project before a position, newest first. Positions have no gaps, so the lower bound is also a bound
+-- on how many events are looked at for a rare type.
+select e.*, owner.id as owner, owner.test_clock_id
+from (
+    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
+        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
+    from events
+    where project_id = $1 and position < $2 and position >= $3
+        and ($4::text is null or type = $4) and ($5::text is null or environment = $5)
+    order by position desc
+    limit $6
+) as e
+left join lateral (
+    select c.id, c.test_clock_id from aliases a
+    join customers c on c.project_id = a.project_id and c.id = a.customer_id
+    where a.project_id = $1 and a.app_user_id = e.app_user_id
+    limit 1
+) as owner on true
+order by e.position desc;
+
+-- name: listed_events_of_customer
+-- what happened to a customer before a position, newest first, what was told under an id it has absorbed too
+select e.*, c.id as owner, c.test_clock_id
+from (
+    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
+        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
+    from events
+    where project_id || '' = $1 and position < $3
+        and customer_id = any(
+            array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
+        )
+        and ($4::text is null or type = $4) and ($5::text is null or environment = $5)
+    order by position desc
+    limit $6
+) as e
+join customers c on c.project_id = $1 and c.id = $2
+order by e.position desc;
+
+-- name: listed_events_of_clock
+-- what happened to the customers of a test clock, newest first; looks at so many of them, those who fall due first
+select e.*
+from (
+    select id, test_clock_id from customers
+    where project_id = $1 and test_clock_id = $2
+    order by next_due_at
+    limit $3
+) as c
+cross join lateral (
+    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
+        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id, c.id as owner, c.test_clock_id
+    from events
+    where customer_id = c.id and project_id || '' = $1 and position <= $4
+    order by sequence desc
+    limit $5
+) as e
+order by e.position desc
+limit $5;
+
+-- name: events_after
+-- what has happened in a project since a position, oldest first, for those who watch
+select e.*, owner.id as owner, owner.test_clock_id
+from (
+    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
+        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
+    from events
+    where project_id = $1 and position > $2
+    order by position
+    limit $3
+) as e
+left join lateral (
+    select c.id, c.test_clock_id from aliases a
+    join customers c on c.project_id = a.project_id and c.id = a.customer_id
+    where a.project_id = $1 and a.app_user_id = e.app_user_id
+    limit 1
+) as owner on true
+order by e.position;
+
+-- name: shown_event
+-- one event with its body, and whose it is now
+select e.*, owner.id as owner, owner.test_clock_id
+from (
+    select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
+        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id, body
+    from events
+    where project_id || '' = $1 and id = $2
+) as e
+left join lateral (
+    select c.id, c.test_clock_id from aliases a
+    join customers c on c.project_id = a.project_id and c.id = a.customer_id
+    where a.project_id = $1 and a.app_user_id = e.app_user_id
+    limit 1
+) as owner on true;
+
+-- name: tally_deliveries
+-- how the deliveries of these events stand, over all webhooks: a row for each event and status
+select n.position, d.status, count(*) as amount
+from unnest($2::bigint[], $3::bigint[], $4::bigint[]) as n (position, customer_id, sequence)
+join webhooks w on w.project_id = $1 and w.deleted_at is null
+cross join lateral (
+    select status from deliveries
+    where project_id = $1 and customer_id = n.customer_id and webhook_key = w.key and sequence = n.sequence
+    limit 1
+) as d
+group by n.position, d.status;
+
+-- name: listed_deliveries_of_event
+-- how one event fared at each webhook that wanted it
+select w.id, w.name, d.status, d.attempts, d.response_status, d.error, d.created_at, d.finished_at
+from webhooks w
+cross join lateral (
+    select * from deliveries
+    where project_id = $1 and customer_id = $2 and webhook_key = w.key and sequence = $3
+    limit 1
+) as d
+where w.project_id = $1 and w.deleted_at is null
+order by w.key;

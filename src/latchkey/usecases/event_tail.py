@@ -1,0 +1,199 @@
+"""Watching a project: what is committed, and how its deliveries fare, as it happens.
+
+However many watch, one task for each process and project asks the database. Positions in the feed become visible in
+order, so whoever knows the last one they saw misses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from latchkey.storage.database import Database
+from latchkey.storage.errors import PASSING
+from latchkey.usecases import event_list
+from latchkey.usecases.event_list import Listed
+
+log = structlog.get_logger()
+
+# Seconds between two looks, and after the database did not answer.
+EVERY = 0.3
+AFTER_OUTAGE = 2.0
+BATCH = 500
+# Nobody can read more: who is further behind is told how many were left out.
+FURTHEST = 2_000
+# Of so many of the newest events we look whether their deliveries have arrived.
+FOLLOWED = 200
+# What one ear may leave unheard before it is let go; it comes back and asks for what it missed.
+LONGEST_QUEUE = 1_000
+MOST_EARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    event: Listed
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The deliveries of an event that was told before."""
+
+    event: Listed
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """So many events in a row were not told."""
+
+    count: int
+    position: int
+
+
+News = Happened | Moved | Skipped
+
+
+class Ear:
+    """One who listens. What has happened after `joined` is said to it."""
+
+    def __init__(self, joined: int) -> None:
+        self.joined = joined
+        self.overrun = False
+        self._heard: asyncio.Queue[News] = asyncio.Queue(LONGEST_QUEUE)
+
+    def tell(self, news: News) -> None:
+        try:
+            self._heard.put_nowait(news)
+        except asyncio.QueueFull:
+            self.overrun = True
+
+    async def hear(self, patience: float) -> News | None:
+        """The next news, or None when there was none for so long."""
+        try:
+            return await asyncio.wait_for(self._heard.get(), patience)
+        except TimeoutError:
+            return None
+
+
+class Tail:
+    """The end of one project's feed."""
+
+    def __init__(self, db: Database, project_id: str) -> None:
+        self.ears: set[Ear] = set()
+        self.position = 0
+        self._db = db
+        self._project_id = project_id
+        # The newest events that some webhook waits for.
+        self._open: dict[int, Listed] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def join(self) -> Ear:
+        if self._task is None:
+            async with self._db.acquire() as connection:
+                head = await event_list.head_of(connection, self._project_id)
+            # Unless somebody else was quicker meanwhile.
+            if self._task is None:
+                self.position = head
+                self._task = asyncio.create_task(self._follow())
+        ear = Ear(self.position)
+        self.ears.add(ear)
+        return ear
+
+    def leave(self, ear: Ear) -> None:
+        self.ears.discard(ear)
+        if not self.ears and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def follow_deliveries(self, events: Iterable[Listed]) -> None:
+        """Say it when the deliveries of these move on."""
+        for event in events:
+            if event.deliveries.waiting:
+                self._open.setdefault(event.position, event)
+        for position in sorted(self._open)[:-FOLLOWED]:
+            del self._open[position]
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._look()
+                await asyncio.sleep(EVERY)
+            except PASSING as error:
+                log.warning("database away", reason=str(error) or type(error).__name__, again_in=AFTER_OUTAGE)
+                await asyncio.sleep(AFTER_OUTAGE)
+
+    async def _look(self) -> None:
+        events = await event_list.events_after(self._db, self._project_id, self.position, BATCH)
+        if events:
+            self.position = events[-1].position
+            self._tell(Happened(one) for one in events)
+            self.follow_deliveries(events)
+        if len(events) == BATCH:
+            await self._jump()
+        if self._open:
+            followed = list(self._open.values())
+            for before, after in zip(
+                followed, await event_list.retallied(self._db, self._project_id, followed), strict=True
+            ):
+                if after.deliveries != before.deliveries:
+                    self._tell([Moved(after)])
+                    self._open[after.position] = after
+                if not after.deliveries.waiting:
+                    self._open.pop(after.position, None)
+
+    async def _jump(self) -> None:
+        async with self._db.acquire() as connection:
+            head = await event_list.head_of(connection, self._project_id)
+        if head - self.position > FURTHEST:
+            skipped, self.position = head - self.position, head
+            self._tell([Skipped(skipped, head)])
+
+    def _tell(self, news: Iterable[News]) -> None:
+        for one in news:
+            for ear in self.ears:
+                ear.tell(one)
+
+
+class Tails:
+    """Everybody in this process who watches a project."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._tails: dict[str, Tail] = {}
+        self._guests: Counter[str] = Counter()
+
+    @property
+    def full(self) -> bool:
+        return self._guests.total() >= MOST_EARS
+
+    @asynccontextmanager
+    async def listening(self, project_id: str) -> AsyncIterator[tuple[Tail, Ear]]:
+        tail = self._tails.setdefault(project_id, Tail(self._db, project_id))
+        self._guests[project_id] += 1
+        try:
+            ear = await tail.join()
+            try:
+                yield tail, ear
+            finally:
+                tail.leave(ear)
+        finally:
+            self._guests[project_id] -= 1
+            if not self._guests[project_id]:
+                del self._guests[project_id], self._tails[project_id]
+
+    async def missed(self, project_id: str, after: int, until: int) -> tuple[Sequence[Listed], int]:
+        """What happened between two positions; or, where that is too much, only how many it were."""
+        if until - after > FURTHEST:
+            return [], until - after
+        found: list[Listed] = []
+        while after < until:
+            events = await event_list.events_after(self._db, project_id, after, min(BATCH, until - after))
+            if not events:
+                break
+            found += (one for one in events if one.position <= until)
+            after = events[-1].position
+        return found, 0
