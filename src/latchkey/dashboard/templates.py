@@ -66,6 +66,6 @@ def pretty(value: Any) -> str:
         raw = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
         try:
             return msgspec.json.format(raw, indent=2).decode()
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return raw.decode("utf-8", "replace")
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -58,3 +58,10 @@ def after_failures(health: Health, count: int, now: Ms) -> tuple[Health, Announc
 def resumed(health: Health) -> Health:
     """After a pause everything is forgiven; the first success will still be told."""
     return Health(announced_at=health.announced_at)
+
+
+def paused_by_itself(health: Health) -> bool:
+    """Whether the pause came of days of failures; somebody who pauses by hand knows it already."""
+    if health.paused_at is None or health.failing_since is None:
+        return False
+    return health.paused_at - health.failing_since >= PAUSE_AFTER_MS

@@ -1,15 +1,119 @@
-"""Webhooks."""
+"""Webhooks: all of them and how they fare, one of them, and what one can do to it."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard import texts
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.pages.webhook_setup import write_schedule
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.usecases import delivery_log
+from latchkey.usecases.operational_events import page_of_operational_events
+from latchkey.usecases.recent_replays import recent_replays
+from latchkey.usecases.rendering import webhooks as render
+from latchkey.usecases.sample_events import TYPES
+from latchkey.usecases.webhook_tests import Tried, send_test
+from latchkey.usecases.webhook_troubles import troubles_of
+from latchkey.usecases.webhooks import Shown
 
 pages = Pages()
 
+ON_A_PAGE = 20
+# As many deliveries as the strip of a webhook's page has room for, and as many as are listed below it.
+IN_STRIP, LISTED = 60, 8
+OVERLAPS = ((0, "None: the old one stops at once"), (HOUR, "1 hour"), (DAY, "1 day"), (7 * DAY, "7 days"))
+
 
 @pages.get("/webhooks")
-async def show(visit: Visit) -> Response:
-    return visit.page("coming.html", here="webhooks", title="Webhooks")
+async def show_all(visit: Visit) -> Response:
+    found = await visit.services.webhooks.page(visit.project_id, visit.query.text("after") or None, ON_A_PAGE + 1)
+    more = len(found) > ON_A_PAGE
+    return visit.page(
+        "webhooks.html",
+        webhooks=[render.webhook(one) for one in found[:ON_A_PAGE]],
+        troubles=await troubles_of(visit.database, visit.project_id),
+        more=visit.path("webhooks", after=found[ON_A_PAGE - 1].webhook.id) if more else None,
+        host=visit.request.headers.get("host", ""),
+    )
+
+
+@pages.get("/webhooks/{webhook_id}")
+async def show_one(visit: Visit) -> Response:
+    return await _page(visit, await _load(visit))
+
+
+@pages.post("/webhooks/{webhook_id}/test", Needs.MANAGE, "webhook.tested")
+async def send_test_event(visit: Visit) -> Response:
+    shown = await _load(visit)
+    tried = await send_test(visit.services.sender, shown.webhook, visit.form.choice("type", TYPES), visit.now)
+    visit.audit(type=tried.event_type, status=tried.answer.status, error=tried.answer.error)
+    return await _page(visit, shown, tried)
+
+
+@pages.post("/webhooks/{webhook_id}/pause", Needs.MANAGE, "webhook.paused")
+async def pause(visit: Visit) -> Response:
+    await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": False}, visit.now)
+    return await visit.to(_here(visit), "Paused. What happens from now on waits, and nothing is lost.")
+
+
+@pages.post("/webhooks/{webhook_id}/resume", Needs.MANAGE, "webhook.resumed")
+async def resume(visit: Visit) -> Response:
+    await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": True}, visit.now)
+    return await visit.to(_here(visit), "Sending again, in order, beginning with what waited.")
+
+
+@pages.post("/webhooks/{webhook_id}/rotate", Needs.MANAGE, "webhook.secret_rotated")
+async def rotate(visit: Visit) -> Response:
+    visit.form.confirmed()
+    overlap = int(visit.form.choice("overlap", [str(length) for length, _ in OVERLAPS])) // 1000
+    rotated = await visit.services.webhooks.rotate(visit.project_id, visit.param("webhook_id"), overlap, visit.now)
+    visit.audit(overlap_seconds=overlap)
+    return visit.page(
+        "webhook_secret.html", webhook=render.webhook(rotated), secret=rotated.webhook.secret, rotated=True
+    )
+
+
+@pages.post("/webhooks/{webhook_id}/delete", Needs.MANAGE, "webhook.deleted")
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    shown = await _load(visit)
+    await visit.services.webhooks.delete(visit.project_id, shown.webhook.id, visit.now)
+    visit.audit(name=shown.webhook.setup.name, url=shown.webhook.setup.url)
+    return await visit.to(visit.path("webhooks"), "The webhook is deleted. Nothing more is sent to it.")
+
+
+async def _load(visit: Visit) -> Shown:
+    return await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
+
+
+def _here(visit: Visit) -> str:
+    return visit.path("webhooks", visit.param("webhook_id"))
+
+
+async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Response:
+    """Of the webhook the template gets what the API shows: no secret is among it."""
+    webhook = render.webhook(shown)
+    log = await delivery_log.page_of_deliveries(
+        visit.database, visit.project_id, webhook.id, delivery_log.Filter(), after=None, limit=IN_STRIP
+    )
+    announced = await page_of_operational_events(
+        visit.database, visit.project_id, webhook_id=webhook.id, after=None, limit=LISTED
+    )
+    return visit.page(
+        "webhook.html",
+        webhook=webhook,
+        schedule=write_schedule(webhook.retry_schedule_seconds),
+        types=TYPES,
+        overlaps=OVERLAPS,
+        tried=tried,
+        chosen=tried.event_type if tried else "TEST",
+        strip=log.deliveries,
+        deliveries=log.deliveries[:LISTED],
+        announced=announced,
+        replays=await recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
+        # As a field for a date and a time has it.
+        since=texts.iso(webhook.health.failing_since or visit.now - DAY)[:16],
+        host=visit.request.headers.get("host", ""),
+    )

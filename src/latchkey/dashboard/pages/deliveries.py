@@ -1,0 +1,141 @@
+"""The delivery log of a webhook, one delivery with every attempt, and sending it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from msgspec import json
+from starlette.responses import Response
+
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.visit import Visit
+from latchkey.delivery import requeue
+from latchkey.delivery.sender import BODY_LIMIT
+from latchkey.domain.instants import EARLIEST, LATEST, Ms
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.usecases import delivery_log
+from latchkey.usecases.delivery_log import Attempt, Filter, Status
+from latchkey.usecases.rendering import webhooks as render
+from latchkey.usecases.sample_events import TYPES
+from latchkey.wire.webhooks import Webhook
+
+pages = Pages()
+
+ON_A_PAGE = 50
+STATUSES = ("waiting", "delivered", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAttempt:
+    """An attempt as people read it."""
+
+    number: int
+    at: Ms
+    took_ms: int
+    error: str | None
+    status: int | None
+    request_headers: Sequence[tuple[str, str]]
+    response_headers: Sequence[tuple[str, str]]
+    response_body: bytes
+    cut: bool
+
+
+@pages.get("/webhooks/{webhook_id}/deliveries")
+async def show_log(visit: Visit) -> Response:
+    webhook, asked = await load_webhook(visit), visit.query
+    error, found = "", delivery_log.Page([], None)
+    try:
+        chosen = read_filter(asked)
+        found = await delivery_log.page_of_deliveries(
+            visit.database, visit.project_id, webhook.id, chosen, after=asked.text("after") or None, limit=ON_A_PAGE
+        )
+    except Refusal as refusal:
+        error = refusal.message
+    kept = {name: asked.text(name) for name in ("status", "type", "customer", "since", "until")}
+    return visit.page(
+        "delivery_log.html",
+        400 if error else 200,
+        webhook=webhook,
+        deliveries=found.deliveries,
+        more=visit.path("webhooks", webhook.id, "deliveries", **kept, after=found.after) if found.after else None,
+        kept=kept,
+        filtered=any(kept.values()) or bool(asked.text("after")),
+        error=error,
+        types=TYPES,
+        statuses=STATUSES,
+        host=visit.request.headers.get("host", ""),
+    )
+
+
+@pages.get("/webhooks/{webhook_id}/deliveries/{event_id}")
+async def show_delivery(visit: Visit) -> Response:
+    webhook = await load_webhook(visit)
+    found = await delivery_log.load_delivery(visit.database, visit.project_id, webhook.id, visit.param("event_id"))
+    return visit.page(
+        "delivery.html",
+        webhook=webhook,
+        delivery=found.delivery,
+        next_at=found.next_at,
+        body=bytes(render.detail(webhook.id, found).request_body),
+        attempts=[_shown(one) for one in reversed(found.attempts)],
+    )
+
+
+@pages.post("/webhooks/{webhook_id}/deliveries/{event_id}/resend", Needs.MANAGE, "delivery.resent")
+async def resend(visit: Visit) -> Response:
+    webhook, event_id = await load_webhook(visit), visit.param("event_id")
+    if not await requeue.resend(visit.database, visit.project_id, webhook.id, event_id, visit.now):
+        raise delivery_log.missing_delivery(webhook.id, event_id)
+    words = "It is being sent again." if webhook.enabled else "It will be sent as soon as the webhook is resumed."
+    return await visit.to(visit.path("webhooks", webhook.id, "deliveries", event_id), words)
+
+
+async def load_webhook(visit: Visit) -> Webhook:
+    return render.webhook(await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id")))
+
+
+def read_filter(asked: Form) -> Filter:
+    status, type = asked.text("status"), asked.text("type")
+    if status and status not in STATUSES:
+        raise Invalid(f"A status is one of {', '.join(STATUSES)}.", param="status")
+    if type and type not in TYPES:
+        raise Invalid("There is no such event type.", param="type")
+    since, until = read_moment(asked, "since"), read_moment(asked, "until")
+    in_order(since, until)
+    return Filter(
+        status=cast("Status | None", status or None),
+        type=type or None,
+        customer_id=asked.text("customer") or None,
+        since=since,
+        until=until,
+    )
+
+
+def read_moment(form: Form, name: str) -> Ms | None:
+    at = form.instant(name)
+    if at is not None and not EARLIEST <= at <= LATEST:
+        raise Invalid("A moment lies between the years 2000 and 2199.", param=name)
+    return at
+
+
+def in_order(since: Ms | None, until: Ms | None) -> None:
+    if since is not None and until is not None and until <= since:
+        raise Invalid("The end of the time must be later than its beginning.", param="until")
+
+
+def _shown(one: Attempt) -> ShownAttempt:
+    body = one.response_body or b""
+    return ShownAttempt(
+        one.number,
+        one.at,
+        one.took_ms,
+        one.error,
+        one.status,
+        list(json.decode(one.request_headers, type=dict[str, str]).items()),
+        json.decode(one.response_headers, type=list[tuple[str, str]]) if one.response_headers is not None else [],
+        body,
+        len(body) >= BODY_LIMIT,
+    )
