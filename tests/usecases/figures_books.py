@@ -9,7 +9,7 @@ from uuid import UUID
 from latchkey.domain.figures_lines import Line, contributions
 from latchkey.domain.figures_tally import NOTHING, Tally
 from latchkey.domain.figures_window import Sums, Window
-from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.instants import DAY
 from latchkey.domain.purchase import Environment
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.customers import decode
@@ -62,8 +62,8 @@ async def agree(database: Database, project_id: str) -> Books:
     return books
 
 
-def sums(books: Books, window: Window, environment: Environment, newcomers: list[int]) -> Sums:
-    """What a report needs, from the lines alone. `newcomers` are the instants at which customers were first seen."""
+def sums(books: Books, window: Window, environment: Environment) -> Sums:
+    """What a report needs, from the lines alone; new customers are not in them."""
     days: dict[int, dict[str, Tally]] = defaultdict(dict)
     ahead: dict[str, Tally] = {}
     ahead_then: dict[str, Tally] = {}
@@ -76,10 +76,7 @@ def sums(books: Books, window: Window, environment: Environment, newcomers: list
             _add(ahead, line)
         if day == window.then // DAY and line.at > window.then:
             _add(ahead_then, line)
-    hours: dict[int, int] = defaultdict(int)
-    for at in newcomers:
-        hours[at // HOUR] += 1
-    return Sums(days.pop(window.previous_start - 1, {}), days, ahead, ahead_then, hours)
+    return Sums(days.pop(window.previous_start - 1, {}), days, ahead, ahead_then, {}, 0)
 
 
 def _add(to: dict[str, Tally], line: Line) -> None:

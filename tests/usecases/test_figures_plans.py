@@ -12,9 +12,9 @@ PLANS: dict[str, tuple[str, list[str]]] = {
     "figures_progress": ("text", ["(project_id = $1)"]),
     "figure_sums": ("text, text, integer, integer", ["(environment = $2) AND (day <= $4)"]),
     "figure_rest": ("text, text, bigint, bigint", ["figure_lines_at", "(project_id = $1) AND (at > $3) AND (at < $4)"]),
-    "newcomers_by_hour": (
-        "text, integer, integer, bigint, bigint",
-        ["(hour >= $2) AND (hour <= $3)", "((project_id = $1) AND (id > $4))"],
+    "newcomers_by_day": (
+        "text, integer, integer, integer, bigint, bigint",
+        ["(day >= $2) AND (day <= $3)", "((project_id = $1) AND (id > $5))"],
     ),
     "figures_next_events": ("text, bigint, integer", ['(project_id = $1) AND ("position" > $2)']),
     "figures_customers": ("text, bigint[]", ["(project_id = $1) AND (id = ANY ($2))"]),
@@ -39,7 +39,7 @@ async def test_figures_look_rows_up_by_index(database: Database, name: str) -> N
     assert "Seq Scan" not in plan
 
 
-@pytest.mark.parametrize("name", ["figures_progress", "figure_sums", "figure_rest", "newcomers_by_hour"])
+@pytest.mark.parametrize("name", ["figures_progress", "figure_sums", "figure_rest", "newcomers_by_day"])
 async def test_reading_figures_looks_at_no_event_and_no_customer_but_the_newest(database: Database, name: str) -> None:
     types, _ = PLANS[name]
     async with database.acquire() as connection:

@@ -115,7 +115,7 @@ async def test_whatever_happens_the_books_are_those_one_would_work_out_anew(data
         now = shop.time + chance.choice(WAITS)
         seen = await overview(database, shop.project_id, environment, days, now)
         window = Window(days, now)
-        report = Report(window, sums(books, window, environment, []))
+        report = Report(window, sums(books, window, environment))
         assert seen.currencies == report.currencies
         assert [one for one in seen.cards if one.figure is not NEW_CUSTOMERS] == [
             one for one in report.cards() if one.figure is not NEW_CUSTOMERS

@@ -9,10 +9,8 @@ from latchkey.domain.figures import Figure
 from latchkey.domain.figures_overview import Amount, Card, Line, Series
 from latchkey.domain.figures_tally import Tally
 from latchkey.domain.figures_window import Account, Sums, Window, account, together
-from latchkey.domain.instants import DAY, HOUR
 
 MONTHS_A_YEAR = 12
-_HOURS_A_DAY = DAY // HOUR
 
 
 class Report:
@@ -20,9 +18,10 @@ class Report:
 
     def __init__(self, window: Window, sums: Sums) -> None:
         self._window = window
-        self._newcomers = sums.newcomers
+        self._newcomers = tuple(sums.newcomers.get(day, 0) for day in range(window.start, window.today + 1))
+        self._newcomers_then = sums.newcomers_then
         accounts = {currency: account(window, sums, currency) for currency in sums.currencies}
-        self._all = together(window, list(accounts.values()))
+        self._all = together(window, tuple(accounts.values()))
         self._accounts = {currency: accounts[currency] for currency in by_weight(accounts)}
         self.currencies = tuple(self._accounts)
 
@@ -36,7 +35,7 @@ class Report:
                 figures.ARR, lambda one: (one.level.mrr * MONTHS_A_YEAR, one.previous_level.mrr * MONTHS_A_YEAR)
             ),
             self._money(figures.REVENUE, lambda one: (one.flow.revenue, one.previous_flow.revenue)),
-            self._newcomers_card(),
+            Card(figures.NEW_CUSTOMERS, sum(self._newcomers), self._newcomers_then),
             self._share(figures.CHURN, lambda flow, start: (flow.expired - flow.resubscribed, start.active)),
             self._share(figures.TRIAL_CONVERSION, lambda flow, _: (flow.trials_kept, flow.trials_started)),
             self._share(figures.REFUND_RATE, lambda flow, _: (flow.refunds, flow.payments)),
@@ -49,7 +48,7 @@ class Report:
             Series(figures.ACTIVE_TRIALS, self._all.levels("trials")),
             self._lines(figures.MRR, lambda one: one.levels("mrr")),
             self._lines(figures.REVENUE, lambda one: (flow.revenue for flow in one.flows)),
-            Series(figures.NEW_CUSTOMERS, self._newcomers_by_day()),
+            Series(figures.NEW_CUSTOMERS, self._newcomers),
             Series(figures.EXPIRED, tuple(flow.expired for flow in flows)),
             Series(figures.RESUBSCRIBED, tuple(flow.resubscribed for flow in flows)),
             Series(figures.TRIALS_STARTED, tuple(flow.trials_started for flow in flows)),
@@ -77,20 +76,6 @@ class Report:
         """`of` gives part and whole from what happened in a period and from all that had happened at its start."""
         now = of(self._all.flow, self._all.at_start)
         return Card(figure, share(*now), share(*of(self._all.previous_flow, self._all.opening)))
-
-    def _newcomers_card(self) -> Card:
-        # By whole hours: nobody needs the minute in which a stranger came a month ago.
-        hours = range(self._window.previous_start * _HOURS_A_DAY, self._window.then // HOUR)
-        previous = sum(count for hour, count in self._newcomers.items() if hour in hours)
-        return Card(figures.NEW_CUSTOMERS, sum(self._newcomers_by_day()), previous)
-
-    def _newcomers_by_day(self) -> tuple[int, ...]:
-        by_day = [0] * self._window.days
-        for hour, count in self._newcomers.items():
-            place = hour // _HOURS_A_DAY - self._window.start
-            if 0 <= place < self._window.days:
-                by_day[place] += count
-        return tuple(by_day)
 
 
 def by_weight(accounts: Mapping[str, Account]) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 from typing import TypeAlias
 
 from latchkey.domain.figures_tally import NOTHING, Tally, total
-from latchkey.domain.instants import DAY, Ms, to_iso
+from latchkey.domain.instants import DAY, HOUR, Ms, to_iso
 
 ByCurrency: TypeAlias = Mapping[str, Tally]
 
@@ -37,6 +38,11 @@ class Window:
         return self.now - self.days * DAY
 
     @property
+    def then_hour(self) -> int:
+        """New customers are compared by whole hours: nobody needs the minute in which a stranger came a month ago."""
+        return self.then // HOUR
+
+    @property
     def dates(self) -> tuple[str, ...]:
         return tuple(to_iso(day * DAY)[:10] for day in range(self.start, self.today + 1))
 
@@ -50,8 +56,9 @@ class Sums:
     # What is in today's sum though it lies ahead of now, and the same for the day and the moment a period ago.
     ahead: ByCurrency
     ahead_then: ByCurrency
-    # Customers by the hour in which they were first seen.
+    # Customers by the day on which they were first seen, and those of the earlier period until the moment a period ago.
     newcomers: Mapping[int, int]
+    newcomers_then: int
 
     @property
     def currencies(self) -> set[str]:
@@ -103,12 +110,18 @@ def account(window: Window, sums: Sums, currency: str) -> Account:
     )
 
 
-def together(window: Window, accounts: list[Account]) -> Account:
+def together(window: Window, accounts: Sequence[Account]) -> Account:
+    if len(accounts) == 1:
+        return accounts[0]
+    nothing = Account(NOTHING, NOTHING, NOTHING, (NOTHING,) * window.days)
+    return reduce(_sum, accounts, nothing)
+
+
+def _sum(one: Account, two: Account) -> Account:
     return Account(
-        opening=total(one.opening for one in accounts),
-        previous_flow=total(one.previous_flow for one in accounts),
-        at_start=total(one.at_start for one in accounts),
-        flows=tuple(map(total, zip(*(one.flows for one in accounts), strict=True)))
-        if accounts
-        else (NOTHING,) * window.days,
+        opening=one.opening.plus(two.opening),
+        previous_flow=one.previous_flow.plus(two.previous_flow),
+        at_start=one.at_start.plus(two.at_start),
+        # Most currencies see no payment on most days.
+        flows=tuple(a if b is NOTHING else a.plus(b) for a, b in zip(one.flows, two.flows, strict=True)),
     )

@@ -489,12 +489,13 @@ create table figure_days (
     primary key (project_id, environment, day, currency)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
--- Customers by the hour in which they were first seen, hours since 1970.
+-- Customers by the day on which they were first seen, and by the 24 hours of that day.
 create table figure_newcomers (
     project_id text not null references projects (id) on delete cascade,
-    hour integer not null,
+    day integer not null,
     customers bigint not null,
-    primary key (project_id, hour)
+    hours bigint[] not null,
+    primary key (project_id, day)
 ) with (fillfactor = 50);
 
 -- People who use the dashboard: who they are, in which projects they are what, and what they did.

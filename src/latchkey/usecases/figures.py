@@ -10,7 +10,7 @@ from latchkey.domain.figures_overview import Overview
 from latchkey.domain.figures_report import Report
 from latchkey.domain.figures_tally import Tally
 from latchkey.domain.figures_window import Sums, Window
-from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.storage.catalogs import Catalogs
@@ -21,7 +21,7 @@ from latchkey.usecases.figures_roller import AT_ONCE, roll
 _PROGRESS = query("figures_progress")
 _SUMS = query("figure_sums")
 _REST = query("figure_rest")
-_NEWCOMERS = query("newcomers_by_hour")
+_NEWCOMERS = query("newcomers_by_day")
 
 
 async def overview(database: Database, project_id: str, environment: Environment, days: int, now: Ms) -> Overview:
@@ -82,10 +82,11 @@ async def _sums(connection: Any, project_id: str, environment: Environment, wind
         }
         for at in (window.now, window.then)
     ]
-    first_hour = window.previous_start * (DAY // HOUR)
     newcomers: dict[int, int] = defaultdict(int)
-    for hour, count in await connection.fetch(
-        _NEWCOMERS, project_id, first_hour, window.now // HOUR, counted, window.now
+    newcomers_then = 0
+    for day, count, before_then in await connection.fetch(
+        _NEWCOMERS, project_id, window.previous_start, window.today, window.then_hour, counted, window.now
     ):
-        newcomers[hour] += count
-    return Sums(days.pop(before, {}), days, ahead, ahead_then, newcomers)
+        newcomers[day] += count
+        newcomers_then += before_then
+    return Sums(days.pop(before, {}), days, ahead, ahead_then, newcomers, newcomers_then)

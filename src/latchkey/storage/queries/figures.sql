@@ -116,10 +116,27 @@ with next as (
     where project_id = $1 and id > $2 and id <= $3
     order by id
     limit $4
+), counted as (
+    select (first_seen_at / 86400000)::integer as day, first_seen_at / 3600000 % 24 as hour, count(*) as customers
+    from next
+    where test_clock_id is null
+    group by 1, 2
 ), added as (
-    insert into figure_newcomers as n (project_id, hour, customers)
-    select $1, first_seen_at / 3600000, count(*) from next where test_clock_id is null group by 2
-    on conflict (project_id, hour) do update set customers = n.customers + excluded.customers
+    insert into figure_newcomers as n (project_id, day, customers, hours)
+    select $1, day, sum(customers), array(
+        select coalesce((select h.customers from counted h where h.day = d.day and h.hour = place), 0)
+        from generate_series(0, 23) as place
+        order by place
+    )
+    from counted d
+    group by day
+    on conflict (project_id, day) do update set
+        customers = n.customers + excluded.customers,
+        hours = array(
+            select one + two
+            from unnest(n.hours, excluded.hours) with ordinality as both_of (one, two, place)
+            order by place
+        )
 )
 select count(*) as customers, max(id) as last from next;
 
@@ -157,12 +174,18 @@ from figure_lines
 where project_id = $1 and environment = $2 and at > $3 and at < $4
 group by 1;
 
--- name: newcomers_by_hour
--- customers by the hour in which they were first seen: those counted, and those too young to be
-select hour, customers from figure_newcomers where project_id = $1 and hour >= $2 and hour <= $3
+-- name: newcomers_by_day
+-- customers by the day they were first seen on, all and those before an hour; those not counted yet among them
+select day, customers, case
+    when day < $4 / 24 then customers
+    when day = $4 / 24 then (select coalesce(sum(one), 0)::bigint from unnest(hours[1:$4 % 24]) as one)
+    else 0
+end
+from figure_newcomers
+where project_id = $1 and day >= $2 and day <= $3
 union all
-select first_seen_at / 3600000, count(*)
+select (first_seen_at / 86400000)::integer, count(*), count(*) filter (where first_seen_at / 3600000 < $4)
 from customers
-where project_id = $1 and id > $4 and test_clock_id is null
-    and first_seen_at / 3600000 >= $2 and first_seen_at <= $5
+where project_id = $1 and id > $5 and test_clock_id is null
+    and first_seen_at / 86400000 >= $2 and first_seen_at <= $6
 group by 1;
