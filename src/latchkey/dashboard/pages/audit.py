@@ -1,4 +1,4 @@
-"""Audit log."""
+"""The audit log: who changed what in the project, and when members came and went."""
 
 from __future__ import annotations
 
@@ -6,10 +6,54 @@ from starlette.responses import Response
 
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.refusal import NotFound
+from latchkey.usecases import audit, team
 
 pages = Pages()
 
+ON_A_PAGE = 50
+# What the command line does has no page.
+ELSEWHERE = ("account.invited",)
+# The longest number a position can be.
+MOST = 2**63 - 1
+
 
 @pages.get("/audit")
-async def show(visit: Visit) -> Response:
-    return visit.page("coming.html", here="audit", title="Audit log")
+async def show_log(visit: Visit) -> Response:
+    query = visit.query
+    actor, action = query.text("actor")[:300] or None, query.text("action")[:100] or None
+    before = query.number("before", 0, low=0, high=MOST) or None
+    found = await audit.entries(
+        visit.database, visit.project_id, before=before, actor=actor, action=action, limit=ON_A_PAGE + 1
+    )
+    entries = found[:ON_A_PAGE]
+    older = None
+    if len(found) > ON_A_PAGE:
+        older = visit.path("audit", actor=actor, action=action, before=entries[-1].position)
+    return visit.page(
+        "audit.html",
+        entries=entries,
+        older=older,
+        first=before is None,
+        actor=actor or "",
+        action=action or "",
+        actions=actions(),
+        people=[member.account.email for member in await team.members(visit.database, visit.project_id)],
+    )
+
+
+@pages.get("/audit/{position}")
+async def show_entry(visit: Visit) -> Response:
+    text = visit.param("position")
+    position = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    entry = await audit.entry(visit.database, visit.project_id, min(position, MOST))
+    if entry is None:
+        raise NotFound("There is no such entry.", param="position")
+    return visit.page("audit_entry.html", entry=entry)
+
+
+def actions() -> list[str]:
+    """Everything that can be in the log, as the pages are declared."""
+    from latchkey.dashboard.pages import ALL  # this module is one of them
+
+    return sorted({page.action for pages in ALL for page in pages.all if page.action} | set(ELSEWHERE))

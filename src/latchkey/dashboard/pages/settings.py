@@ -1,15 +1,63 @@
-"""Settings."""
+"""Settings: the project's name, what it does with restored purchases, where it is, and the first steps with it."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.identity import RestoreBehavior
+from latchkey.domain.refusal import Refusal
+from latchkey.usecases import projects
 
 pages = Pages()
 
+BEHAVIORS = {
+    RestoreBehavior.TRANSFER: "It moves to whoever restores it, and leaves the customer who had it.",
+    RestoreBehavior.KEEP: "It stays where it is. Whoever else restores it is refused.",
+}
+
 
 @pages.get("/settings")
-async def show(visit: Visit) -> Response:
-    return visit.page("coming.html", here="settings", title="Settings")
+async def show_settings(visit: Visit) -> Response:
+    return _page(visit)
+
+
+@pages.post("/settings", Needs.MANAGE, "project.changed")
+async def change_settings(visit: Visit) -> Response:
+    assert visit.project is not None
+    visit.audit(visit.project_id)
+    behavior = RestoreBehavior(visit.form.choice("restore_behavior", RestoreBehavior))
+    try:
+        changed = await projects.update_project(
+            visit.database, visit.project_id, name=visit.form.text("name"), restore_behavior=behavior
+        )
+    except Refusal as refusal:
+        visit.audit(refusal=refusal.message)
+        return _page(visit, 400, refusal.message)
+    before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior")}
+    after = {name: getattr(changed, name) for name in before}
+    visit.audit(**{name: [before[name], after[name]] for name in before if before[name] != after[name]})
+    return await visit.to(visit.path("settings"), "Saved.")
+
+
+def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
+    assert visit.project is not None
+    host = visit.request.headers.get("host", "localhost")
+    base = f"https://{host}"
+    buy = {"action": "purchase", "app_user_id": "alice", "product_id": "pro_monthly"}
+    hook = {"name": "My server", "url": "https://app.example.com/webhooks/latchkey"}
+    return visit.page(
+        "settings.html",
+        status,
+        error=error,
+        behaviors=BEHAVIORS,
+        name=visit.form.text("name") or visit.project.name,
+        behavior=visit.form.text("restore_behavior") or visit.project.restore_behavior,
+        base=base,
+        read=f'curl "{base}/v1/subscribers/alice" -H "Authorization: Bearer $LATCHKEY_KEY"',
+        buy=curl(visit, "test_store/actions", buy),
+        hook=curl(visit, "integrations/webhooks", hook),
+        user=f"latchkey user create them@example.com --project {visit.project_id} --role viewer",
+    )

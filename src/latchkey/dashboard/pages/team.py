@@ -1,15 +1,99 @@
-"""Team."""
+"""Team: who belongs to the project, as what, and who else comes in."""
 
 from __future__ import annotations
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from latchkey.dashboard.page import Pages
-from latchkey.dashboard.visit import Visit
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.statuses import status_of
+from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.domain.account import EXPLAINED, INVITATION_LASTS, Role, checked_role
+from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.usecases import accounts, team
+from latchkey.usecases.accounts import Account
 
 pages = Pages()
 
 
 @pages.get("/team")
-async def show(visit: Visit) -> Response:
-    return visit.page("coming.html", here="team", title="Team")
+async def show_team(visit: Visit) -> Response:
+    return await _team(visit)
+
+
+@pages.post("/team/add", Needs.OWN, "member.added")
+async def add_member(visit: Visit) -> Response:
+    form = visit.form
+    try:
+        role = checked_role(form.needed("role"))
+        visit.audit(form.needed("email")[:200], role=role)
+        account, made = await team.add_member(
+            visit.database, visit.project_id, form.needed("email"), role, visit.now, name=form.text("name")
+        )
+    except Refusal as refusal:
+        visit.audit(refusal=refusal.message)
+        return await _team(visit, status_of(refusal)[0], refusal.message)
+    visit.audit(account.email)
+    if not made:
+        return await visit.to(visit.path("team"), f"{account.email} joined. They sign in as they did before.")
+    return _link(visit, account, await accounts.invite(visit.database, account.id, visit.now))
+
+
+@pages.get("/team/{account_id}", Needs.OWN)
+async def show_member(visit: Visit) -> Response:
+    return visit.page("member.html", member=await _member(visit), roles=EXPLAINED)
+
+
+@pages.post("/team/{account_id}/role", Needs.OWN, "member.role_changed")
+async def change_role(visit: Visit) -> Response:
+    member = await _member(visit)
+    role = checked_role(visit.form.needed("role"))
+    visit.audit(member.account.email, role=role, before=member.role)
+    await team.set_role(visit.database, visit.project_id, member.account.id, role, visit.now)
+    return await visit.to(visit.path("team"), f"{member.account.email} is {role} now.")
+
+
+@pages.post("/team/{account_id}/link", Needs.OWN, "member.link_made")
+async def make_link(visit: Visit) -> Response:
+    member = await _member(visit)
+    visit.audit(member.account.email)
+    account, token = await team.new_link(
+        visit.database, visit.project_id, member.account.id, visit.account.id, visit.now
+    )
+    return _link(visit, account, token)
+
+
+@pages.post("/team/{account_id}/remove", Needs.OWN, "member.removed")
+async def remove_member(visit: Visit) -> Response:
+    visit.form.confirmed()
+    member = await _member(visit)
+    visit.audit(member.account.email, role=member.role)
+    await team.remove_member(visit.database, visit.project_id, member.account.id)
+    if member.account.id == visit.account.id:
+        return RedirectResponse(ROOT, 303)
+    return await visit.to(visit.path("team"), f"{member.account.email} does not belong to this project any more.")
+
+
+async def _member(visit: Visit) -> team.Member:
+    for member in await team.members(visit.database, visit.project_id):
+        if member.account.id == visit.param("account_id"):
+            return member
+    raise NotFound("There is no such member in this project.", param="account_id")
+
+
+async def _team(visit: Visit, status: int = 200, error: str = "") -> Response:
+    members = await team.members(visit.database, visit.project_id)
+    return visit.page(
+        "team.html",
+        status,
+        members=members,
+        roles=EXPLAINED,
+        options=[(role, role.capitalize()) for role in Role],
+        error=error,
+        values={name: visit.form.text(name) for name in ("email", "name")},
+        chosen=visit.form.text("role", Role.DEVELOPER),
+    )
+
+
+def _link(visit: Visit, account: Account, token: str) -> Response:
+    link = f"https://{visit.request.headers.get('host', '')}{ROOT}/invitations/{token}"
+    return visit.page("member_link.html", account=account, link=link, lasts=INVITATION_LASTS)

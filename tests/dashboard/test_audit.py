@@ -1,0 +1,112 @@
+"""The audit log as a page: what was done, by whom, and how to find it."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.async_api import Browser, expect
+
+from latchkey.domain.account import Role
+from latchkey.usecases import audit
+from tests.dashboard.asking import Person, somebody
+from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+
+NASTY = "<script>alert(1)</script>\u202e" + "long" * 200
+
+
+async def note(site: Site, number: int, *, actor: str = "the command line", outcome: audit.Outcome = "done") -> int:
+    position = await audit.begin(
+        site.database,
+        project_id=site.project_id,
+        account_id=None,
+        actor=actor,
+        action="member.added",
+        now=site.clock.now + number,
+        subject=f"thing-{number}",
+    )
+    if outcome != "begun":
+        await audit.finish(site.database, position, outcome, f"thing-{number}", {"role": "viewer", "odd": NASTY})
+    return position
+
+
+async def test_everything_is_there_newest_first_and_page_after_page(site: Site, viewer: Visitor) -> None:
+    for number in range(60):
+        await note(site, number)
+    page = await viewer.open("/audit?actor=the+command+line")
+    assert await serious_findings(page) == []
+    rows = page.locator("tbody tr")
+    await expect(rows).to_have_count(50)
+    await expect(rows.first).to_contain_text("thing-59")
+    await page.get_by_role("link", name="Older").click()
+    await expect(rows).to_have_count(10)
+    await expect(rows.last).to_contain_text("thing-0")
+    await expect(page.get_by_role("link", name="Older")).to_have_count(0)
+
+
+async def test_one_finds_what_somebody_did_and_looks_closer(site: Site, viewer: Visitor) -> None:
+    me = await somebody(site, Role.DEVELOPER)
+    settings = site.path("/settings").removeprefix(site.url)
+    assert (await me.post(settings, {"name": "Demo", "restore_behavior": "keep"})).status == 303
+    assert (await me.post(settings, {"name": "", "restore_behavior": "keep"})).status == 400
+    page = await viewer.open("/audit")
+    await page.get_by_label("Who").fill(me.email)
+    await page.get_by_label("What").select_option("project.changed")
+    await page.get_by_role("button", name="Show").click()
+    rows = page.locator("tbody tr")
+    await expect(rows).to_have_count(2)
+    await expect(rows.first).to_contain_text("refused")
+    await expect(rows.last).to_contain_text("done")
+    await rows.last.get_by_role("link", name="Project changed").click()
+    await expect(page.get_by_text('"restore_behavior"')).to_be_visible()
+    await expect(page.get_by_text("127.0.0.1")).to_be_visible()
+    assert await serious_findings(page) == []
+    await page.get_by_role("link", name="Everything they did").click()
+    await expect(rows).to_have_count(2)
+    await page.get_by_label("Who").fill("nobody@example.com")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    assert await serious_findings(page) == []
+
+
+async def test_sign_ins_of_members_are_in_it_and_those_of_others_are_not(site: Site) -> None:
+    viewer = await somebody(site, Role.VIEWER)
+    member = await site.person(Role.SUPPORT, password=PASSWORD)
+    other = await site.person(None, password=PASSWORD)
+    for email in (member, other):
+        for password in ("wrong wrong wrong", PASSWORD):
+            await Person(site).post("/dashboard/sign-in", {"email": email, "password": password})
+    path = site.path("/audit").removeprefix(site.url)
+    body = (await viewer.get(f"{path}?action=account.signed_in")).body.decode()
+    assert body.count("Account signed in</a>") == 2
+    assert member in body
+    assert other not in body
+    assert (await viewer.get(f"{path}?actor={other}")).body.count(b"<tbody>") == 0
+    async with site.database.acquire() as connection:
+        hidden = await connection.fetchval("select max(position) from audit_entries where subject = $1", other)
+    assert (await viewer.get(f"{path}/{hidden}")).status == 404
+
+
+async def test_nonsense_in_the_address_is_a_clear_refusal(site: Site) -> None:
+    viewer = await somebody(site, Role.VIEWER)
+    path = site.path("/audit").removeprefix(site.url)
+    for query, status in (
+        ("?before=x", 400), ("?before=-1", 400), (f"?before={10**30}", 400), ("?before=1", 200),
+        ("?actor=%00", 400), ("?action=%F0%9F%91%BB", 200),
+        ("/0", 404), ("/x", 404), (f"/{10**19}", 404), ("/%C2%B2", 404),
+    ):  # fmt: skip
+        assert (await viewer.get(path + query)).status == status, query
+
+
+async def test_hostile_details_are_shown_as_text_on_a_phone_in_the_dark(browser: Browser, site: Site) -> None:
+    done, begun = await note(site, 99, actor=NASTY[:200]), await note(site, 100, outcome="begun")
+    phone = {"width": 390, "height": 800}
+    async with visiting(browser, site, Role.VIEWER, color_scheme="dark", viewport=phone) as viewer:
+        page = await viewer.open(f"/audit/{done}")
+        await expect(page.get_by_text(re.compile("<script>")).first).to_be_visible()
+        assert await serious_findings(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        await page.goto(site.path(f"/audit/{begun}"))
+        await expect(page.get_by_text("not finished")).to_be_visible()
+        await page.goto(site.path("/audit"))
+        assert await serious_findings(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
