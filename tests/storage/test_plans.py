@@ -9,7 +9,11 @@ from latchkey.storage.sql import query
 
 # The queries of the hot paths, with the types of their parameters, and the lookups each must make by a whole key.
 HOT = {
-    "read_customers": ("bytea[], text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
+    "read_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
+    "admit_reads": (
+        "bytea[], integer[], integer[], text[]",
+        ["(hash = ", "(app_user_id = ", "(id = a.customer_id)"],
+    ),
     "lock_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
     "save_customers": ("text[], bigint[], text[], text[], json[], bigint[], bigint[]", ["(id = n.id)"]),
     "owners_of_purchases": ("text[], text[], text[]", ["(store_id = "]),

@@ -37,8 +37,6 @@ class AccessLog:
         self._lines: list[Line] = []
 
     def add(self, line: Line) -> None:
-        if not logs.writes_info():
-            return
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._write)
         self._lines.append(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from itertools import count
 from time import perf_counter
 
 from starlette.types import Message, Scope, Send
@@ -13,6 +14,9 @@ from latchkey.api.path import version_of
 
 SCOPE_KEY = "latchkey.exchange"
 
+# Drawn once for each process: an id has to be nobody else's, not a secret.
+_PROCESS = secrets.token_hex(8).encode()
+_count = count(1)
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 # A webhook and a read can overtake each other; with this a receiver knows which of the two is newer.
@@ -24,12 +28,18 @@ SECURITY_HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 ]
+_OF_A_BODY = frozenset({b"content-type", b"content-length"})
 _NAMES = frozenset(name for name, _ in SECURITY_HEADERS)
 # V1 is what apps call, also from web pages. It works with keys and never with cookies, so any origin may read it.
 CORS_HEADERS = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"retry-after, x-request-id"),
 ]
+# The lines of a whole JSON reply that never change.
+_LINES = {
+    "v1": (*SECURITY_HEADERS, JSON_TYPE, *CORS_HEADERS),
+    "v2": (*SECURITY_HEADERS, JSON_TYPE),
+}
 
 
 class Exchange:
@@ -43,7 +53,9 @@ class Exchange:
         self.version = version_of(scope.get("raw_path") or scope["path"].encode())
         self.is_head = scope["method"] == "HEAD"
         sent = self.headers.get(b"x-request-id")
-        self.request_id = sent if sent is not None and _SANE_ID.fullmatch(sent) else secrets.token_hex(12).encode()
+        self.request_id = (
+            sent if sent is not None and _SANE_ID.fullmatch(sent) else b"%s%08x" % (_PROCESS, next(_count))
+        )
         self.key_id: str | None = None
         self.route = "unmatched"
         # Of the customer that was read: which of its events the answer already includes.
@@ -55,11 +67,9 @@ class Exchange:
     async def reply(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
         """A whole JSON reply at once."""
         self.status = status
-        lines = [(b"x-request-id", self.request_id), *SECURITY_HEADERS]
-        if status != 204:
-            lines += (JSON_TYPE, (b"content-length", b"%d" % len(body)))
-        if self.version == "v1":
-            lines += CORS_HEADERS
+        lines = [(b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body)), *_LINES[self.version]]
+        if status == 204:
+            lines = [line for line in lines if line[0] not in _OF_A_BODY]
         if self.sequence is not None:
             lines.append((SEQUENCE_HEADER, b"%d" % self.sequence))
         if headers:

@@ -7,6 +7,7 @@ from time import perf_counter
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from latchkey import logs
 from latchkey.api.access_log import AccessLog, Line
 from latchkey.api.body import CheckedBody, check_announced
 from latchkey.api.cors import answer_preflight, is_preflight
@@ -99,16 +100,17 @@ class Front:
     def _note(self, exchange: Exchange, method: str) -> None:
         seconds = perf_counter() - exchange.started
         self._metrics.answered(exchange.route, exchange.status, seconds)
-        self._access_log.add(
-            Line(
-                exchange.request_id.decode(),
-                method,
-                exchange.route,
-                exchange.status,
-                round(seconds * 1000, 2),
-                exchange.key_id,
+        if logs.writes_info():
+            self._access_log.add(
+                Line(
+                    exchange.request_id.decode(),
+                    method,
+                    exchange.route,
+                    exchange.status,
+                    round(seconds * 1000, 2),
+                    exchange.key_id,
+                )
             )
-        )
 
 
 def as_api_error(error: Exception) -> ApiError:

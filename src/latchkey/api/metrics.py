@@ -32,6 +32,10 @@ class Tally:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
+    def merge(self, other: Tally) -> None:
+        self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        self.sum += other.sum
+
     def buckets(self) -> list[tuple[str, float]]:
         total = 0
         found: list[tuple[str, float]] = []
@@ -43,8 +47,8 @@ class Tally:
 
 class Metrics(Collector):
     def __init__(self) -> None:
-        self._requests: dict[tuple[str, int], int] = {}
-        self._seconds: dict[str, Tally] = {}
+        # By route and status; the statuses of a route are added up when somebody looks.
+        self._requests: dict[tuple[str, int], Tally] = {}
         self._batches = {"read": Tally(_SIZES), "admission": Tally(_SIZES)}
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -56,22 +60,22 @@ class Metrics(Collector):
         self.visit_dropped = dropped.inc
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        key = route, status
-        self._requests[key] = self._requests.get(key, 0) + 1
-        tally = self._seconds.get(route)
+        tally = self._requests.get((route, status))
         if tally is None:
-            tally = self._seconds[route] = Tally(_SECONDS)
+            tally = self._requests[route, status] = Tally(_SECONDS)
         tally.add(seconds)
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily("latchkey_requests", "Requests answered.", labels=("route", "status"))
-        for (route, status), count in self._requests.items():
-            requests.add_metric((route, str(status)), count)
+        of_route: dict[str, Tally] = {}
+        for (route, status), tally in self._requests.items():
+            requests.add_metric((route, str(status)), sum(tally.counts))
+            of_route.setdefault(route, Tally(_SECONDS)).merge(tally)
         yield requests
         seconds = HistogramMetricFamily(
             "latchkey_request_seconds", "Time from a request's arrival to its reply.", labels=("route",)
         )
-        for route, tally in self._seconds.items():
+        for route, tally in of_route.items():
             seconds.add_metric((route,), tally.buckets(), tally.sum)
         yield seconds
         batches = HistogramMetricFamily("latchkey_batch_size", "How many questions shared one query.", labels=("kind",))

@@ -1,7 +1,7 @@
 """The two reads that everybody makes all the time, without a framework in between.
 
-A request costs one question to the reader and one to admission, asked at the same time; both share their query with
-every other request of the same tick. Measured against the same reads as framework routes in docs/decisions/0011.
+A request costs one question, which admits it and reads the customer, and shares its query with every other request of
+the same tick. Measured against the same reads as framework routes in docs/decisions/0011.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from latchkey.api.visit import visit_of
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.admission import Caller
 from latchkey.usecases.changes import Change, unchanged
-from latchkey.usecases.reading import Question
 from latchkey.usecases.rendering import v1, v2
 from latchkey.usecases.services import Services
 from latchkey.usecases.view import View
@@ -69,25 +68,17 @@ class Reads:
         self, exchange: Exchange, app_user_id: str, param: str, project_id: str | None = None
     ) -> tuple[Caller, View | None]:
         services = self._services
-        hashed = key_hash(exchange.headers.get(b"authorization"))
-        admitting = services.admission.admit(hashed)
         problem = problem_with(app_user_id)
-        row = None
-        if problem is None:
-            try:
-                # The read takes longer than the admission beside it, so this is the only time the request waits.
-                row = await services.reader.read(Question(hashed, None, app_user_id))
-            except BaseException:
-                admitting.cancel()
-                raise
-        caller = admitted(await admitting, exchange)
+        hashed = key_hash(exchange.headers.get(b"authorization"))
+        answer = await services.reader.admit(hashed, app_user_id if problem is None else None)
+        caller = admitted(answer.verdict, exchange)
         if project_id is not None:
             require_secret(caller)
             require_scope(caller, "read")
             require_project(caller, project_id)
         if problem is not None:
             raise InvalidAppUserId(problem, param=param, empty=not app_user_id.strip())
-        return caller, row.view(services.now()) if row is not None else None
+        return caller, answer.row.view(services.now()) if answer.row is not None else None
 
     async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:
         change = Change(project_id=caller.project_id, app_user_id=app_user_id, apply=unchanged, create=True)

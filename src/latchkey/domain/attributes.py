@@ -48,4 +48,5 @@ def _without_oldest_markers(known: dict[str, Attribute]) -> dict[str, Attribute]
 
 
 def visible(customer: Customer) -> dict[str, Attribute]:
-    return {name: attribute for name, attribute in sorted(customer.attributes.items()) if attribute.value}
+    noted = customer.attributes
+    return {name: attribute for name, attribute in sorted(noted.items()) if attribute.value} if noted else {}

@@ -36,9 +36,10 @@ class Access(NamedTuple):
 def accesses(customer: Customer, catalog: Catalog) -> Iterator[Access]:
     """Every reason, past and present, for this customer to hold anything."""
     for subscription in customer.subscriptions:
-        current = subscription.current
+        current, status = subscription.current, subscription.status
+        billing_failed = status.billing_issue_at is not None
         for period in subscription.periods:
-            grace = subscription.status.grace_ends_at if period is current and subscription.in_grace else None
+            grace = status.grace_ends_at if billing_failed and period is current and subscription.in_grace else None
             ends_at = grace if grace is not None else period.access_ends_at
             for entitlement_id in catalog.grants(period.product_id):
                 yield Access(entitlement_id, period.product_id, period.purchased_at, ends_at, grace, subscription)
@@ -57,7 +58,7 @@ def held(customer: Customer, catalog: Catalog) -> dict[str, Access]:
         known = best.get(access.entitlement_id)
         if known is None or access.rank > known.rank:
             best[access.entitlement_id] = access
-    return dict(sorted(best.items()))
+    return best if len(best) < 2 else dict(sorted(best.items()))
 
 
 def active(customer: Customer, catalog: Catalog, now: Ms) -> dict[str, Access]:

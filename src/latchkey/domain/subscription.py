@@ -65,7 +65,8 @@ class Period:
 
     @property
     def access_ends_at(self) -> Ms:
-        refunded = self.refunded_at
+        # Most were never refunded, and every read asks.
+        refunded = self.refunded_at if self.money_back else None
         return self.ends_at if refunded is None else min(self.ends_at, refunded)
 
 

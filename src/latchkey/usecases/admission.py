@@ -67,12 +67,16 @@ class Admission:
             rows = await connection.fetch(ADMIT_REQUESTS, list(wanted), list(wanted.values()))
         verdicts: dict[bytes, Iterator[Verdict]] = {}
         for key_hash, granted, retry_after_us, *key in rows:
-            caller = _caller(*key)
-            refused = Limited(caller, -(-retry_after_us // 1000)) if retry_after_us is not None else None
+            caller = caller_of(*key)
+            refused = limited(caller, retry_after_us)
             # First come, first served.
             verdicts[key_hash] = chain(repeat(caller, granted), repeat(refused))
         return [next(verdicts[key_hash]) if key_hash in verdicts else None for key_hash in hashes]
 
 
-def _caller(key_id: str, project_id: str, app_id: str | None, kind: str, scopes: list[str]) -> Caller:
+def limited(caller: Caller, retry_after_us: int | None) -> Limited | None:
+    return Limited(caller, -(-retry_after_us // 1000)) if retry_after_us is not None else None
+
+
+def caller_of(key_id: str, project_id: str, app_id: str | None, kind: str, scopes: list[str]) -> Caller:
     return Caller(key_id, project_id, app_id, "public" if kind == "public" else "secret", frozenset(scopes))

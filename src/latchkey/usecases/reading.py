@@ -1,10 +1,12 @@
-"""Reading customers: reads that meet share one query, and nothing is kept but the parsed catalog of a known version."""
+"""Reading customers: reads that meet share one query, and nothing is kept but the parsed catalog of a known version.
+
+A read that brings a key is admitted by the same query, so it is counted, checked and answered in one round trip.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
 
 import asyncpg
 from msgspec import Struct
@@ -15,18 +17,12 @@ from latchkey.storage import customers
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.sql import query
+from latchkey.usecases.admission import Verdict, caller_of, limited
 from latchkey.usecases.batch import Batch
 from latchkey.usecases.view import LastSeen, View
 
 READ_CUSTOMERS = query("read_customers")
-
-
-class Question(NamedTuple):
-    """Whose customer: the project of the key with this hash, or a project that is already known."""
-
-    key_hash: bytes | None
-    project_id: str | None
-    app_user_id: str
+ADMIT_READS = query("admit_reads")
 
 
 class Row(Struct, frozen=True):
@@ -44,27 +40,51 @@ class Row(Struct, frozen=True):
         return View(self.key, customers.decode(self.state), self.catalog, own_now, self.last_seen)
 
 
+class Question(Struct, frozen=True, gc=False):
+    project_id: str
+    app_user_id: str
+
+
+class KeyQuestion(Struct, frozen=True, gc=False):
+    """Of the project that the key with this hash belongs to."""
+
+    key_hash: bytes
+    # None asks about the key alone.
+    app_user_id: str | None
+
+
+class Answer(Struct, frozen=True):
+    verdict: Verdict
+    row: Row | None
+
+
+_STRANGER = Answer(None, None)
+
+
 class Reader:
     def __init__(
         self, database: Database, catalogs: Catalogs, *, measure: Callable[[int], None] = lambda _: None
     ) -> None:
         self._database = database
         self._catalogs = catalogs
-        self._batch: Batch[Question, Row | None] = Batch(
-            self._ask,
-            splits_on=(asyncpg.DataError,),
-            measure=measure,
+        self._batch: Batch[Question, Row | None] = Batch(self._ask, splits_on=(asyncpg.DataError,), measure=measure)
+        # Split like the other: what a failed statement has counted is counted no more.
+        self._admitting: Batch[KeyQuestion, Answer] = Batch(
+            self._admit, splits_on=(asyncpg.DataError,), measure=measure
         )
 
-    def read(self, question: Question) -> asyncio.Future[Row | None]:
+    def read(self, project_id: str, app_user_id: str) -> asyncio.Future[Row | None]:
         """The customer as committed at some moment after this call; None when there is none by that id."""
-        return self._batch.ask(question)
+        return self._batch.ask(Question(project_id, app_user_id))
+
+    def admit(self, key_hash: bytes, app_user_id: str | None) -> asyncio.Future[Answer]:
+        """The same for whoever comes with this key, and the verdict on the request, which this counts."""
+        return self._admitting.ask(KeyQuestion(key_hash, app_user_id))
 
     async def _ask(self, questions: list[Question]) -> list[Row | None]:
         async with self._database.acquire() as connection:
             rows = await connection.fetch(
                 READ_CUSTOMERS,
-                [question.key_hash for question in questions],
                 [question.project_id for question in questions],
                 [question.app_user_id for question in questions],
             )
@@ -78,3 +98,33 @@ class Reader:
             else None
             for row in rows
         ]
+
+    async def _admit(self, questions: list[KeyQuestion]) -> list[Answer]:
+        of_key: dict[bytes, list[int]] = {}
+        for index, question in enumerate(questions):
+            of_key.setdefault(question.key_hash, []).append(index)
+        order = [index for indexes in of_key.values() for index in indexes]
+        amounts = [len(indexes) for indexes in of_key.values()]
+        firsts = [sum(amounts[:n]) for n in range(len(amounts))]
+        answers = [_STRANGER] * len(questions)
+        async with self._database.acquire() as connection:
+            rows = await connection.fetch(
+                ADMIT_READS, list(of_key), firsts, amounts, [questions[index].app_user_id for index in order]
+            )
+            catalog, granted = Catalog(), 0
+            admitted: Verdict = None
+            refused: Verdict = None
+            for row in rows:
+                if row[9] is not None:
+                    granted, retry_after_us, *named, version = row[9:]
+                    admitted = caller_of(*named)
+                    refused = limited(admitted, retry_after_us)
+                    catalog = await self._catalogs.at(connection, admitted.project_id, version)
+                found = None
+                if row[1] is not None:
+                    seen = LastSeen(row[4], row[5], row[6], row[7], row[8])
+                    found = Row(row[1], row[2], catalog, row[3], seen)
+                # First come, first served.
+                answers[order[row[0] - 1]] = Answer(admitted if granted > 0 else refused, found)
+                granted -= 1
+        return answers

@@ -10,7 +10,6 @@ from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.replies import reply
 from latchkey.api.visit import visit_of
 from latchkey.usecases.admission import Caller
-from latchkey.usecases.reading import Question
 from latchkey.usecases.rendering import v1
 from latchkey.usecases.services import Services
 from latchkey.usecases.view import View
@@ -21,7 +20,7 @@ async def subscriber_reply(
     request: Request, services: Services, caller: Caller, app_user_id: str, status: int = 200
 ) -> Response:
     """The subscriber as it is now, read afresh."""
-    row = await services.reader.read(Question(None, caller.project_id, app_user_id))
+    row = await services.reader.read(caller.project_id, app_user_id)
     if row is None:
         raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
     return reply(subscriber(request.scope[SCOPE_KEY], services, caller, row.view(services.now())), status)

@@ -12,7 +12,6 @@ from latchkey.api.models import Limit, PathUserId, StartingAfter
 from latchkey.api.reads import V2_ROUTE
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.reading import Question
 from latchkey.usecases.rendering import v2 as render
 from latchkey.usecases.services import Services
 from latchkey.usecases.view import View
@@ -55,7 +54,7 @@ async def list_attributes(
 
 
 async def view_of(services: Services, project_id: str, customer_id: str) -> View:
-    row = await services.reader.read(Question(None, project_id, customer_id))
+    row = await services.reader.read(project_id, customer_id)
     if row is None:
         raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
     return row.view(services.now())

@@ -1,11 +1,10 @@
 -- name: read_customers
--- all that the reads of one tick need, each by its key's hash or by its project: customer, clock, catalog version
+-- all that the reads of one tick need, each by its project: customer, clock, catalog version
 select
     p.id as project_id, p.catalog_version, c.id as key, c.state, t.now_ms,
     c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
-from unnest($1::bytea[], $2::text[], $3::text[]) with ordinality as asked (hash, project_id, app_user_id, place)
-left join api_keys k on k.hash = asked.hash and k.revoked_at is null
-left join projects p on p.id = coalesce(asked.project_id, k.project_id)
+from unnest($1::text[], $2::text[]) with ordinality as asked (project_id, app_user_id, place)
+left join projects p on p.id = asked.project_id
 -- Lateral with a limit: one index lookup for each row, also with a plan that was made while the table was empty.
 left join lateral (
     select a.project_id, a.customer_id from aliases a
@@ -15,6 +14,44 @@ left join lateral (
 left join customers c on c.project_id = a.project_id and c.id = a.customer_id
 left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
 order by asked.place;
+
+-- name: admit_reads
+-- the same for reads that bring a key ($1), each key from a place on ($2) for so many places ($3) of the ids ($4): how many
+-- the rate limit lets through, and every customer. What is said of a key stands in the first of its rows; a key that
+-- nobody knows has none.
+with admitted as materialized (
+    select asked.*, taken.granted, taken.retry_after_us
+    from (
+        -- Locked in one order, as in admit_requests.
+        select k.*, a.first, a.wanted
+        from unnest($1::bytea[], $2::integer[], $3::integer[]) as a (hash, first, wanted)
+        join api_keys k on k.hash = a.hash and k.revoked_at is null
+        order by k.id
+    ) as asked
+    cross join lateral take_requests(asked.id, asked.wanted, asked.rate_limit) as taken
+)
+select
+    k.first + q.place as place, c.id as key, c.state, t.now_ms,
+    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
+    case when q.place = 1 then k.granted end as granted,
+    case when q.place = 1 then k.retry_after_us end as retry_after_us,
+    case when q.place = 1 then k.id end as key_id,
+    case when q.place = 1 then k.project_id end as project_id,
+    case when q.place = 1 then k.app_id end as app_id,
+    case when q.place = 1 then k.kind end as kind,
+    case when q.place = 1 then k.scopes end as scopes,
+    case when q.place = 1 then p.catalog_version end as catalog_version
+from admitted k
+join projects p on p.id = k.project_id
+cross join lateral unnest(($4::text[])[k.first + 1 : k.first + k.wanted]) with ordinality as q (app_user_id, place)
+left join lateral (
+    select a.project_id, a.customer_id from aliases a
+    where a.project_id = k.project_id and a.app_user_id = q.app_user_id
+    limit 1
+) as a on true
+left join customers c on c.project_id = a.project_id and c.id = a.customer_id
+left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
+order by 1;
 
 -- name: touch_customers
 -- when and from where customers were last seen; rows are locked in the one order everybody uses

@@ -113,9 +113,10 @@ def _management_url(customer: Customer, now: Ms) -> str | None:
 
 def _first_purchase_at(customer: Customer) -> Ms | None:
     """Subscriptions and purchases are each in the order of their beginnings."""
-    instants = [one.started_at for one in customer.subscriptions[:1]]
-    instants += [one.purchased_at for one in customer.purchases[:1]]
-    return min(instants, default=None)
+    first = customer.subscriptions[0].started_at if customer.subscriptions else None
+    if customer.purchases and (first is None or customer.purchases[0].purchased_at < first):
+        return customer.purchases[0].purchased_at
+    return first
 
 
 def _iso(at: Ms | None) -> str | None:

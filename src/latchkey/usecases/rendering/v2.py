@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import TypeVar
 from urllib.parse import quote
@@ -91,7 +92,12 @@ def customer_path(view: View) -> str:
 
 
 def path_of(project_id: str, customer_id: str) -> str:
-    return f"/v2/projects/{encoded(project_id)}/customers/{encoded(customer_id)}"
+    return _customers_path(project_id) + encoded(customer_id)
+
+
+@lru_cache(maxsize=1024)
+def _customers_path(project_id: str) -> str:
+    return f"/v2/projects/{encoded(project_id)}/customers/"
 
 
 def encoded(text: str) -> str:
