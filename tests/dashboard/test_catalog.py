@@ -7,6 +7,7 @@ import itertools
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.domain.account import Role
+from latchkey.domain.catalog import ProductKind
 from latchkey.usecases import entitlements, products
 from latchkey.usecases.products import Terms
 from tests.api.doings import subscriber
@@ -22,7 +23,7 @@ async def a_mapping(site: Site, *, granted: bool = False) -> tuple[str, str]:
     """A product and an entitlement of one's own; the product grants it, or not yet."""
     number = next(_numbers)
     entitlement_id, product_id = f"feature_{number}", f"product_{number}"
-    terms = Terms(kind=products.ProductKind.SUBSCRIPTION, price=5, currency="EUR", duration="P1M")
+    terms = Terms(kind=ProductKind.SUBSCRIPTION, price=5, currency="EUR", duration="P1M")
     await entitlements.create_entitlement(site.database, site.project_id, entitlement_id, "Feature", site.clock.now)
     await products.create_product(site.database, site.project_id, product_id, terms, site.clock.now)
     if granted:

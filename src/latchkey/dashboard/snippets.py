@@ -1,4 +1,4 @@
-"""Commands to copy, with this server's address and this project's id in them. The key is never filled in."""
+"""Text with something filled in: commands to copy, with our address and never a key, and ids in sentences."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def curl(visit: Visit, path: str, body: dict[str, Any]) -> str:
             f"  -d '{json.encode(body).decode()}'",
         )
     )
+
+
+def isolated(text: str) -> str:
+    """Text from outside within a sentence of ours: its direction cannot turn the sentence around."""
+    return f"\u2068{text}\u2069"

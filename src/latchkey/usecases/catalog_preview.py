@@ -16,7 +16,7 @@ from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.sql import query
 from latchkey.usecases.catalog_mapping import ChangedMeanwhile
-from latchkey.usecases.customer_walk import SECONDS, Place, mention, walk
+from latchkey.usecases.customer_walk import Place, mention, walk
 
 _VERSION = query("catalog_version")
 
@@ -38,7 +38,7 @@ async def preview_mapping(
     version: int,
     now: Ms,
     so_far: Preview | None = None,
-    seconds: float = SECONDS,
+    seconds: float | None = None,
 ) -> Preview:
     """Who would gain and who would lose, if the change were made now. Where the time was not enough, `place.done` is
     false and the preview, given again as `so_far`, is counted on."""

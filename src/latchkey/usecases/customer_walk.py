@@ -48,10 +48,10 @@ async def walk(
     look: Callable[[Customer, Ms], None],
     now: Ms,
     place: Place,
-    seconds: float = SECONDS,
+    seconds: float | None = None,
 ) -> Place:
     """`look` at every customer whose state mentions one of the words, with the time that this customer lives in."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + (SECONDS if seconds is None else seconds)
     async with database.acquire() as connection:
         while True:
             stretch = await connection.fetchrow(_STRETCH, project_id, place.after, AT_ONCE)

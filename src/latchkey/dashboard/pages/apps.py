@@ -1,15 +1,125 @@
-"""Apps."""
+"""Apps: a project's presences in stores, and the public keys that ship inside them."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.snippets import curl
+from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.usecases import keys, projects
 
 pages = Pages()
 
+ON_A_PAGE = 100
+STORES = {
+    "app_store": "App Store",
+    "play_store": "Play Store",
+    "stripe": "Stripe",
+    "rc_billing": "Web billing",
+    "test_store": "Test store",
+}
+assert STORES.keys() == projects.PUBLIC_PREFIXES.keys()
+
 
 @pages.get("/apps")
-async def show(visit: Visit) -> Response:
-    return visit.page("coming.html", here="apps", title="Apps")
+async def list_apps(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await projects.list_apps(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    more = visit.path("apps", after=shown[-1].id) if len(found) > ON_A_PAGE else None
+    return visit.page("apps.html", here="apps", apps=shown, stores=STORES, more=more, after=after, curl=curl)
+
+
+@pages.get("/apps/new", Needs.MANAGE)
+async def offer_new(visit: Visit) -> Response:
+    return _form(visit)
+
+
+@pages.post("/apps/new", Needs.MANAGE, "app.created")
+async def create(visit: Visit) -> Response:
+    form = visit.form
+    try:
+        store = form.choice("store", list(STORES))
+        made = await projects.create_app(visit.database, visit.project_id, form.text("name"), store, visit.now)
+    except Refusal as refusal:
+        return _form(visit, refusal)
+    visit.audit(made.id, name=made.name, store=store)
+    issued = await keys.create_public_key(visit.database, visit.project_id, made.id, made.name, visit.now)
+    visit.audit(key=issued.key.id)
+    return _shown_once(visit, issued, made)
+
+
+@pages.get("/apps/{app_id}")
+async def show_app(visit: Visit) -> Response:
+    return await _page(visit)
+
+
+@pages.post("/apps/{app_id}/keys", Needs.MANAGE, "app.key_created")
+async def create_key(visit: Visit) -> Response:
+    app_id, form = visit.param("app_id"), visit.form
+    app = await projects.load_app(visit.database, visit.project_id, app_id)
+    try:
+        limit = form.number("rate_limit", keys.RATE_LIMIT, low=1, high=keys.FASTEST)
+        name = form.text("name") or app.name
+        issued = await keys.create_public_key(
+            visit.database, visit.project_id, app_id, name, visit.now, rate_limit=limit
+        )
+    except Refusal as refusal:
+        return await _page(visit, refusal)
+    visit.audit(key=issued.key.id, name=issued.key.name)
+    return _shown_once(visit, issued, app)
+
+
+@pages.post("/apps/{app_id}/keys/{key_id}/revoke", Needs.MANAGE, "app.key_revoked")
+async def revoke_key(visit: Visit) -> Response:
+    visit.form.confirmed()
+    app_id, key_id = visit.param("app_id"), visit.param("key_id")
+    if (await keys.load_key(visit.database, visit.project_id, key_id)).app_id != app_id:
+        raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
+    await keys.revoke_key(visit.database, visit.project_id, key_id, visit.now)
+    return await visit.to(visit.path("apps", app_id), "The key is revoked. Apps that carry it are locked out.")
+
+
+@pages.post("/apps/{app_id}/delete", Needs.MANAGE, "app.deleted")
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
+    visit.audit(name=app.name)
+    await projects.delete_app(visit.database, visit.project_id, app.id)
+    return await visit.to(visit.path("apps"), "The app and its keys are gone. What was bought in it stays.")
+
+
+async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
+    status, error = status_of(refusal) if refusal else (200, "")
+    if refusal:
+        visit.audit(refusal=error)
+    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
+    after = visit.query.text("after") or None
+    found = await keys.list_keys(visit.database, visit.project_id, app_id=app.id, after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    return visit.page(
+        "app.html",
+        status,
+        here="apps",
+        app=app,
+        store=STORES[app.store],
+        keys=shown,
+        more=visit.path("apps", app.id, after=shown[-1].id) if len(found) > ON_A_PAGE else None,
+        error=error,
+        values={"name": visit.form.text("name"), "rate_limit": visit.form.text("rate_limit", str(keys.RATE_LIMIT))},
+    )
+
+
+def _form(visit: Visit, refusal: Refusal | None = None) -> Response:
+    status, error = status_of(refusal) if refusal else (200, "")
+    if refusal:
+        visit.audit(refusal=error)
+    values = {name: visit.form.text(name) for name in ("name", "store")}
+    return visit.page("app_new.html", status, here="apps", values=values, stores=list(STORES.items()), error=error)
+
+
+def _shown_once(visit: Visit, issued: keys.IssuedKey, app: projects.App) -> Response:
+    return visit.page("key_once.html", 201, here="apps", issued=issued, app=app, back=visit.path("apps", app.id))

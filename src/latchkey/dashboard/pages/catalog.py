@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from latchkey.dashboard.counting import counts_of, place_of, written
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import curl
@@ -15,7 +16,6 @@ from latchkey.domain.refusal import Invalid
 from latchkey.domain.remapping import Grant, Remapping, difference
 from latchkey.usecases.catalog_mapping import ChangedMeanwhile, load_grid, require_possible, save_mapping
 from latchkey.usecases.catalog_preview import Preview, preview_mapping
-from latchkey.usecases.customer_walk import Place
 
 pages = Pages()
 
@@ -55,10 +55,10 @@ async def show_preview(visit: Visit) -> Response:
     if not change:
         return await visit.to(visit.path("catalog"))
     require_possible(await load_grid(visit.database, visit.project_id), change)
-    catalogs = visit.services.catalogs
+    so_far = Preview(counts_of(visit.query, "gains"), counts_of(visit.query, "losses"), place_of(visit.query))
     try:
         preview = await preview_mapping(
-            visit.database, catalogs, visit.project_id, change, version, visit.now, _so_far(visit.query)
+            visit.database, visit.services.catalogs, visit.project_id, change, version, visit.now, so_far
         )
     except ChangedMeanwhile:
         return await _grid(visit, 409, MEANWHILE, change)
@@ -94,30 +94,12 @@ async def _grid(visit: Visit, status: int = 200, error: str = "", change: Remapp
 
 
 def _preview_path(visit: Visit, change: Remapping, version: int, so_far: Preview | None = None) -> str:
-    query: list[tuple[str, object]] = [("version", version)]
+    query = [("version", str(version))]
     query += [("attach", cell(one)) for one in sorted(change.attached)]
     query += [("detach", cell(one)) for one in sorted(change.detached)]
     if so_far is not None:
-        place = so_far.place
-        query += [("after", place.after), ("passed", place.passed), ("last", place.last)]
-        query += [("gains", f"{id}|{count}") for id, count in sorted(so_far.gains.items())]
-        query += [("losses", f"{id}|{count}") for id, count in sorted(so_far.losses.items())]
+        query += written(so_far.place, gains=so_far.gains, losses=so_far.losses)
     return f"{visit.path('catalog', 'preview')}?{urlencode(query)}"
-
-
-def _so_far(query: Form) -> Preview:
-    place = Place(query.number("after", 0), query.number("passed", 0), query.number("last", 0))
-    return Preview(_counts(query.all("gains")), _counts(query.all("losses")), place)
-
-
-def _counts(texts: Iterable[str]) -> Mapping[str, int]:
-    counts = {}
-    for text in texts:
-        id, _, count = text.rpartition("|")
-        if not count.isdecimal() or len(count) > 12:
-            raise Invalid("This address was cut off. Go back to the catalog and begin again.")
-        counts[id] = int(count)
-    return counts
 
 
 def cell(grant: Grant) -> str:

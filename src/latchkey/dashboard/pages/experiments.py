@@ -1,15 +1,121 @@
-"""Experiments."""
+"""Experiments: variants with weights, how many customers are in each, and putting one in."""
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from starlette.responses import Response
 
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard.counting import counts_of, place_of, written
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.snippets import curl, isolated
+from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.experiment import Variant
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.user_id import problem_with
+from latchkey.usecases import experiments
+from latchkey.usecases.enrollments import enroll_customer
+from latchkey.usecases.experiment_counts import Enrolled, count_enrolled
+from latchkey.usecases.experiments import HEAVIEST, MOST
 
 pages = Pages()
 
+ON_A_PAGE = 50
+# Rows a new experiment is offered with; the script adds more.
+ROWS = 4
+
 
 @pages.get("/experiments")
-async def show(visit: Visit) -> Response:
-    return visit.page("coming.html", here="experiments", title="Experiments")
+async def list_experiments(visit: Visit) -> Response:
+    after = visit.query.text("after") or None
+    found = await experiments.list_experiments(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
+    shown = found[:ON_A_PAGE]
+    more = visit.path("experiments", after=shown[-1].id) if len(found) > ON_A_PAGE else None
+    return visit.page("experiments.html", here="experiments", experiments=shown, more=more, after=after, curl=curl)
+
+
+@pages.get("/experiments/new", Needs.MANAGE)
+async def offer_new(visit: Visit) -> Response:
+    return _form(visit, {"name": "", "variant-1": "control", "weight-1": "50", "weight-2": "50"})
+
+
+@pages.post("/experiments/new", Needs.MANAGE, "experiment.created")
+async def create(visit: Visit) -> Response:
+    visit.subject = name = visit.form.text("name")
+    try:
+        variants = _variants(visit.form)
+        made = await experiments.create_experiment(visit.database, visit.project_id, name, variants, visit.now)
+    except Refusal as refusal:
+        return _form(visit, visit.form.values(), refusal)
+    visit.audit(made.id, name=made.name, variants={one.id: one.weight for one in made.variants})
+    return await visit.to(visit.path("experiments", made.id), "It runs. Customers come in when they are enrolled.")
+
+
+@pages.get("/experiments/{experiment_id}")
+async def show_experiment(visit: Visit) -> Response:
+    return await _page(visit)
+
+
+@pages.post("/experiments/{experiment_id}/enroll", Needs.MANAGE, "experiment.enrolled")
+async def enroll(visit: Visit) -> Response:
+    experiment_id, who = visit.param("experiment_id"), visit.form.text("app_user_id")
+    visit.audit(customer=who)
+    try:
+        if problem := problem_with(who):
+            raise Invalid(problem, param="app_user_id")
+        done = await enroll_customer(visit.services.changes, visit.project_id, experiment_id, who)
+    except Refusal as refusal:
+        return await _page(visit, refusal)
+    variant = next(one.variant_id for one in done.customer.enrollments if one.experiment_id == experiment_id)
+    visit.audit(variant=variant)
+    return await visit.to(
+        visit.path("experiments", experiment_id), f"{isolated(who)} is in {variant}, and stays there."
+    )
+
+
+async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
+    status, error = status_of(refusal) if refusal else (200, "")
+    if refusal:
+        visit.audit(refusal=error)
+    id = visit.param("experiment_id")
+    experiment = await experiments.load_experiment(visit.database, visit.project_id, id)
+    so_far = Enrolled(counts_of(visit.query, "enrolled"), place_of(visit.query))
+    enrolled = await count_enrolled(visit.database, visit.project_id, id, visit.now, so_far)
+    query = urlencode(list(written(enrolled.place, enrolled=enrolled.variants)))
+    return visit.page(
+        "experiment.html",
+        status,
+        here="experiments",
+        experiment=experiment,
+        weights=sum(one.weight for one in experiment.variants),
+        enrolled=enrolled,
+        more=None if enrolled.place.done else f"{visit.path('experiments', id)}?{query}",
+        error=error,
+        who=visit.form.text("app_user_id"),
+        curl=curl,
+    )
+
+
+def _form(visit: Visit, values: dict[str, str], refusal: Refusal | None = None) -> Response:
+    status, error = status_of(refusal) if refusal else (200, "")
+    if refusal:
+        visit.audit(refusal=error)
+    filled = [number for number in range(1, MOST + 1) if values.get(f"variant-{number}")]
+    rows = range(1, max([ROWS, *filled]) + 1)
+    return visit.page(
+        "experiment_new.html", status, here="experiments", values=values, rows=rows, most=MOST, error=error
+    )
+
+
+def _variants(form: Form) -> list[Variant]:
+    """Rows that were left empty are no variants."""
+    found = []
+    for number in range(1, MOST + 1):
+        id, weight = form.text(f"variant-{number}"), form.text(f"weight-{number}")
+        if id:
+            if not weight:
+                raise Invalid(f"The variant {id} needs a weight.", param=f"weight-{number}")
+            found.append(Variant(id, form.number(f"weight-{number}", low=1, high=HEAVIEST)))
+    return found

@@ -1,0 +1,33 @@
+"""A count that goes on over several requests: how far it came, and what it has found, in the address of the next one.
+
+Nothing is kept between them. Who changes the address by hand only tells themselves a wrong number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from latchkey.dashboard.form import Form
+from latchkey.domain.refusal import Invalid
+from latchkey.usecases.customer_walk import Place
+
+
+def place_of(query: Form) -> Place:
+    return Place(query.number("after", 0), query.number("passed", 0), query.number("last", 0))
+
+
+def counts_of(query: Form, name: str) -> dict[str, int]:
+    counts = {}
+    for text in query.all(name):
+        id, _, count = text.rpartition("|")
+        if not (count.isascii() and count.isdecimal() and len(count) <= 12):
+            raise Invalid("This address was cut off. Go back and begin again.", param=name)
+        counts[id] = int(count)
+    return counts
+
+
+def written(place: Place, **counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """What `place_of` and `counts_of` read again."""
+    yield from (("after", str(place.after)), ("passed", str(place.passed)), ("last", str(place.last)))
+    for name, found in counts.items():
+        yield from ((name, f"{id}|{count}") for id, count in sorted(found.items()))

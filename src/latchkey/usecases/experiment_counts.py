@@ -1,0 +1,45 @@
+"""How many customers are in each variant of an experiment: counted among customers as they are, so that whoever was
+merged counts once and whoever was erased not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from latchkey.domain.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Database
+from latchkey.usecases.customer_walk import Place, mention, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """Customers by variant, as far as they were counted."""
+
+    variants: Mapping[str, int] = field(default_factory=dict)
+    place: Place = field(default_factory=Place)
+
+    @property
+    def total(self) -> int:
+        return sum(self.variants.values())
+
+
+async def count_enrolled(
+    database: Database,
+    project_id: str,
+    experiment_id: str,
+    now: Ms,
+    so_far: Enrolled | None = None,
+    seconds: float | None = None,
+) -> Enrolled:
+    """Where the time was not enough, `place.done` is false and what was found, given again, is counted on."""
+    so_far = so_far or Enrolled()
+    found = Counter(so_far.variants)
+
+    def look(customer: Customer, _: Ms) -> None:
+        found.update(one.variant_id for one in customer.enrollments if one.experiment_id == experiment_id)
+
+    words = [mention("experiment_id", experiment_id)]
+    place = await walk(database, project_id, words, look, now, so_far.place, seconds)
+    return Enrolled(dict(found), place)

@@ -1,0 +1,147 @@
+"""The preview of a change to the mapping, held against what really becomes of every customer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from latchkey.domain.entitlements import active
+from latchkey.domain.instants import DAY
+from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.remapping import Grant, Remapping, difference
+from latchkey.storage.catalogs import Catalogs
+from latchkey.storage.customers import decode
+from latchkey.usecases import customer_walk, test_clocks, test_store
+from latchkey.usecases.catalog_mapping import ChangedMeanwhile, load_grid, save_mapping
+from latchkey.usecases.catalog_preview import Preview, preview_mapping
+from latchkey.usecases.entitlements import create_entitlement, detach_products
+from latchkey.usecases.experiment_counts import Enrolled, count_enrolled
+from latchkey.usecases.grants import grant
+from latchkey.usecases.identities import log_in
+from latchkey.usecases.products import delete_product
+from tests.usecases.conftest import NOON, Shop
+
+PRODUCTS = ("pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly", "coins_100")
+
+
+async def everybody(shop: Shop) -> dict[str, set[str]]:
+    """What each customer may do at their own time, by the rules and the catalog as it is now."""
+    async with shop.db.acquire() as connection:
+        version = await connection.fetchval("select catalog_version from projects where id = $1", shop.project_id)
+        catalog = await Catalogs().at(connection, shop.project_id, version)
+        clocks = {row["id"]: row["now_ms"] for row in await connection.fetch("select id, now_ms from test_clocks")}
+        states = await connection.fetch("select state from customers where project_id = $1", shop.project_id)
+    found = [decode(row["state"]) for row in states]
+    return {one.app_user_id: set(active(one, catalog, clocks.get(one.test_clock_id or "", shop.time))) for one in found}
+
+
+async def a_crowd(shop: Shop) -> None:
+    """Lives of all kinds: paid, on trial, in grace, refunded, expired, changed, granted, merged, on another clock."""
+    lots = random.Random(45)
+    await test_clocks.create_clock(shop.db, shop.project_id, "far", "Far", NOON, NOON)
+    for number in range(40):
+        who = f"customer {number}"
+        if number % 8 == 0:
+            await test_clocks.create_customer(shop.changes, shop.project_id, who, "far")
+        for product in lots.sample(PRODUCTS, lots.choice((1, 1, 2, 3))):
+            await shop.act("purchase", who, product, trial=lots.random() < 0.2 and product == "pro_monthly")
+            doing: test_store.Name | None = lots.choice(
+                ("cancel", "refund", "fail_billing", "expire", "renew", None, None)
+            )
+            if doing is not None:
+                try:
+                    await shop.act(
+                        doing, who, product, grace_days=lots.choice((0, 6)) if doing == "fail_billing" else 0
+                    )
+                except Refusal:
+                    continue  # coins cannot be renewed
+        if number % 5 == 0:
+            await grant(shop.changes, shop.project_id, who, lots.choice(("pro", "team")))
+    await log_in(shop.changes, shop.project_id, "customer 1", "customer 2")
+    await shop.wait(10 * DAY)
+    await test_clocks.advance(shop.changes, shop.project_id, "far", to=NOON + 5 * DAY)
+
+
+CHANGES = (
+    {"+": [("coins_100", "pro")]},
+    {"-": [("pro_monthly", "pro")]},
+    {"-": [("pro_yearly", "pro"), ("coins_100", "pro")], "+": [("pro_yearly", "extra"), ("pro_monthly", "extra")]},
+    {"-": [("team_monthly", "team"), ("team_monthly", "pro")]},
+    {"+": [("pro_monthly", "team"), ("pro_yearly", "team"), ("coins_100", "team")]},
+    {"-": [("pro_lifetime", "pro")], "+": [("pro_monthly", "pro")]},
+)
+
+
+async def test_the_preview_says_of_every_entitlement_how_many_really_gain_and_lose_it(shop: Shop) -> None:
+    await a_crowd(shop)
+    await create_entitlement(shop.db, shop.project_id, "extra", "Extra", shop.time)
+    # Sold no more, but held: it still counts.
+    await delete_product(shop.db, shop.project_id, "pro_lifetime", shop.time)
+    concerned = 0
+    for change in CHANGES:
+        attached, detached = ({Grant(*cell) for cell in change.get(sign, ())} for sign in "+-")
+        wanted = Remapping(frozenset(attached), frozenset(detached))
+        version = (await load_grid(shop.db, shop.project_id)).version
+        before = await everybody(shop)
+        preview = await preview_mapping(shop.db, Catalogs(), shop.project_id, wanted, version, shop.time)
+        await save_mapping(shop.db, shop.project_id, wanted, version)
+        after = await everybody(shop)
+        gains = Counter(one for who in before for one in after[who] - before[who])
+        losses = Counter(one for who in before for one in before[who] - after[who])
+        assert (preview.gains, preview.losses) == (gains, losses), change
+        assert (preview.place.done, preview.place.passed) == (True, len(before))
+        concerned += gains.total() + losses.total()
+    assert concerned > 50, "the changes concern hardly anybody, so the comparison says little"
+
+
+async def test_a_count_without_time_goes_on_where_it_stopped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(customer_walk, "AT_ONCE", 3)
+    for number in range(10):
+        await shop.act("purchase", f"customer {number}", "pro_monthly")
+    grid = await load_grid(shop.db, shop.project_id)
+    change = difference(grid.grants, grid.grants - {Grant("pro_monthly", "pro")})
+    seen: list[tuple[int, bool]] = []
+    preview: Preview | None = None
+    while preview is None or not preview.place.done:
+        preview = await preview_mapping(
+            shop.db, Catalogs(), shop.project_id, change, grid.version, shop.time, preview, seconds=0
+        )
+        seen.append((preview.losses["pro"], preview.place.done))
+        assert 0 < preview.place.share <= 1
+    assert seen == [(3, False), (6, False), (9, False), (10, True)]
+
+
+async def test_only_what_is_there_can_be_mapped_and_all_of_it_or_nothing(shop: Shop) -> None:
+    await delete_product(shop.db, shop.project_id, "pro_yearly", shop.time)
+    grid = await load_grid(shop.db, shop.project_id)
+    good = Grant("coins_100", "pro")
+    for bad in (Grant("coins_100", "nothing"), Grant("nothing", "pro"), Grant("pro_yearly", "team")):
+        with pytest.raises(NotFound):
+            await save_mapping(shop.db, shop.project_id, Remapping(frozenset({good, bad})), grid.version)
+    now = await load_grid(shop.db, shop.project_id)
+    assert (now.version, now.grants) == (grid.version, grid.grants)
+    # What a deleted product grants can be taken away, and then it is in the grid no more.
+    await save_mapping(
+        shop.db, shop.project_id, Remapping(detached=frozenset({Grant("pro_yearly", "pro")})), now.version
+    )
+    assert "pro_yearly" not in {one.id for one in (await load_grid(shop.db, shop.project_id)).products}
+
+
+async def test_whoever_is_second_is_told_at_the_preview_and_at_the_saving(shop: Shop) -> None:
+    grid = await load_grid(shop.db, shop.project_id)
+    change = Remapping(frozenset({Grant("coins_100", "pro")}))
+    await detach_products(shop.db, shop.project_id, "team", ["team_monthly"])
+    with pytest.raises(ChangedMeanwhile):
+        await preview_mapping(shop.db, Catalogs(), shop.project_id, change, grid.version, shop.time)
+    with pytest.raises(ChangedMeanwhile):
+        await save_mapping(shop.db, shop.project_id, change, grid.version)
+    now = await load_grid(shop.db, shop.project_id)
+    assert (now.version, now.grants) == (grid.version + 1, grid.grants - {Grant("team_monthly", "team")})
+
+
+async def test_nobody_of_another_project_is_counted(shop: Shop) -> None:
+    await shop.act("purchase", "alice", "pro_monthly")
+    preview = await count_enrolled(shop.db, "proj_other", "exp_1", shop.time)
+    assert preview == Enrolled({}, customer_walk.Place(done=True))
