@@ -10,6 +10,8 @@ from latchkey.dashboard.pages import (
     catalog_entitlements,
     catalog_products,
     currencies,
+    customer_actions,
+    customer_profile,
     customers,
     deliveries,
     events,
@@ -36,6 +38,8 @@ ALL = tuple(
         account,
         overview,
         customers,
+        customer_profile,
+        customer_actions,
         events,
         # Before the pages of one webhook: `new` is not the id of any.
         webhook_setup,

@@ -1,0 +1,30 @@
+"""The address of a customer's pages. Ids are chosen by apps: almost anything can stand in one."""
+
+from __future__ import annotations
+
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.refusal import NotFound
+from latchkey.domain.user_id import MAX_LENGTH
+
+# A browser takes these for directions, however they are written. No id holds a control character, so one before them
+# makes an address that means nothing else.
+_DIRECTIONS = frozenset({".", ".."})
+_ESCAPE = "\x1f"
+
+
+def address(visit: Visit, customer_id: str, *below: str, **query: object) -> str:
+    piece = _ESCAPE + customer_id if customer_id in _DIRECTIONS else customer_id
+    return visit.path("customers", piece, *below, **query)
+
+
+def customer_id(visit: Visit) -> str:
+    """The id that the path names."""
+    id = visit.param("customer_id").removeprefix(_ESCAPE)
+    if len(id) > MAX_LENGTH:
+        raise NotFound("There is no customer with so long an id.", param="customer_id")
+    return id
+
+
+def isolated(text: str) -> str:
+    """Text from outside where no markup can hold it, such as a window's title: its direction ends with it."""
+    return f"\u2068{text}\u2069"

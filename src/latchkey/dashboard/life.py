@@ -1,0 +1,157 @@
+"""What a customer's subscriptions and grants were at every moment: stretches of time, and what happened at an instant.
+
+Pure, from what is known of the customer; `life_picture.py` says where it stands on a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchase import Purchase, PurchaseKind
+from latchkey.domain.subscription import Period, PeriodType, Subscription
+
+
+class Kind(StrEnum):
+    TRIAL = "trial"
+    INTRO = "intro"
+    PAID = "paid"
+    GRANTED = "granted"
+    TEMPORARY = "temporary"
+    GRACE = "grace"
+    RETRY = "retry"
+    PAUSE = "pause"
+    GAP = "gap"
+    REFUNDED = "refunded"
+
+
+WORDS: dict[Kind, str] = {
+    Kind.TRIAL: "Trial",
+    Kind.INTRO: "Introductory price",
+    Kind.PAID: "Paid",
+    Kind.GRANTED: "Granted",
+    Kind.TEMPORARY: "Given while the store was away",
+    Kind.GRACE: "Grace period",
+    Kind.RETRY: "Payment failed, no access",
+    Kind.PAUSE: "Paused",
+    Kind.GAP: "Gap",
+    Kind.REFUNDED: "Refunded",
+}
+_KIND_OF_PERIOD = {
+    PeriodType.TRIAL: Kind.TRIAL,
+    PeriodType.INTRO: Kind.INTRO,
+    PeriodType.PROMOTIONAL: Kind.GRANTED,
+}
+_KIND_OF_PURCHASE = {PurchaseKind.PROMOTIONAL: Kind.GRANTED, PurchaseKind.TEMPORARY: Kind.TEMPORARY}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    kind: Kind
+    start: Ms
+    # None never ends.
+    end: Ms | None
+    product_id: str
+    transaction_id: str
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    at: Ms
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One subscription, one-time purchase or grant."""
+
+    title: str
+    store: str
+    id: str
+    spans: tuple[Span, ...]
+    marks: tuple[Mark, ...] = ()
+
+
+def lives(customer: Customer, catalog: Catalog, now: Ms) -> list[Life]:
+    """Everything that ever gave this customer access, in the order it began. What is used up at once is left out."""
+    found = [_of_subscription(one, now) for one in customer.subscriptions]
+    found += [_of_purchase(one) for one in customer.purchases if one.entitlement_id or catalog.grants(one.product_id)]
+    return sorted((one for one in found if one.spans), key=lambda one: (one.spans[0].start, one.store, one.id))
+
+
+def _of_subscription(subscription: Subscription, now: Ms) -> Life:
+    spans = tuple(one for one in _spans(subscription, now) if one.end is None or one.end > one.start)
+    marks = tuple(sorted(_marks(subscription), key=lambda one: one.at))
+    return Life(subscription.current.product_id, subscription.store, subscription.id, spans, marks)
+
+
+def _spans(subscription: Subscription, now: Ms) -> Iterator[Span]:
+    told_until: Ms | None = None
+    for index, period in enumerate(subscription.periods):
+        following = subscription.periods[index + 1] if index + 1 < len(subscription.periods) else None
+        start = _starts_at(period)
+        if told_until is not None and start > told_until:
+            yield Span(Kind.GAP, told_until, start, period.product_id, period.id)
+        # The payment came late, within the grace period: access went on, though it was not paid yet.
+        if start < period.purchased_at:
+            yield Span(Kind.GRACE, start, period.purchased_at, period.product_id, period.id)
+        stop = period.ends_at if following is None else min(period.ends_at, _starts_at(following))
+        kind = _KIND_OF_PERIOD.get(period.period_type, Kind.PAID)
+        end = min(period.access_ends_at, stop)
+        yield Span(kind, period.purchased_at, end, period.product_id, period.id, period.price)
+        if period.refunded_at is not None and end < stop:
+            yield Span(Kind.REFUNDED, end, stop, period.product_id, period.id)
+        told_until = stop
+    yield from _afterwards(subscription, now)
+
+
+def _afterwards(subscription: Subscription, now: Ms) -> Iterator[Span]:
+    """What follows the last period: a grace period, a pause, or a payment that does not come."""
+    current, status = subscription.current, subscription.status
+    end = subscription.access_ends_at
+    if subscription.in_grace:
+        yield Span(Kind.GRACE, current.ends_at, end, current.product_id, current.id)
+    if current.refunded_at is not None or status.ended is not None or not status.auto_renew:
+        return
+    if status.pause is not None:
+        yield Span(Kind.PAUSE, current.ends_at, status.pause.resumes_at, current.product_id, current.id)
+    elif status.billing_issue_at is not None and end < now:
+        yield Span(Kind.RETRY, end, now, current.product_id, current.id)
+
+
+def _starts_at(period: Period) -> Ms:
+    return period.purchased_at if period.paid_from is None else min(period.paid_from, period.purchased_at)
+
+
+def _marks(subscription: Subscription) -> Iterator[Mark]:
+    for before, after in zip(subscription.periods, subscription.periods[1:], strict=False):
+        if before.product_id != after.product_id:
+            yield Mark(after.purchased_at, f"Changed from {before.product_id} to {after.product_id}")
+    for period in subscription.periods:
+        for fact in period.money_back:
+            yield Mark(fact.at, "Refund reversed" if fact.reversal else "Refunded")
+    status = subscription.status
+    if status.renewal_off_at is not None and not status.auto_renew:
+        yield Mark(status.renewal_off_at, "Renewal turned off")
+    if status.billing_issue_at is not None:
+        yield Mark(status.billing_issue_at, "Payment failed")
+
+
+def _of_purchase(purchase: Purchase) -> Life:
+    end = purchase.access_ends_at
+    kind = _KIND_OF_PURCHASE.get(purchase.kind, Kind.PAID)
+    paid = purchase.price if kind is Kind.PAID else None
+    spans = []
+    if end is None or end > purchase.purchased_at:
+        spans.append(Span(kind, purchase.purchased_at, end, purchase.product_id, purchase.id, paid))
+    marks = [Mark(one.at, "Refund reversed" if one.reversal else "Refunded") for one in purchase.money_back]
+    if purchase.revoked_at is not None:
+        marks.append(Mark(purchase.revoked_at, "Revoked"))
+    title = purchase.entitlement_id or purchase.product_id
+    return Life(title, purchase.store, purchase.id, tuple(spans), tuple(marks))

@@ -1,0 +1,184 @@
+"""Where a customer's lives stand on one time axis. Pure geometry; `customer_life.html` draws it.
+
+Across, everything is a percentage: the picture is as wide as its page, and its words keep their size on a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from latchkey.dashboard.life import WORDS, Kind, Life, Span
+from latchkey.dashboard.texts import day, instant
+from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
+
+# Of one row: its title, its bar, and room for what points at it; of the axis above them all.
+ROW, AXIS = 48, 26
+# More rows than these nobody reads; the table has them all.
+MOST_ROWS = 12
+MOST_TICKS = 6
+# A bar is never thinner than this, and neighbours of one kind that would be are drawn as one.
+_THINNEST, _NARROW = 0.4, 0.9
+_LONGEST_TITLE = 44
+_STEPS: tuple[Ms, ...] = (HOUR, 6 * HOUR, DAY, 2 * DAY, 7 * DAY)
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    kind: Kind
+    x: float
+    width: float
+    words: str
+    # Goes on beyond the picture.
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    x: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    title: str
+    store: str
+    y: int
+    bars: tuple[Bar, ...]
+    flags: tuple[Flag, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    x: float
+    words: str
+    # Left out where there is little room.
+    is_extra: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    lanes: tuple[Lane, ...]
+    ticks: tuple[Tick, ...]
+    now: float
+    height: int
+    # What is in it, in one sentence, for who cannot see it.
+    words: str
+    kinds: tuple[Kind, ...]
+    left_out: int
+
+
+def picture(lives: Sequence[Life], now: Ms) -> Picture | None:
+    """None where there is nothing to draw."""
+    if not lives:
+        return None
+    shown = sorted(lives, key=_last, reverse=True)[:MOST_ROWS]
+    shown = [one for one in lives if one in shown]
+    begin, end = window(shown, now)
+
+    def x(at: Ms) -> float:
+        return round(100 * (min(max(at, begin), end) - begin) / (end - begin), 2)
+
+    lanes = []
+    for number, life in enumerate(shown):
+        spans = [one for one in life.spans if one.start < end]
+        bars = [_bar(one, x(one.start), x(end if one.end is None else one.end), end) for one in spans]
+        flags = tuple(Flag(x(one.at), f"{one.words}, {day(one.at)}") for one in life.marks if begin <= one.at <= end)
+        lanes.append(Lane(_short(life.title), life.store, AXIS + number * ROW, tuple(_joined(bars)), flags))
+    ticks = ticks_between(begin, end)
+    kinds = {one.kind for life in shown for one in life.spans}
+    return Picture(
+        tuple(lanes),
+        tuple(Tick(x(at), words, number % 2 == 1) for number, (at, words) in enumerate(ticks)),
+        x(now),
+        AXIS + len(lanes) * ROW + 4,
+        _sentence(shown, begin, end, now),
+        tuple(kind for kind in Kind if kind in kinds),
+        len(lives) - len(shown),
+    )
+
+
+def window(lives: Sequence[Life], now: Ms) -> tuple[Ms, Ms]:
+    """From the first beginning to the last end, but not so far ahead that the past has no room."""
+    begin = min([now, *(span.start for life in lives for span in life.spans)])
+    ends = [span.end for life in lives for span in life.spans if span.end is not None]
+    furthest = now + max(30 * DAY, (now - begin) // 2)
+    end = min(max([now, *ends]), furthest)
+    if any(span.end is None or span.end > furthest for life in lives for span in life.spans):
+        end = max(end, now + max(DAY, (furthest - now) // 2))
+    edge = max((end - begin) // 50, HOUR // 4)
+    return begin - edge, end + edge
+
+
+def ticks_between(begin: Ms, end: Ms) -> list[tuple[Ms, str]]:
+    """As many round instants as fit, each with its words."""
+    for step in _STEPS:
+        if (end - begin) / step <= MOST_TICKS:
+            form = "%-d %b %H:%M" if step < DAY else "%-d %b"
+            first = -(-begin // step) * step
+            return [(at, _date(at).strftime(form)) for at in range(first, end, step)]
+    for months in _MONTHS:
+        found = [
+            (at, moment.strftime("%Y" if months >= 12 else "%b %Y")) for at, moment in _month_starts(begin, end, months)
+        ]
+        if len(found) <= MOST_TICKS:
+            return found
+    return []
+
+
+def _month_starts(begin: Ms, end: Ms, months: int) -> list[tuple[Ms, datetime]]:
+    moment = _date(begin)
+    number = (moment.year * 12 + moment.month - 1) // months * months
+    found: list[tuple[Ms, datetime]] = []
+    while True:
+        if number // 12 > 9998:
+            return found
+        start = datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
+        at = int(start.timestamp() * 1000)
+        if at >= end:
+            return found
+        if at >= begin:
+            found.append((at, start))
+        number += months
+
+
+def _bar(span: Span, left: float, right: float, end: Ms) -> Bar:
+    until = "for ever" if span.end is None or span.end >= LATEST else f"to {instant(span.end)}"
+    words = f"{WORDS[span.kind]}: {span.product_id}, {instant(span.start)} {until}"
+    width = round(max(right - left, _THINNEST), 2)
+    return Bar(span.kind, left, width, words, span.end is None or span.end > end)
+
+
+def _joined(bars: Sequence[Bar]) -> list[Bar]:
+    found: list[Bar] = []
+    many = 1
+    for bar in bars:
+        last = found[-1] if found else None
+        narrow = last is not None and bar.width < _NARROW and (last.width < _NARROW or many > 1)
+        if last is not None and narrow and last.kind is bar.kind and bar.x - (last.x + last.width) < _THINNEST:
+            many += 1
+            width = round(bar.x + bar.width - last.x, 2)
+            found[-1] = replace(last, width=width, words=f"{WORDS[bar.kind]}: {many} periods", is_open=bar.is_open)
+        else:
+            many = 1
+            found.append(bar)
+    return found
+
+
+def _last(life: Life) -> Ms:
+    return max(LATEST if span.end is None else span.end for span in life.spans)
+
+
+def _sentence(lives: Sequence[Life], begin: Ms, end: Ms, now: Ms) -> str:
+    count = f"{len(lives)} subscriptions or grants" if len(lives) != 1 else "One subscription or grant"
+    return f"{count} between {day(begin)} and {day(end)}; now is {instant(now)}. The table below says the same."
+
+
+def _short(title: str) -> str:
+    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
+
+
+def _date(at: Ms) -> datetime:
+    return datetime.fromtimestamp(at / 1000, UTC)

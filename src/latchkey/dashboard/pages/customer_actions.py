@@ -1,0 +1,158 @@
+"""What can be done to a customer. Each must be meant, and stands in the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+
+from latchkey.dashboard.customer_address import address, customer_id
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.pages.customer_profile import profile_page
+from latchkey.dashboard.statuses import status_of
+from latchkey.dashboard.texts import instant
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.customer import Customer
+from latchkey.domain.instants import DAY, LATEST, Ms
+from latchkey.domain.promotion import DURATIONS
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.usecases import customer_remedies, grants
+from latchkey.usecases.customer_profile import view_of
+from latchkey.usecases.erasure import erase
+from latchkey.usecases.identities import transfer
+from latchkey.usecases.view import View
+
+pages = Pages()
+
+Act = Callable[[Visit, View], Awaitable[Response]]
+LONGEST_EXTENSION = 3650
+
+
+@pages.post("/customers/{customer_id}/grant", Needs.GRANT, "customer.granted")
+async def grant(visit: Visit) -> Response:
+    return await _try(visit, _grant)
+
+
+@pages.post("/customers/{customer_id}/revoke", Needs.GRANT, "customer.grant_revoked")
+async def revoke(visit: Visit) -> Response:
+    return await _try(visit, _revoke)
+
+
+@pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded")
+async def refund(visit: Visit) -> Response:
+    return await _try(visit, _refund)
+
+
+@pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended")
+async def extend(visit: Visit) -> Response:
+    return await _try(visit, _extend)
+
+
+@pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred")
+async def transfer_purchases(visit: Visit) -> Response:
+    return await _try(visit, _transfer)
+
+
+@pages.post("/customers/{customer_id}/delete", Needs.MANAGE, "customer.deleted")
+async def delete(visit: Visit) -> Response:
+    return await _try(visit, _delete)
+
+
+async def _grant(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    entitlement_id = visit.form.needed("entitlement_id")
+    until = _moment(visit, "until")
+    duration = None if until is not None else visit.form.choice("duration", DURATIONS)
+    visit.audit(entitlement=entitlement_id, until=instant(until) if until is not None else duration)
+    await grants.grant(
+        visit.services.changes,
+        visit.project_id,
+        view.customer.app_user_id,
+        entitlement_id,
+        ends_at=until,
+        duration=duration,
+    )
+    return await _done(visit, view, f"{entitlement_id} is granted.")
+
+
+async def _revoke(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    entitlement_id = visit.form.needed("entitlement_id")
+    visit.audit(entitlement=entitlement_id)
+    await grants.revoke(visit.services.changes, visit.project_id, view.customer.app_user_id, entitlement_id)
+    return await _done(visit, view, f"Every grant of {entitlement_id} is revoked. What was bought is not touched.")
+
+
+async def _refund(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    key = visit.form.needed("store"), visit.form.needed("purchase_id")
+    visit.audit(store=key[0], purchase=key[1])
+    await customer_remedies.refund(visit.services.changes, view.customer, key, view.now)
+    return await _done(visit, view, "Refunded. Access by this purchase has ended.")
+
+
+async def _extend(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    key = visit.form.needed("store"), visit.form.needed("purchase_id")
+    until = _moment(visit, "until")
+    days = 0 if until is not None else visit.form.number("days", low=1, high=LONGEST_EXTENSION)
+    visit.audit(store=key[0], purchase=key[1], until=instant(until) if until is not None else f"{days} days more")
+    done = await customer_remedies.extend(
+        visit.services.changes, view.customer, key, view.now, until=until, by=days * DAY if days else None
+    )
+    extended = done.customer.subscription(*key)
+    ends = f" It runs until {instant(extended.current.ends_at)}." if extended is not None else ""
+    return await _done(visit, view, f"Extended.{ends}")
+
+
+async def _transfer(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    source = view.customer.app_user_id
+    target = await _target(visit)
+    visit.audit(target=target.app_user_id)
+    await transfer(visit.services.changes, visit.project_id, source, target.app_user_id)
+    return await visit.to(address(visit, target.app_user_id), f"All purchases of {source!r} are here now.")
+
+
+async def _delete(visit: Visit, view: View) -> Response:
+    id = view.customer.app_user_id
+    typed = visit.form.raw("customer_id")
+    if id not in (typed, typed.strip()):
+        raise Invalid("Type the customer's id, exactly as it stands at the top, to delete them.", param="customer_id")
+    await erase(visit.services.changes, visit.project_id, id)
+    return await visit.to(
+        visit.path("customers"), f"{id!r} is deleted. What was sold stays in the books, without a name."
+    )
+
+
+async def _target(visit: Visit) -> Customer:
+    """Ids may have spaces around them, and so may what was pasted."""
+    typed = visit.form.raw("target")
+    visit.form.needed("target")
+    try:
+        return (await view_of(visit.services, visit.project_id, typed)).customer
+    except NotFound:
+        return (await view_of(visit.services, visit.project_id, typed.strip())).customer
+
+
+def _moment(visit: Visit, name: str) -> Ms | None:
+    at = visit.form.instant(name)
+    if at is not None and not 0 < at <= LATEST:
+        raise Invalid("That is a date beyond the calendar.", param=name)
+    return at
+
+
+async def _done(visit: Visit, view: View, words: str) -> Response:
+    return await visit.to(address(visit, view.customer.app_user_id), words)
+
+
+async def _try(visit: Visit, act: Act) -> Response:
+    """Where it is refused, the customer is shown again, with the reason on top."""
+    view = await view_of(visit.services, visit.project_id, customer_id(visit))
+    visit.audit(view.customer.app_user_id)
+    try:
+        return await act(visit, view)
+    except Refusal as refusal:
+        visit.audit(refusal=refusal.message)
+        status, words = status_of(refusal)
+        return await profile_page(visit, view.customer.app_user_id, status, words)
