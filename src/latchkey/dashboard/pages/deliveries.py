@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.visit import Visit
 from latchkey.delivery import requeue
 from latchkey.delivery.sender import BODY_LIMIT
@@ -25,6 +26,8 @@ from latchkey.wire.webhooks import Webhook
 pages = Pages()
 
 ON_A_PAGE = 50
+# What makes the first event.
+PURCHASE = {"action": "purchase", "app_user_id": "ada", "product_id": "pro_monthly"}
 STATUSES = ("waiting", "delivered", "failed")
 
 
@@ -66,7 +69,7 @@ async def show_log(visit: Visit) -> Response:
         error=error,
         types=TYPES,
         statuses=STATUSES,
-        host=visit.request.headers.get("host", ""),
+        purchase=curl(visit, "test_store/actions", PURCHASE),
     )
 
 

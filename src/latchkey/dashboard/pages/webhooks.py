@@ -6,7 +6,9 @@ from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.pages.deliveries import PURCHASE
 from latchkey.dashboard.pages.webhook_setup import write_schedule
+from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.usecases import delivery_log
@@ -24,6 +26,11 @@ ON_A_PAGE = 20
 # As many deliveries as the strip of a webhook's page has room for, and as many as are listed below it.
 IN_STRIP, LISTED = 60, 8
 OVERLAPS = ((0, "None: the old one stops at once"), (HOUR, "1 hour"), (DAY, "1 day"), (7 * DAY, "7 days"))
+EXAMPLE = {
+    "name": "My app",
+    "url": "https://app.example.com/webhooks",
+    "authorization_header": "Bearer <your secret>",
+}
 
 
 @pages.get("/webhooks")
@@ -35,7 +42,7 @@ async def show_all(visit: Visit) -> Response:
         webhooks=[render.webhook(one) for one in found[:ON_A_PAGE]],
         troubles=await troubles_of(visit.database, visit.project_id),
         more=visit.path("webhooks", after=found[ON_A_PAGE - 1].webhook.id) if more else None,
-        host=visit.request.headers.get("host", ""),
+        call=curl(visit, "integrations/webhooks", EXAMPLE),
     )
 
 
@@ -115,5 +122,5 @@ async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Respo
         replays=await recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
         # As a field for a date and a time has it.
         since=texts.iso(webhook.health.failing_since or visit.now - DAY)[:16],
-        host=visit.request.headers.get("host", ""),
+        purchase=curl(visit, "test_store/actions", PURCHASE),
     )

@@ -1,0 +1,274 @@
+"""Webhooks as somebody meets them who sets one up, sees it fail, and puts it right again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from latchkey.delivery import requeue
+from latchkey.delivery.webhook import save_health
+from latchkey.domain.account import Role
+from latchkey.domain.instants import DAY
+from latchkey.domain.webhook_health import Health
+from tests.api.doings import did
+from tests.api.receiving import HOOKS
+from tests.api.test_operational_events import failing
+from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+
+AUTHORIZATION = "Bearer open-sesame-4711"
+
+
+@pytest.fixture(autouse=True)
+async def _alone(site: Site) -> AsyncIterator[None]:
+    """Every webhook hears of every customer: none is left to the next test."""
+    yield
+    for one in (await site.shown(""))["items"]:
+        gone = await site.client.request("DELETE", f"/v2/projects/{site.project_id}/{HOOKS}/{one['id']}")
+        assert gone.status == 200, gone
+
+
+async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site: Site, stranger: Visitor) -> None:
+    email = await site.person(Role.DEVELOPER, password=PASSWORD)
+    page = await stranger.open("/webhooks")
+    await page.get_by_label("E-mail").fill(email)
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("heading", name="No webhooks yet")).to_be_visible()
+    await expect(page.locator(".snippet code")).to_contain_text(
+        f"{site.url}/v2/projects/{site.project_id}/integrations"
+    )
+    assert await serious_findings(page) == []
+
+    # The first time it is wrong, in two ways, and what was typed stays.
+    await page.get_by_role("link", name="Add a webhook").click()
+    await page.get_by_label("Name").fill("Billing")
+    await page.get_by_label("Authorization header value").fill(AUTHORIZATION)
+    await page.get_by_label("Environment").select_option("Sandbox")
+    for url, words in (("http://app.example.com/x", "must begin with https://"), ("https://10.1.2.3/x", "not allowed")):
+        await page.get_by_label("Webhook URL").fill(url)
+        await page.get_by_role("button", name="Add webhook").click()
+        await expect(page.get_by_role("alert")).to_contain_text(words)
+        await expect(page.get_by_label("Webhook URL")).to_have_value(url)
+        await expect(page.get_by_label("Webhook URL")).to_have_attribute("aria-invalid", "true")
+        await expect(page.get_by_label("Name")).to_have_value("Billing")
+        await expect(page.get_by_label("Environment")).to_have_value("sandbox")
+        assert "sesame" not in await page.content()
+    assert await serious_findings(page) == []
+    assert [said for said in stranger.complaints if "400" not in said] == []
+    stranger.complaints.clear()
+
+    await page.get_by_label("Webhook URL").fill(site.address + "/flaky/1")
+    await page.get_by_label("Authorization header value").fill(AUTHORIZATION)
+    await page.get_by_text("Retries and speed").click()
+    await page.get_by_label("Waits between tries").fill("")
+    await page.get_by_role("button", name="Add webhook").click()
+    await expect(page.locator(".secret")).to_contain_text("whsec_")
+    secret = await page.locator(".secret").inner_text()
+    assert await serious_findings(page) == []
+    await page.get_by_role("link", name="Next: send a test event").click()
+    assert secret not in await page.content()
+
+    # A test event of a chosen type, and the answer at once.
+    await page.get_by_label("Event type").select_option("RENEWAL")
+    await page.get_by_role("button", name="Send Test Event").click()
+    answer = page.locator("#answer")
+    await expect(answer.get_by_role("heading", name="did not take the test event")).to_be_visible()
+    await expect(answer).to_contain_text("answered 500 instead of 200")
+    await expect(answer).to_contain_text("oops")
+    await expect(answer).to_contain_text("Bearer ••••")
+    assert site.arrivals[-1].event.type == "RENEWAL"
+    assert site.arrivals[-1].headers["authorization"] == AUTHORIZATION
+    assert await serious_findings(page) == []
+
+    # Two real events that the receiver refuses.
+    id = page.url.rpartition("/webhooks/")[2].partition("/")[0]
+    await did(site, "purchase", "ada", "pro_yearly")
+    await did(site, "purchase", "bob", "pro_yearly")
+    await site.settled(id, "failed", 2)
+    await page.get_by_role("link", name="Delivery log").click()
+    await expect(page.locator("tbody tr")).to_have_count(2)
+    await page.get_by_label("Outcome").select_option("Delivered")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.get_by_role("heading", name="Nothing like that")).to_be_visible()
+    await page.get_by_label("Outcome").select_option("Failed")
+    await page.get_by_label("Event type").select_option("INITIAL_PURCHASE")
+    await page.get_by_label("Customer").fill("ada")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    assert await serious_findings(page) == []
+    await page.get_by_role("link", name="INITIAL_PURCHASE").click()
+    await expect(page.locator(".attempt")).to_have_count(1)
+    await expect(page.locator(".attempt")).to_contain_text("answered 500 instead of 200")
+    await expect(page.locator(".attempt")).to_contain_text("Bearer ••••")
+    await expect(page.get_by_label("Payload")).to_contain_text('"app_user_id": "ada"')
+    assert await serious_findings(page) == []
+
+    # Once more by hand; the page sees by itself when it has arrived.
+    await page.get_by_role("button", name="Send again").click()
+    await expect(page.get_by_role("status")).to_have_text("It is being sent again.")
+    await expect(page.locator(".attempt")).to_have_count(2)
+    await expect(page.locator("h1")).to_contain_text("delivered")
+
+    # And all that is left.
+    await page.get_by_role("link", name="Billing").click()
+    await page.get_by_text("Replay everything that failed since").click()
+    await page.locator("details[open]").get_by_label("I mean it").check()
+    await page.get_by_role("button", name="Start replay").click()
+    await expect(page.get_by_text("Looking through what happened")).to_be_visible()
+    while await requeue.work_off(site.database, site.clock.now):
+        pass
+    await expect(page.get_by_text("Finished. All of it arrived.")).to_be_visible()
+    await expect(page.locator(".bars")).to_contain_text("1 of 1")
+    assert await serious_findings(page) == []
+    await page.get_by_role("link", name="Billing").click()
+    await expect(page.locator("h1")).to_contain_text("ok")
+    await expect(page.locator("#health")).to_contain_text("All is well.")
+    assert [one["attempts_count"] for one in await site.settled(id, "delivered", 2)] == [2, 2]
+
+
+async def test_a_webhook_is_edited_and_its_authorization_kept_until_another_is_typed(
+    site: Site, developer: Visitor
+) -> None:
+    id = (await site.hook("/", authorization_header=AUTHORIZATION))["id"]
+    page = await developer.open(f"/webhooks/{id}/edit")
+    await expect(page.get_by_label("Authorization header value")).to_have_value("")
+    await page.get_by_label("Name").fill("Renamed")
+    await page.get_by_label("Environment").select_option("Production")
+    await page.get_by_label("App").select_option("app_demo")
+    await page.get_by_label("REFUND", exact=True).check()
+    await page.get_by_text("Retries and speed").click()
+    await page.get_by_label("Waits between tries").fill("10s, 2m 1h")
+    assert await serious_findings(page) == []
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("status")).to_contain_text("Saved")
+    shown = await site.shown(id)
+    assert (shown["name"], shown["environment"], shown["event_types"]) == ("Renamed", "production", ["REFUND"])
+    assert (shown["retry_schedule_seconds"], shown["app_id"]) == ([10, 120, 3600], "app_demo")
+    assert shown["has_authorization_header"]
+    await page.get_by_role("button", name="Send Test Event").click()
+    await expect(page.get_by_role("heading", name="Your server took the test event")).to_be_visible()
+    assert site.arrivals[-1].headers["authorization"] == AUTHORIZATION
+
+    await page.get_by_role("link", name="Edit").click()
+    await page.get_by_label("Send no Authorization header any more").check()
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("none is sent")).to_be_visible()
+    assert not (await site.shown(id))["has_authorization_header"]
+
+
+async def test_pause_resume_rotate_and_delete(site: Site, owner: Visitor) -> None:
+    made = await site.hook("/", name="Short-lived")
+    page = await owner.open(f"/webhooks/{made['id']}")
+    await page.get_by_role("button", name="Pause").click()
+    await expect(page.locator("h1")).to_contain_text("paused")
+    await did(site, "purchase", "cid", "pro_yearly")
+    await page.reload()
+    await expect(page.locator("#health")).to_contain_text("once it is resumed")
+    [waiting] = await site.settled(made["id"], "waiting")
+    await page.goto(site.path(f"/webhooks/{made['id']}/deliveries/{waiting['id']}"))
+    await expect(page.get_by_text("until the webhook is resumed")).to_be_visible()
+    await page.go_back()
+    await page.get_by_role("button", name="Resume").click()
+    await expect(page.locator("h1")).to_contain_text("ok")
+    await site.settled(made["id"], "delivered")
+
+    await page.get_by_text("Rotate the signing secret").click()
+    await page.get_by_label("The old secret signs along for").select_option("7 days")
+    await page.locator("details[open]").get_by_label("I mean it").check()
+    await page.get_by_role("button", name="Make a new secret").click()
+    secret = await page.locator(".secret").inner_text()
+    assert secret.startswith("whsec_")
+    assert secret != made["signing_secret"]
+    await expect(page.get_by_text("two signatures")).to_be_visible()
+    await page.get_by_role("link", name="Done").click()
+    await expect(page.get_by_text("the old one signs along until")).to_be_visible()
+    await page.get_by_role("button", name="Send Test Event").click()
+    await expect(page.locator("#answer")).to_be_visible()
+    assert len(site.arrivals[-1].headers["webhook-signature"].split()) == 2
+
+    await page.get_by_text("Delete this webhook").click()
+    await page.locator("details[open]").get_by_label("I mean it").check()
+    await page.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page.get_by_role("status")).to_contain_text("Nothing more is sent")
+    await expect(page.get_by_text("Short-lived")).to_have_count(0)
+    assert (await site.call("GET", made["id"])).status == 404
+
+
+async def test_the_log_is_read_page_by_page_and_within_a_time(site: Site, viewer: Visitor) -> None:
+    id = (await site.hook("/", name="Busy"))["id"]
+    for number in range(51):
+        await did(site, "purchase", f"many_{number}", "pro_yearly")
+    await site.settled(id, "delivered", 20)
+    page = await viewer.open(f"/webhooks/{id}/deliveries")
+    await expect(page.locator("tbody tr")).to_have_count(50)
+    await page.get_by_role("link", name="Older").click()
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await expect(page.get_by_role("link", name="many_0")).to_be_visible()
+    await page.get_by_label("Since (UTC)").fill("2027-01-16T00:00")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.get_by_role("heading", name="Nothing like that")).to_be_visible()
+    await page.get_by_label("Until (UTC)").fill("2027-01-15T00:00")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.get_by_role("alert")).to_contain_text("must be later")
+    viewer.complaints.clear()
+
+
+async def test_a_viewer_reads_everything_and_finds_nothing_to_press(site: Site, viewer: Visitor) -> None:
+    id = (await site.hook("/", name="Looked at"))["id"]
+    await did(site, "purchase", "dora", "pro_yearly")
+    [one] = await site.settled(id, "delivered")
+    for path in ("", f"/{id}", f"/{id}/deliveries", f"/{id}/deliveries/{one['id']}"):
+        page = await viewer.open(f"/webhooks{path}")
+        await expect(page.get_by_text("Looked at").first).to_be_visible()
+        assert await buttons(page) in ([], ["Filter"])
+        await page.close()
+
+
+async def buttons(page: Page) -> list[str]:
+    return await page.locator("main :is(button:visible, .button:visible, details.action)").all_inner_texts()
+
+
+async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: Site, viewer: Visitor) -> None:
+    broken = (await site.hook("/status/500", name="Broken", retry_schedule_seconds=[5] * 50))["id"]
+    for number in range(3):
+        await did(site, "purchase", f"unlucky_{number}", "pro_yearly")
+    await failing(site, broken, 12)
+    site.clock.now += 120_000
+    await failing(site, broken, 1)
+    given_up, by_hand = [(await site.hook("/", name=name))["id"] for name in ("Given up", "By hand")]
+    now = site.clock.now
+    async with site.database.transaction() as connection:
+        keys = {row["id"]: row["key"] for row in await connection.fetch("select id, key from webhooks")}
+        await save_health(
+            connection,
+            {
+                keys[given_up]: Health(99, None, now - 6 * DAY, now - 5 * DAY, now),
+                keys[by_hand]: Health(3, None, now - 60_000, None, now),
+            },
+        )
+    page = await viewer.open("/webhooks")
+    notices = page.locator("p.notice")
+    await expect(notices).to_have_count(2)
+    await expect(notices.first).to_contain_text("Broken has been failing since")
+    await expect(notices.last).to_contain_text("Given up was paused by itself just now, after failing for 6 days")
+    assert await serious_findings(page) == []
+    await notices.first.get_by_role("link").click()
+    await expect(page.locator("h1")).to_contain_text("failing")
+    await expect(page.get_by_text("It failed again and again.")).to_be_visible()
+    await site.call("POST", broken, {"enabled": False})
+
+
+async def test_in_the_dark_and_on_a_phone(site: Site, browser: Browser) -> None:
+    id = (await site.hook("/flaky/9", name="Anywhere", retry_schedule_seconds=[]))["id"]
+    await did(site, "purchase", "eve", "pro_yearly")
+    [one] = await site.settled(id, "failed")
+    phone = {"width": 390, "height": 800}
+    async with visiting(browser, site, color_scheme="dark", viewport=phone) as visitor:
+        for path in ("", "/new", f"/{id}", f"/{id}/edit", f"/{id}/deliveries", f"/{id}/deliveries/{one['id']}"):
+            page = await visitor.open(f"/webhooks{path}")
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            if path in ("", f"/{id}", f"/{id}/deliveries/{one['id']}"):
+                assert await serious_findings(page) == []
+            await page.close()
