@@ -34,8 +34,8 @@ class Watch:
     """What one page wants to hear."""
 
     project_id: str
-    # The last event that the page shows.
-    after: int
+    # The last event that the page knows of; none for who begins now.
+    after: int | None
     wanted: Callable[[Listed], bool]
     # The newest events on the page: their deliveries may have moved since it was made.
     shown: Sequence[Listed]
@@ -65,6 +65,8 @@ class Stream(Response):
             for task in ends:
                 task.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
+        if not telling.cancelled() and (error := telling.exception()) is not None:
+            raise error
         with contextlib.suppress(OSError):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -83,8 +85,9 @@ class Stream(Response):
         tail.follow_deliveries(watch.shown)
         for event in watch.shown:
             await say(self._said(Moved(event)))
-        # A page cannot have seen what has not happened; and one that has seen nothing begins now.
-        events, skipped = await self._tails.missed(watch.project_id, min(watch.after, ear.joined), ear.joined)
+        # Nobody can have seen what has not happened.
+        after = ear.joined if watch.after is None else min(watch.after, ear.joined)
+        events, skipped = await self._tails.missed(watch.project_id, after, ear.joined)
         tail.follow_deliveries(events)
         if skipped:
             await say(self._said(Skipped(skipped, ear.joined)))

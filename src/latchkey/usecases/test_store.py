@@ -71,6 +71,15 @@ async def act(changes: Changes, project_id: str, action: Action) -> Committed:
     )
 
 
+def refusal_of(situation: Situation, action: Action) -> Refusal | None:
+    """Why this would be refused as things stand; None when it would be done."""
+    try:
+        _act(situation, action)
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
 def _act(situation: Situation, action: Action) -> Customer:
     seen = _snapshot(situation, action)
     return take_in(situation.customer, situation.catalog, seen, situation.now)

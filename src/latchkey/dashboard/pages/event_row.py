@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from latchkey.dashboard import texts
+from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.event import EventType
 from latchkey.usecases.event_list import Listed, Tally
@@ -26,7 +27,6 @@ KINDS: dict[str, str] = {
     EventType.EXPIRATION: "bad",
     EventType.REFUND: "bad",
 }
-LONGEST_ID = 60
 
 
 def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
         "environment": event.environment.capitalize(),
         "customer": event.app_user_id,
         # Nobody is behind the pseudonym of somebody who was erased.
-        "customer_href": visit.path("customers", event.app_user_id) if event.owner is not None else None,
+        "customer_href": address(visit, event.app_user_id) if event.owner is not None else None,
         "product": event.product_id or "",
         "at": texts.iso(event.occurred_at),
         "at_text": texts.instant(event.occurred_at),

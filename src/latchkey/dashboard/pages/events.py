@@ -68,11 +68,15 @@ async def stream_events(visit: Visit) -> Response:
             await event_list.newest_of_clock(visit.database, visit.project_id, clock_id)
             if clock_id
             else await event_list.page_of_newest(
-                visit.database, visit.project_id, chosen, before=after + 1, limit=ON_A_PAGE
+                visit.database,
+                visit.project_id,
+                chosen,
+                before=after + 1 if after is not None else None,
+                limit=ON_A_PAGE,
             )
         )
     except NotFound:
-        page = Page([], after, None)
+        page = Page([], 0, None)
     wanted = Wanted(chosen, clock_id)
     await wanted.look_up(visit.database, visit.project_id)
     watch = Watch(
@@ -106,9 +110,9 @@ def _before(visit: Visit) -> int | None:
     return visit.query.number("before", low=1) if visit.query.text("before") else None
 
 
-def _after(visit: Visit) -> int:
+def _after(visit: Visit) -> int | None:
     """The last event that was seen: the browser's own word, when it comes back, is newer than the page's."""
     said = visit.request.headers.get("last-event-id", "")
     if said.isascii() and said.isdigit() and len(said) <= 15:
         return int(said)
-    return visit.query.number("after", 0)
+    return visit.query.number("after") if visit.query.text("after") else None

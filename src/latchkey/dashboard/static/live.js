@@ -95,6 +95,7 @@ function watch(place) {
     for (const hidden of document.querySelectorAll("[data-table]")) hidden.hidden = false;
     for (const empty of document.querySelectorAll("[data-empty]")) empty.hidden = true;
     while (rows.children.length > MOST_ROWS) trim();
+    for (const stale of document.querySelectorAll("[data-stale]")) stale.hidden = false;
     arrived += 1;
     tell();
   }
@@ -121,7 +122,7 @@ function watch(place) {
 
   button.addEventListener("click", () => {
     paused = !paused;
-    button.textContent = paused ? "Resume" : "Pause";
+    button.textContent = paused ? "Resume list" : "Pause list";
     if (!paused) for (const row of held.splice(0)) show(row);
     tell();
   });

@@ -4,7 +4,7 @@ select t.id, t.name, t.now_ms, t.created_at,
     (
         select count(*) from (
             select from customers where project_id = t.project_id and test_clock_id = t.id limit 100
-        ) as some
+        ) as counted
     ) as customers,
     (select min(next_due_at) from customers where project_id = t.project_id and test_clock_id = t.id) as next_due_at
 from test_clocks t
@@ -16,7 +16,7 @@ limit $3;
 
 -- name: customers_on_clock
 -- who lives on a test clock, those who fall due first
-select app_user_id, next_due_at, state from customers
+select next_due_at, state from customers
 where project_id = $1 and test_clock_id = $2
 order by next_due_at
 limit $3;
