@@ -6,6 +6,7 @@ import ipaddress
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
@@ -37,6 +38,7 @@ def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
         )
     if "api" in settings.roles:
         found += _transport(settings, now_ms)
+        found += _openid(settings)
     return found
 
 
@@ -81,6 +83,41 @@ def _transport(settings: Settings, now_ms: int) -> list[Problem]:
         missing = "LATCHKEY_TLS_CERT" if settings.tls_cert is None else "LATCHKEY_TLS_KEY"
         return [Problem(missing, "is missing while the other half is set.", "Set both.")]
     return _certificate(settings.tls_cert, settings.tls_key, now_ms)
+
+
+def _openid(settings: Settings) -> list[Problem]:
+    """All of it or nothing, and never over a connection that somebody else could read or answer."""
+    three = {
+        "LATCHKEY_OPENID_ISSUER": settings.openid_issuer,
+        "LATCHKEY_OPENID_CLIENT_ID": settings.openid_client_id,
+        "LATCHKEY_OPENID_CLIENT_SECRET": settings.openid_client_secret,
+    }
+    if not any(three.values()):
+        return []
+    found = [
+        Problem(name, "is missing while others of OpenID Connect are set.", "Set all three, or none.")
+        for name, value in three.items()
+        if not value
+    ]
+    parts = urlsplit(settings.openid_issuer)
+    whole = parts.scheme == "https" and bool(parts.hostname) and not parts.query and not parts.fragment
+    if settings.openid_issuer and not whole:
+        found.append(
+            Problem(
+                "LATCHKEY_OPENID_ISSUER",
+                f"{settings.openid_issuer} is not an https:// address without anything behind its path.",
+                "Give the issuer as the provider writes it.",
+            )
+        )
+    if not settings.openid_name.strip():
+        found.append(Problem("LATCHKEY_OPENID_NAME", "is empty.", "It stands on the button: Continue with ..."))
+    if settings.openid_extra_ca is not None:
+        try:
+            x509.load_pem_x509_certificates(settings.openid_extra_ca.read_bytes())
+        except (OSError, ValueError) as error:
+            wrong = f"{settings.openid_extra_ca} cannot be used: {_reason(error)}."
+            found.append(Problem("LATCHKEY_OPENID_EXTRA_CA", wrong, "Give a PEM file with certificates."))
+    return found
 
 
 def _certificate(cert: Path, key: Path, now_ms: int) -> list[Problem]:

@@ -78,6 +78,11 @@ class Settings:
     webhook_extra_ca: Path | None = None
     operations_url: str = ""
     attempts_kept_days: int = 30
+    openid_issuer: str = ""
+    openid_client_id: str = ""
+    openid_client_secret: str = field(default="", repr=False)
+    openid_name: str = "single sign-on"
+    openid_extra_ca: Path | None = None
     metrics_port: int = 0
     log_level: str = "info"
     log_format: str = "auto"
@@ -135,7 +140,7 @@ def _read(config: Path, problems: list[Problem]) -> dict[str, Any]:
         remedy = f"Did you mean {close[0]}?" if close else "docs/latchkey.toml lists all settings."
         problems.append(Problem(name, f"is not a setting (in {config}).", remedy))
         del found[name]
-    if {"secret_key", "database_url"} & found.keys() and config.stat().st_mode & 0o077:
+    if {"secret_key", "database_url", "openid_client_secret"} & found.keys() and config.stat().st_mode & 0o077:
         problems.append(
             Problem("config", f"{config} holds secrets and others can read it.", f"Run `chmod 600 {config}`.")
         )
@@ -239,6 +244,7 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
     "webhook_in_flight": _number(1, 100_000),
     "webhook_allow_networks": _networks,
     "webhook_extra_ca": _path,
+    "openid_extra_ca": _path,
     "attempts_kept_days": _number(1, 36_500),
     "metrics_port": _number(0, 65_535),
     "log_level": _one_of(LOG_LEVELS),

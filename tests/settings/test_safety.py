@@ -116,6 +116,25 @@ def test_files_that_are_not_there_or_not_pem_are_refused(safe: Settings, tmp_pat
     assert "LATCHKEY_TLS_KEY" in words
 
 
+def test_openid_connect_is_set_up_wholly_and_over_https_or_not_at_all(safe: Settings, tmp_path: Path) -> None:
+    whole = replace(
+        safe, openid_issuer="https://login.example.com/realm", openid_client_id="me", openid_client_secret="hunter2"
+    )
+    assert said(whole) == ""
+    assert said(replace(whole, openid_extra_ca=safe.tls_cert)) == ""
+    assert "LATCHKEY_OPENID_CLIENT_SECRET: is missing" in said(replace(whole, openid_client_secret=""))
+    words = said(replace(safe, openid_client_id="me"))
+    assert "LATCHKEY_OPENID_ISSUER: is missing" in words
+    assert "LATCHKEY_OPENID_CLIENT_SECRET: is missing" in words
+    for bad in ("http://login.example.com", "login.example.com", "https://", "https://x?y=1", "https://x#y"):
+        assert f"LATCHKEY_OPENID_ISSUER: {bad} is not" in said(replace(whole, openid_issuer=bad))
+    assert "LATCHKEY_OPENID_NAME" in said(replace(whole, openid_name=" "))
+    assert "LATCHKEY_OPENID_EXTRA_CA" in said(replace(whole, openid_extra_ca=tmp_path / "missing"))
+    # Who answers no requests signs nobody in.
+    assert said(replace(safe, openid_client_id="me", roles=("clock",))) == ""
+    assert "hunter2" not in said(replace(whole, openid_issuer="http://x"))
+
+
 async def test_a_migrated_database_is_fine_and_an_empty_or_absent_one_is_not(
     safe: Settings, database_url: str, empty_database_url: str
 ) -> None:

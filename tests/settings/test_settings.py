@@ -82,8 +82,15 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, text: str | Non
 
 
 def test_secrets_are_not_in_the_representation() -> None:
-    settings = load({"LATCHKEY_SECRET_KEY": KEY, "LATCHKEY_DATABASE_URL": "postgresql://bob:hunter2@db/x"})
+    settings = load(
+        {
+            "LATCHKEY_SECRET_KEY": KEY,
+            "LATCHKEY_DATABASE_URL": "postgresql://bob:hunter2@db/x",
+            "LATCHKEY_OPENID_CLIENT_SECRET": "hunter2",
+        }
+    )
     assert settings.secret_key == bytes(range(32))
+    assert settings.openid_client_secret == "hunter2"
     assert "hunter2" not in repr(settings)
     assert "secret_key" not in repr(settings)
 

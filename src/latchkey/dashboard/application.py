@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from latchkey.dashboard.guard import Guard
 from latchkey.dashboard.headers import secure
+from latchkey.dashboard.openid import provider_of
 from latchkey.dashboard.page import Page
 from latchkey.dashboard.pages import ALL
 from latchkey.dashboard.statuses import status_of
@@ -52,6 +53,7 @@ class Dashboard:
         self._app.middleware_stack = ExceptionMiddleware(
             self._app.router, handlers={HTTPException: self._refuse, Refusal: self._refuse}
         )
+        self._app.state.openid = provider_of(settings)
         # Set when the process is about to stop, so that live pages let go of their connections.
         self._app.state.closing = self.closing = asyncio.Event()
 

@@ -18,6 +18,7 @@ from latchkey.dashboard.pages import (
     experiments,
     home,
     keys,
+    openid,
     overview,
     replays,
     settings,
@@ -34,6 +35,7 @@ ALL = tuple(
     for module in (
         static,
         sign_in,
+        openid,
         home,
         account,
         overview,

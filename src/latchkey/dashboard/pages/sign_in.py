@@ -5,8 +5,9 @@ from __future__ import annotations
 from starlette.responses import RedirectResponse, Response
 
 from latchkey.dashboard.cookie import safe_next, with_cookie, without_cookie
+from latchkey.dashboard.openid import provider
 from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.dashboard.visit import ROOT, Visit, address
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases import accounts, sessions
 from latchkey.usecases.accounts import Account
@@ -91,7 +92,11 @@ async def sign_in_page(
     visit: Visit, status: int = 200, *, error: str = "", email: str = "", next: str = ROOT
 ) -> Response:
     anybody = await accounts.any_account(visit.database)
-    return visit.page("sign_in.html", status, error=error, email=email, next=next, openid=None, anybody=anybody)
+    asked = provider(visit)
+    way = address(f"{ROOT}/sign-in/openid", (), {"next": next if next != ROOT else None}) if asked else ""
+    name = asked.name if asked else ""
+    values = {"email": email, "next": next, "openid": name, "openid_way": way, "anybody": anybody}
+    return visit.page("sign_in.html", status, error=error, **values)
 
 
 def _invitation(visit: Visit, account: Account | None, error: str = "") -> Response:
