@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,9 +13,11 @@ from latchkey.delivery.webhook import save_health
 from latchkey.domain.account import Role
 from latchkey.domain.instants import DAY
 from latchkey.domain.webhook_health import Health
+from latchkey.usecases import projects, team
 from tests.api.doings import did
 from tests.api.receiving import HOOKS
 from tests.api.test_operational_events import failing
+from tests.dashboard.asking import somebody
 from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
 
 AUTHORIZATION = "Bearer open-sesame-4711"
@@ -258,6 +261,34 @@ async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: S
     await expect(page.locator("h1")).to_contain_text("failing")
     await expect(page.get_by_text("It failed again and again.")).to_be_visible()
     await site.call("POST", broken, {"enabled": False})
+
+
+async def test_many_webhooks_are_listed_page_by_page(site: Site) -> None:
+    for number in range(11):
+        await site.hook("/", name=f"Number {number}.")
+    person = await somebody(site, Role.VIEWER)
+    first = (await person.get(site.path("/webhooks").removeprefix(site.url))).body.decode()
+    assert [f"Number {number}." in first for number in (0, 9, 10)] == [True, True, False]
+    [more] = re.findall(r'href="([^"]+after=[^"]+)"', first)
+    second = (await person.get(more)).body.decode()
+    assert [f"Number {number}." in second for number in (0, 9, 10)] == [False, False, True]
+    assert 'rel="next"' not in second
+
+
+async def test_the_webhooks_of_another_project_are_out_of_reach(site: Site) -> None:
+    id = (await site.hook("/"))["id"]
+    other = await projects.create_project(site.database, "Elsewhere", site.clock.now)
+    person = await somebody(site, None)
+    await team.add_member(site.database, other.id, person.email, Role.OWNER, site.clock.now)
+    own = f"/dashboard/projects/{other.id}/webhooks"
+    assert (await person.get(own)).status == 200
+    assert (await person.get(f"{own}/new")).status == 200
+    for path in (f"{own}/{id}", f"{own}/{id}/edit", f"{own}/{id}/deliveries"):
+        assert (await person.get(path)).status == 404
+    for action in ("pause", "test", "edit", "rotate", "delete", "replays"):
+        form = {"confirm": "yes", "type": "TEST", "overlap": "0", "since": "2027-01-01", "status": "all"}
+        assert (await person.post(f"{own}/{id}/{action}", form)).status == 404, action
+    assert (await site.shown(id))["enabled"]
 
 
 async def test_in_the_dark_and_on_a_phone(site: Site, browser: Browser) -> None:

@@ -22,7 +22,8 @@ from latchkey.usecases.webhooks import Shown
 
 pages = Pages()
 
-ON_A_PAGE = 20
+# Of each webhook the newest ten thousand deliveries are looked at.
+ON_A_PAGE = 10
 # As many deliveries as the strip of a webhook's page has room for, and as many as are listed below it.
 IN_STRIP, LISTED = 60, 8
 OVERLAPS = ((0, "None: the old one stops at once"), (HOUR, "1 hour"), (DAY, "1 day"), (7 * DAY, "7 days"))

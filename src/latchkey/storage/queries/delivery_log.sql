@@ -1,27 +1,32 @@
 -- name: vitals_of_webhooks
 -- how webhooks fare by their deliveries. Looks at a bounded number of the newest ones: a status is in no index.
--- While a webhook fails, what was delivered last was created before the trouble began, or soon after.
+-- While a webhook fails, what was delivered last was created before the trouble began, or soon after; only then is it
+-- worth a second look.
 select
     w.key,
     (select coalesce(sum(l.waiting), 0)::bigint from lanes l where l.webhook_key = w.key) as waiting,
-    (
-        select count(*) from (
-            select d.status from deliveries d where d.webhook_key = w.key
-            order by d.created_at desc, d.customer_id desc, d.sequence desc
-            limit 10000
-        ) as newest
-        where newest.status = 'failed'
-    ) as failed,
-    (
-        select max(newest.finished_at) from (
+    newest.failed,
+    case when w.failing_since is null then newest.last_success_at else (
+        select max(older.finished_at) from (
             select d.status, d.finished_at from deliveries d
-            where d.webhook_key = w.key and d.created_at <= coalesce(w.failing_since, 9223372036854775807)
+            where d.webhook_key = w.key and d.created_at <= w.failing_since
             order by d.created_at desc, d.customer_id desc, d.sequence desc
             limit 10000
-        ) as newest
-        where newest.status = 'delivered'
-    ) as last_success_at
+        ) as older
+        where older.status = 'delivered'
+    ) end as last_success_at
 from webhooks w
+cross join lateral (
+    select
+        count(*) filter (where d.status = 'failed') as failed,
+        max(d.finished_at) filter (where d.status = 'delivered') as last_success_at
+    from (
+        select status, finished_at from deliveries
+        where webhook_key = w.key
+        order by created_at desc, customer_id desc, sequence desc
+        limit 10000
+    ) as d
+) as newest
 where w.key = any($1::bigint[]);
 
 -- name: webhook_was_made
