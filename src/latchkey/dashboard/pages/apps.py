@@ -21,7 +21,6 @@ STORES = {
     "rc_billing": "Web billing",
     "test_store": "Test store",
 }
-assert STORES.keys() == projects.PUBLIC_PREFIXES.keys()
 
 
 @pages.get("/apps")
