@@ -1,0 +1,86 @@
+"""Customers with a past: what the tests of their pages look at."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from msgspec import json
+
+from latchkey.domain.instants import DAY
+from latchkey.storage.sql import query
+from tests.api.client import NOW
+from tests.api.doings import advance, did, make_clock, move_in
+from tests.api.management import post
+from tests.dashboard.site import Site
+
+# What a page must survive: a script, markup, an override of the direction, quotes, and what means something in a URL.
+HOSTILE = (
+    "<script>alert(1)<\\script>",
+    '"><img src=x onerror=alert(1)>',
+    "\u202egnp.exe",
+    ('100% of #1? it\'s "a & b" 🦊 + ' + "long " * 20)[:99] + "!",
+    " led by a space",
+    "..",
+    "{{ 7 * 7 }}",
+)
+
+
+async def with_a_life(site: Site, id: str) -> str:
+    """Somebody on a test clock who tried, paid, could not pay, came back, paused and was refunded. Gives the clock."""
+    clock = await make_clock(site, NOW, name="A life")
+    await move_in(site, id, clock)
+    await did(site, "purchase", id, "pro_monthly", trial=True)
+    await advance(site, clock, by="P40D")
+    await did(site, "fail_billing", id, "pro_monthly", grace_days=6)
+    await advance(site, clock, to_ms=NOW + 70 * DAY)
+    await did(site, "recover_billing", id, "pro_monthly")
+    await did(site, "cancel", id, "pro_monthly")
+    await advance(site, clock, to_ms=NOW + 140 * DAY)
+    await did(site, "purchase", id, "pro_monthly")
+    await did(site, "purchase", id, "team_monthly")
+    await advance(site, clock, to_ms=NOW + 160 * DAY)
+    await did(site, "refund", id, "team_monthly")
+    await did(site, "pause", id, "pro_monthly", resume_at_ms=NOW + 200 * DAY)
+    await advance(site, clock, to_ms=NOW + 185 * DAY)
+    await did(site, "purchase", id, "coins_100")
+    return clock
+
+
+async def grant(site: Site, id: str, entitlement: str = "team", expires_at: int | None = None) -> None:
+    path = f"customers/{quote(id, safe='')}/actions/grant_entitlement"
+    reply = await post(site, path, {"entitlement_id": entitlement, "expires_at": expires_at})
+    assert reply.status == 200, reply
+
+
+async def with_many_events(site: Site, id: str, count: int) -> None:
+    """Somebody to whom so much happened. Written straight into the books: lived through, it would take minutes."""
+    await site.act("purchase", id, "coins_100")
+    async with site.database.transaction() as connection:
+        key = await connection.fetchval(query("customer_key"), site.project_id, id)
+        [row, *_] = await connection.fetch(query("events_of_customer"), site.project_id, key, 0, 1)
+        [feed] = await connection.fetch(query("advance_feeds"), [site.project_id], [count])
+        body = json.decode(row["body"])
+        numbers = range(1, count + 1)
+        await connection.execute(
+            query("add_events"),
+            [site.project_id] * count,
+            [feed["position"] - count + number for number in numbers],
+            [f"many-{number}" for number in numbers],
+            [key] * count,
+            [1000 + number for number in numbers],
+            [body["type"]] * count,
+            [body["environment"]] * count,
+            [None] * count,
+            [NOW + number for number in numbers],
+            [NOW + number for number in numbers],
+            [json.encode({**body, "id": f"many-{number}"}) for number in numbers],
+        )
+
+
+async def last_audit(site: Site) -> tuple[str, str, str, dict[str, object]]:
+    """What the audit log says of the last change: action, subject, outcome and detail."""
+    row = await site.database.pool.fetchrow(
+        "select action, subject, outcome, detail from audit_entries order by position desc limit 1"
+    )
+    assert row is not None
+    return row["action"], row["subject"], row["outcome"], json.decode(row["detail"])
