@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from msgspec import json
 from starlette.responses import Response
 
+from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import curl
@@ -63,6 +65,7 @@ async def show_log(visit: Visit) -> Response:
         400 if error else 200,
         webhook=webhook,
         deliveries=found.deliveries,
+        customer_at=partial(address, visit),
         more=visit.path("webhooks", webhook.id, "deliveries", **kept, after=found.after) if found.after else None,
         kept=kept,
         filtered=any(kept.values()) or bool(asked.text("after")),
@@ -81,6 +84,7 @@ async def show_delivery(visit: Visit) -> Response:
         "delivery.html",
         webhook=webhook,
         delivery=found.delivery,
+        customer_at=partial(address, visit),
         next_at=found.next_at,
         body=bytes(render.detail(webhook.id, found).request_body),
         attempts=[_shown(one) for one in reversed(found.attempts)],

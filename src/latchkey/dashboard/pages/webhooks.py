@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.responses import Response
 
 from latchkey.dashboard import texts
+from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.pages.deliveries import PURCHASE
 from latchkey.dashboard.pages.webhook_setup import write_schedule
@@ -119,6 +122,7 @@ async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Respo
         chosen=tried.event_type if tried else "TEST",
         strip=log.deliveries,
         deliveries=log.deliveries[:LISTED],
+        customer_at=partial(address, visit),
         announced=announced,
         replays=await recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
         # As a field for a date and a time has it.
