@@ -16,10 +16,10 @@ from (
     limit $6
 ) as e
 left join lateral (
-    select c.id, c.test_clock_id from aliases a
-    join customers c on c.project_id = a.project_id and c.id = a.customer_id
-    where a.project_id = $1 and a.app_user_id = e.app_user_id
-    limit 1
+    select customer_id from aliases where project_id = $1 and app_user_id = e.app_user_id limit 1
+) as a on true
+left join lateral (
+    select id, test_clock_id from customers where project_id = $1 and id = a.customer_id limit 1
 ) as owner on true
 order by e.position desc;
 
@@ -30,7 +30,8 @@ from (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
         body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
     from events
-    where project_id || '' = $1 and position < $3
+    -- Hidden too: a customer has few events, and the project many positions.
+    where project_id || '' = $1 and position + 0 < $3
         and customer_id = any(
             array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
         )
@@ -73,10 +74,10 @@ from (
     limit $3
 ) as e
 left join lateral (
-    select c.id, c.test_clock_id from aliases a
-    join customers c on c.project_id = a.project_id and c.id = a.customer_id
-    where a.project_id = $1 and a.app_user_id = e.app_user_id
-    limit 1
+    select customer_id from aliases where project_id = $1 and app_user_id = e.app_user_id limit 1
+) as a on true
+left join lateral (
+    select id, test_clock_id from customers where project_id = $1 and id = a.customer_id limit 1
 ) as owner on true
 order by e.position;
 
@@ -90,32 +91,29 @@ from (
     where project_id || '' = $1 and id = $2
 ) as e
 left join lateral (
-    select c.id, c.test_clock_id from aliases a
-    join customers c on c.project_id = a.project_id and c.id = a.customer_id
-    where a.project_id = $1 and a.app_user_id = e.app_user_id
-    limit 1
+    select customer_id from aliases where project_id = $1 and app_user_id = e.app_user_id limit 1
+) as a on true
+left join lateral (
+    select id, test_clock_id from customers where project_id = $1 and id = a.customer_id limit 1
 ) as owner on true;
 
 -- name: tally_deliveries
 -- how the deliveries of these events stand, over all webhooks: a row for each event and status
 select n.position, d.status, count(*) as amount
 from unnest($2::bigint[], $3::bigint[], $4::bigint[]) as n (position, customer_id, sequence)
-join webhooks w on w.project_id = $1 and w.deleted_at is null
 cross join lateral (
-    select status from deliveries
-    where project_id = $1 and customer_id = n.customer_id and webhook_key = w.key and sequence = n.sequence
-    limit 1
+    select webhook_key, status from deliveries
+    where project_id = $1 and customer_id = n.customer_id and sequence = n.sequence
+    -- More webhooks than anybody has. A limit forces one lookup for each event, also by a plan for empty tables.
+    limit 1000
 ) as d
+join webhooks w on w.key = d.webhook_key and w.deleted_at is null
 group by n.position, d.status;
 
 -- name: listed_deliveries_of_event
 -- how one event fared at each webhook that wanted it
 select w.id, w.name, d.status, d.attempts, d.response_status, d.error, d.created_at, d.finished_at
-from webhooks w
-cross join lateral (
-    select * from deliveries
-    where project_id = $1 and customer_id = $2 and webhook_key = w.key and sequence = $3
-    limit 1
-) as d
-where w.project_id = $1 and w.deleted_at is null
+from deliveries d
+join webhooks w on w.key = d.webhook_key and w.deleted_at is null
+where d.project_id = $1 and d.customer_id = $2 and d.sequence = $3
 order by w.key;
