@@ -65,6 +65,23 @@ def ensure_certificates(folder: Path, addresses: list[Address], now_ms: int) -> 
     return made
 
 
+def signs_only_here(certificate: x509.Certificate) -> bool:
+    """Whether it is an authority that no browser believes about anything but this machine and private networks."""
+    try:
+        constraints = certificate.extensions.get_extension_for_class(x509.NameConstraints)
+        basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        return False
+    permitted = constraints.value.permitted_subtrees or []
+    names = {one.value for one in permitted if isinstance(one, x509.DNSName)}
+    networks = {str(one.value) for one in permitted if isinstance(one, x509.IPAddress)}
+    # Where a kind of name is not mentioned at all, everything of that kind would be permitted.
+    return (
+        basic.ca and constraints.critical and bool(names) and bool(networks)
+        and names <= set(_NAMES) and networks <= set(_NETWORKS)
+    )  # fmt: skip
+
+
 def may_sign_for(address: Address) -> bool:
     return any(address in ipaddress.ip_network(network) for network in _NETWORKS)
 

@@ -36,6 +36,8 @@ _COMMANDS = (
     ("project", "app"),
     ("key", "app"),
     ("user", "app"),
+    ("trust", "trust"),
+    ("trust", "untrust"),
     ("doctor", "doctor"),
     ("consumer", "app"),
     ("push", "app"),

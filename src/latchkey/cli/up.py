@@ -21,6 +21,7 @@ from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder
 from latchkey.cli.demo_consumer import DemoConsumer
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.push_sandbox import PushConnection, push_sandbox
+from latchkey.cli.reach import DATA
 from latchkey.cli.readiness import wait_until_answering
 from latchkey.cli.stop_signal import StoppedError, StopSignal
 from latchkey.cli.supervisor import Child, Supervisor, plan
@@ -226,6 +227,8 @@ def announce(console: Console, folder: DataFolder, connection: Connection) -> No
     table.add_row("Push sandbox", connection.push.base_url)
     table.add_row("Demo project", connection.project_id)
     table.add_row("Certificate to trust", connection.ca_cert)
+    where = "" if folder.path == DATA.absolute() else f" --data {folder.path}"
+    table.add_row("  for browsers", f"latchkey trust{where} ends their warning; latchkey untrust{where} undoes it")
     table.add_row("For scripts", f"{folder.connection}  (addresses and keys, mode 600)")
     table.add_row("Database", connection.database_url)
     table.add_row("Logs", f"{folder.log}, {folder.path / 'postgres.log'}")

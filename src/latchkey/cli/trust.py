@@ -1,0 +1,143 @@
+"""`latchkey trust` and `latchkey untrust`: this machine's browsers believe its local authority, or cease to."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from latchkey.cli.authority import signs_only_here
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.reach import DATA
+from latchkey.cli.trust_stores import (
+    CERTUTIL_FROM,
+    Authority,
+    CannotTrustError,
+    Store,
+    browser_stores,
+    read_authority,
+    system_stores,
+)
+
+
+class Only(StrEnum):
+    SYSTEM = "system"
+    BROWSERS = "browsers"
+
+
+DataOption = Annotated[Path, typer.Option("--data", help="The folder of `latchkey up`.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+OnlyOption = Annotated[Only | None, typer.Option(help="Only the system's store, or only those of your browsers.")]
+
+
+def trust(data: DataOption = DATA, only: OnlyOption = None, yes: YesOption = False) -> None:
+    """Let browsers and programs of this machine believe the certificate of `latchkey up`. Asks first."""
+    console = Console(highlight=False)
+    authority = local_authority(DataFolder(data).tls / "authority.pem")
+    raise typer.Exit(put_in(console, authority, gathered(console, only), ask=None if yes else typer.confirm))
+
+
+def untrust(
+    data: DataOption = DATA,
+    only: OnlyOption = None,
+    yes: YesOption = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every authority of any `latchkey up`, also of folders that are gone.")
+    ] = False,
+) -> None:
+    """Take back what `latchkey trust` did. Asks first."""
+    console = Console(highlight=False)
+    authority = None if everything else local_authority(DataFolder(data).tls / "authority.pem")
+    raise typer.Exit(take_out(console, authority, gathered(console, only), ask=None if yes else typer.confirm))
+
+
+Ask = Callable[[str], bool] | None
+
+
+def local_authority(path: Path) -> Authority:
+    """The authority in this file, if it is one that can do no harm elsewhere."""
+    try:
+        authority, certificate = read_authority(path)
+    except FileNotFoundError:
+        raise CannotTrustError(
+            f"There is no {path}. `latchkey up` makes it; name its folder with --data, or use `untrust --all`."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise CannotTrustError(f"{path} cannot be read as a certificate: {error}.") from None
+    if not signs_only_here(certificate):
+        raise CannotTrustError(f"{path} could vouch for any site in the world, and is none of ours. It is left alone.")
+    return authority
+
+
+def gathered(console: Console, only: Only | None, home: Path | None = None) -> list[Store]:
+    """The stores of this machine; what is missing to reach some of them is said."""
+    found: list[Store] = [] if only is Only.BROWSERS else system_stores()
+    if not found and only is not Only.BROWSERS:
+        console.print("No store of the system was found here (neither Debian's nor Fedora's); it is left out.")
+    if only is not Only.SYSTEM:
+        certutil = shutil.which("certutil")
+        if certutil is None:
+            console.print(f"Your browsers are left out: that needs `certutil` ({CERTUTIL_FROM}).", soft_wrap=True)
+        else:
+            found += browser_stores(home or Path.home(), certutil)
+    return found
+
+
+def put_in(console: Console, authority: Authority, stores: list[Store], ask: Ask) -> int:
+    missing = [store for store in stores if authority.name not in store.names()]
+    if not missing:
+        console.print(f"{authority.name} is trusted already." if stores else "There is no store to put it in.")
+        return 0 if stores else 1
+    console.print(f"[bold]{authority.name}[/bold] ({authority.path})", soft_wrap=True)
+    console.print("It can vouch for this machine and private networks only. To trust it:")
+    return _carry_out(
+        console,
+        [(store, store.adding(authority.name), lambda store=store: store.add(authority)) for store in missing],  # type: ignore[misc]  # mypy cannot infer a lambda's default
+        ask,
+        "Open browsers notice when they are started again. `latchkey untrust` undoes it.",
+    )
+
+
+def take_out(console: Console, authority: Authority | None, stores: list[Store], ask: Ask) -> int:
+    held = [(store, name) for store in stores for name in store.names() if authority is None or name == authority.name]
+    if not held:
+        console.print("No store of this machine has it.")
+        return 0
+    console.print("To take it back:")
+    return _carry_out(
+        console,
+        [(store, store.removing(name), lambda store=store, name=name: store.remove(name)) for store, name in held],  # type: ignore[misc]  # mypy cannot infer a lambda's default
+        ask,
+        "Open browsers notice when they are started again.",
+    )
+
+
+Step = tuple[Store, str, Callable[[], None]]
+
+
+def _carry_out(console: Console, steps: list[Step], ask: Ask, afterwards: str) -> int:
+    """What will be done, in words; then it is done, and said again with how it went."""
+    for store, words, _ in steps:
+        console.print(f"  {store.title}: {words}", soft_wrap=True, markup=False)
+    if ask is not None and not ask("Do that?"):
+        console.print("Nothing was changed.")
+        return 1
+    failed = 0
+    for store, words, step in steps:
+        try:
+            step()
+        except CannotTrustError as error:
+            failed += 1
+            console.print(f"[red]✗[/red] {store.title}: ", end="")
+            console.print(str(error), soft_wrap=True, markup=False)
+        else:
+            console.print(f"[green]✓[/green] {store.title}: ", end="")
+            console.print(words, soft_wrap=True, markup=False)
+    if failed < len(steps):
+        console.print(afterwards)
+    return 1 if failed else 0
