@@ -296,20 +296,23 @@ async def test_another_projects_events_never_come(site: Site) -> None:
         assert theirs.told() == []
 
 
-@pytest.mark.parametrize("how", ["signed out", "removed"])
-async def test_who_is_signed_out_or_removed_loses_the_stream_within_seconds(site: Site, how: str) -> None:
-    email = await site.person(Role.VIEWER)
-    account = await accounts.find_account(site.database, email)
-    assert account is not None
-    token = await sessions.open_session(site.database, account.id, "127.0.0.1", "a test", site.clock.now)
-    async with listening(site, token) as line:
-        await line.joined()
-        if how == "signed out":
-            await sessions.end_session(site.database, token)
-        else:
-            await team.remove_member(site.database, site.project_id, account.id)
-        await asyncio.wait_for(line.over.wait(), 5)
-        assert line.messages[-1]["event"] == "over"
+async def test_who_is_signed_out_or_removed_loses_the_stream_within_seconds(site: Site) -> None:
+    ids, tokens = [], []
+    for _ in range(3):
+        account = await accounts.find_account(site.database, await site.person(Role.VIEWER))
+        assert account is not None
+        ids.append(account.id)
+        tokens.append(await sessions.open_session(site.database, account.id, "127.0.0.1", "a test", site.clock.now))
+    lines = [listening(site, token) for token in tokens]
+    async with lines[0] as signed_out, lines[1] as removed, lines[2] as stays:
+        for line in (signed_out, removed, stays):
+            await line.joined()
+        await sessions.end_session(site.database, tokens[0])
+        await team.remove_member(site.database, site.project_id, ids[1])
+        async with asyncio.timeout(5):
+            await asyncio.gather(signed_out.over.wait(), removed.over.wait())
+        assert [line.messages[-1].get("event") for line in (signed_out, removed)] == ["over", "over"]
+        assert not stays.over.is_set()
 
 
 async def test_there_are_only_so_many_streams(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from latchkey.domain.catalog import Product
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.intake import take_in
-from latchkey.domain.purchase import Environment, Ownership, Purchase, Reason
+from latchkey.domain.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.subscription import Subscription
 from latchkey.stores.test_store import actions
@@ -69,6 +69,18 @@ async def act(changes: Changes, project_id: str, action: Action) -> Committed:
             claims=frozenset({(STORE, action.new_id)}) if action.name == "purchase" else frozenset(),
         )
     )
+
+
+def bought(customer: Customer) -> dict[str, Subscription | Purchase]:
+    """Of each product the newest purchase in this store, which is the one that an action means."""
+    found: dict[str, Subscription | Purchase] = {}
+    for purchase in sorted(customer.purchases, key=lambda one: one.order):
+        if purchase.store == STORE and purchase.kind is PurchaseKind.ONE_TIME:
+            found[purchase.product_id] = purchase
+    for subscription in sorted(customer.subscriptions, key=lambda one: one.current.order):
+        if subscription.store == STORE:
+            found[subscription.current.product_id] = subscription
+    return found
 
 
 def refusal_of(situation: Situation, action: Action) -> Refusal | None:

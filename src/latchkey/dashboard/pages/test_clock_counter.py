@@ -11,10 +11,9 @@ from latchkey.dashboard.texts import instant
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import DAY, EARLIEST, LATEST, Ms
-from latchkey.domain.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchase import Purchase
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.subscription import PeriodType, Subscription
-from latchkey.stores.test_store.billing import STORE
 from latchkey.usecases import test_store
 from latchkey.usecases.changes import Situation
 
@@ -55,16 +54,8 @@ class Held:
 
 
 def held(customer: Customer, catalog: Catalog, now: Ms) -> list[Held]:
-    """Of each product the newest purchase, which is the one that an action means."""
-    bought: dict[str, Subscription | Purchase] = {}
-    for purchase in sorted(customer.purchases, key=lambda one: one.order):
-        if purchase.store == STORE and purchase.kind is PurchaseKind.ONE_TIME:
-            bought[purchase.product_id] = purchase
-    for subscription in sorted(customer.subscriptions, key=lambda one: one.current.order):
-        if subscription.store == STORE:
-            bought[subscription.current.product_id] = subscription
     situation = Situation(customer, catalog, now)
-    return [_held(situation, product_id, one) for product_id, one in bought.items()]
+    return [_held(situation, product_id, one) for product_id, one in test_store.bought(customer).items()]
 
 
 def _held(situation: Situation, product_id: str, bought: Subscription | Purchase) -> Held:
