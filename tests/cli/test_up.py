@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -18,7 +19,7 @@ import pytest
 
 from latchkey.cli.listeners import bind
 from latchkey.storage.leftovers import processes_on
-from tests.cli.running import Running, Up, get, latchkey
+from tests.cli.running import Running, Up, get, latchkey, typed
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +51,33 @@ def alive(pid: int) -> bool:
 def test_connection_json_says_where_everything_is_and_only_to_its_owner(up: Up) -> None:
     assert set(up.connection) == {
         "base_url", "ca_cert", "project_id", "api_key", "public_api_key", "database_url", "push", "consumer",
+        "dashboard",
     }  # fmt: skip
     assert stat.S_IMODE((up.folder / "connection.json").stat().st_mode) == 0o600
     assert up.connection["api_key"].startswith("sk_")
     assert up.connection["public_api_key"].startswith("test_")
     assert up.connection["base_url"].startswith("https://127.0.0.1:")
+
+
+def test_the_first_account_signs_in_and_its_link_is_made_whole(up: Up) -> None:
+    dashboard = up.connection["dashboard"]
+    assert dashboard["url"] == f"{up.connection['base_url']}/dashboard"
+    trusted = ssl.create_default_context(cafile=up.connection["ca_cert"])
+    connection = http.client.HTTPSConnection(up.connection["base_url"].removeprefix("https://"), context=trusted)
+    form = urlencode({"email": dashboard["email"], "password": dashboard["password"]})
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    connection.request("POST", "/dashboard/sign-in", form, headers)
+    reply = connection.getresponse()
+    assert (reply.read(), reply.status, reply.headers["location"]) == (b"", 303, "/dashboard")
+    cookie = reply.headers["set-cookie"].partition(";")[0]
+    connection.request("GET", f"/dashboard/projects/{up.connection['project_id']}/team", headers={"cookie": cookie})
+    reply = connection.getresponse()
+    assert dashboard["email"].encode() in reply.read()
+    assert reply.status == 200
+    connection.close()
+    made = typed("user", "create", "ann@example.com", "--role", "viewer", "--data", up.folder)
+    assert f"{up.connection['base_url']}/dashboard/invitations/" in made.stdout, made
+    assert "latchkey trust --data" in up.output
 
 
 def test_the_push_sandbox_answers_where_it_says(up: Up) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.files import read_json
 from latchkey.cli.instants import shown
 from latchkey.cli.key import ProjectOption, chosen
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.account import EXPLAINED, Role
-from latchkey.domain.refusal import Conflict, NotFound
+from latchkey.domain.refusal import Conflict, NotFound, Refusal
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases import accounts, audit, sessions, team
@@ -47,18 +53,17 @@ def create(
             known = await accounts.find_account(database, email)
             if known is not None and password is not None:
                 raise Conflict(f"There is already an account {known.email}; its password stays as it is.")
-            if password is not None:
-                await accounts.create_account(database, email, now, name=name, password=password)
-            account, made = await team.add_member(database, project_id, email, role, now, name=name)
-            await _told(database, project_id, "member.added", account.email, role=role)
+            async with _audited(database, project_id, "member.added", email, role=role):
+                if password is not None:
+                    await accounts.create_account(database, email, now, name=name, password=password)
+                account, made = await team.add_member(database, project_id, email, role, now, name=name)
             token = await accounts.invite(database, account.id, now) if made and password is None else None
             return project_id, token
 
     project_id, token = asyncio.run(work())
-    console = Console(highlight=False)
-    console.print(f"[bold]{email}[/bold] is {role} of {project_id}.")
+    Console(highlight=False).print(f"[bold]{email}[/bold] is {role} of {project_id}.")
     if token is not None:
-        _show_link(console, token)
+        _show_link(token, config, data)
 
 
 @app.command("list")
@@ -72,7 +77,7 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
     table = Table("E-mail", "Name", "Role", "Since", "Last seen", box=None)
     for member in asyncio.run(work()):
         seen = shown(member.last_seen_at) or "never"
-        table.add_row(member.account.email, member.account.name, member.role, shown(member.since), seen)
+        table.add_row(escape(member.account.email), escape(member.account.name), member.role, shown(member.since), seen)
     Console(highlight=False).print(table)
 
 
@@ -83,10 +88,10 @@ def invite(email: EmailArgument, config: ConfigOption = None, data: DataOption =
     async def work() -> str:
         async with Database(database_url(config, data), max_size=1) as database:
             account = await _known(database, email)
-            await _told(database, None, "account.invited", account.email)
-            return await accounts.invite(database, account.id, real_now())
+            async with _audited(database, None, "account.invited", account.email, account_id=account.id):
+                return await accounts.invite(database, account.id, real_now())
 
-    _show_link(Console(highlight=False), asyncio.run(work()))
+    _show_link(asyncio.run(work()), config, data)
 
 
 @app.command()
@@ -99,10 +104,10 @@ def remove(
         async with Database(database_url(config, data), max_size=1) as database:
             project_id = await chosen(database, project)
             account = await _known(database, email)
-            await team.remove_member(database, project_id, account.id)
-            for stay in await sessions.stays(database, account.id):
-                await sessions.end_stay(database, account.id, stay.id)
-            await _told(database, project_id, "member.removed", account.email)
+            async with _audited(database, project_id, "member.removed", account.email):
+                await team.remove_member(database, project_id, account.id)
+                for stay in await sessions.stays(database, account.id):
+                    await sessions.end_stay(database, account.id, stay.id)
             return project_id
 
     project_id = asyncio.run(work())
@@ -116,13 +121,40 @@ async def _known(database: Database, email: str) -> accounts.Account:
     return account
 
 
-async def _told(database: Database, project_id: str | None, action: str, subject: str, **detail: str) -> None:
+@asynccontextmanager
+async def _audited(
+    database: Database,
+    project_id: str | None,
+    action: str,
+    subject: str,
+    *,
+    account_id: str | None = None,
+    **detail: str,
+) -> AsyncIterator[None]:
+    """As on a page: written down before it is done, and again with how it went."""
     position = await audit.begin(
-        database, project_id=project_id, account_id=None, actor=ACTOR, action=action, now=real_now(), subject=subject
+        database,
+        project_id=project_id,
+        account_id=account_id,
+        actor=ACTOR,
+        action=action,
+        now=real_now(),
+        subject=subject,
     )
+    try:
+        yield
+    except Refusal as refusal:
+        await audit.finish(database, position, "refused", subject, {**detail, "refusal": refusal.message})
+        raise
     await audit.finish(database, position, "done", subject, detail)
 
 
-def _show_link(console: Console, token: str) -> None:
-    console.print("They choose a password at your service's address followed by this, once, within seven days:")
-    console.print(f"/dashboard/invitations/{token}", soft_wrap=True)
+def _show_link(token: str, config: Path | None, data: Path) -> None:
+    """Whole where the address is known: that of the `latchkey up` whose database this is."""
+    connection = read_json(DataFolder(data).connection)
+    ours = connection.get("database_url") == database_url(config, data)
+    start = connection.get("base_url", "") if ours else ""
+    after = "here" if start else "at your service's address followed by this"
+    console = Console(highlight=False)
+    console.print(f"They choose a password {after}, once, within seven days:")
+    console.print(f"{start}/dashboard/invitations/{token}", soft_wrap=True, markup=False)

@@ -1,0 +1,112 @@
+"""`latchkey user`: accounts for the dashboard, from the machine where it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import subprocess
+import sys
+
+import asyncpg
+import pytest
+
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases import accounts, sessions
+from tests.cli.running import typed
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def told(database_url: str) -> dict[str, str]:
+    environment = {"LATCHKEY_DATABASE_URL": database_url, "COLUMNS": "250"}
+    assert typed("project", "create", "Shop", **environment).returncode == 0
+    return environment
+
+
+async def _typed(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Off this loop: a command has one of its own."""
+    return await asyncio.to_thread(typed, *words, **environment)
+
+
+def link_in(output: str) -> str:
+    [token] = re.findall(r"/dashboard/invitations/(\S+)", output)
+    return str(token)
+
+
+async def test_somebody_is_made_with_a_link_and_chooses_a_password(told: dict[str, str], database: Database) -> None:
+    made = await _typed("user", "create", "Ann@Example.com", "--name", "Ann [/b]", **told)
+    assert made.returncode == 0, made.stderr
+    token = link_in(made.stdout)
+    account = await accounts.accept_invitation(database, token, PASSWORD, real_now())
+    assert account.email == "ann@example.com"
+    listed = await _typed("user", "list", **told)
+    assert re.search(r"ann@example.com\s+Ann \[/b\]\s+owner", listed.stdout), listed
+    # A second project takes the same account, and makes no link to it.
+    other = await _typed("project", "create", "Other", **told)
+    [project] = re.findall(r"proj_[0-9a-f]+", other.stdout.splitlines()[0])
+    again = await _typed("user", "create", "ann@example.com", "--role", "viewer", "--project", project, **told)
+    assert again.returncode == 0, again.stderr
+    assert "invitations" not in again.stdout
+    assert await accounts.has_password(database, "ann@example.com", PASSWORD)
+
+
+async def test_a_password_may_come_from_standard_input_and_never_replaces_one(
+    told: dict[str, str], database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{PASSWORD}\n"))
+    made = await _typed("user", "create", "ann@example.com", "--password-stdin", **told)
+    assert made.returncode == 0, made.stderr
+    assert PASSWORD not in made.stdout + made.stderr
+    assert await accounts.has_password(database, "ann@example.com", PASSWORD)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("another password\n"))
+    refused = await _typed("user", "create", "ann@example.com", "--password-stdin", **told)
+    assert refused.returncode == 1
+    assert "its password stays as it is" in refused.stderr
+    monkeypatch.setattr(sys, "stdin", io.StringIO("short\n"))
+    short = await _typed("user", "create", "bob@example.com", "--password-stdin", **told)
+    assert "at least 10 characters" in short.stderr
+    assert await accounts.find_account(database, "bob@example.com") is None
+
+
+async def test_a_lost_password_is_chosen_anew_and_somebody_is_taken_out(
+    told: dict[str, str], database: Database
+) -> None:
+    await _typed("user", "create", "ann@example.com", **told)
+    await _typed("user", "create", "bob@example.com", "--role", "support", **told)
+    invited = await _typed("user", "invite", "BOB@example.com", **told)
+    bob = await accounts.accept_invitation(database, link_in(invited.stdout), PASSWORD, real_now())
+    session = await sessions.open_session(database, bob.id, "192.0.2.1", "x", real_now())
+    removed = await _typed("user", "remove", "bob@example.com", **told)
+    assert removed.returncode == 0, removed.stderr
+    assert await sessions.find_session(database, session, None, real_now()) is None
+    assert "bob@example.com" not in (await _typed("user", "list", **told)).stdout
+    last = await _typed("user", "remove", "ann@example.com", **told)
+    assert last.returncode == 1
+    assert "A project needs an owner" in last.stderr
+    connection = await asyncpg.connect(told["LATCHKEY_DATABASE_URL"])
+    noted = await connection.fetch("select actor, action, subject, outcome from audit_entries order by position")
+    await connection.close()
+    assert [tuple(row) for row in noted] == [
+        ("the command line", "member.added", "ann@example.com", "done"),
+        ("the command line", "member.added", "bob@example.com", "done"),
+        ("the command line", "account.invited", "bob@example.com", "done"),
+        ("the command line", "member.removed", "bob@example.com", "done"),
+        ("the command line", "member.removed", "ann@example.com", "refused"),
+    ]
+
+
+async def test_what_makes_no_sense_is_one_clear_line(told: dict[str, str]) -> None:
+    for words, complaint in (
+        (("create", "not an address"), "not an e-mail address"),
+        (("create", "ann@example.com", "--project", "proj_none"), "no project"),
+        (("invite", "nobody@example.com"), "There is no account nobody@example.com"),
+        (("remove", "nobody@example.com"), "There is no account nobody@example.com"),
+    ):
+        refused = await _typed("user", *words, **told)
+        assert refused.returncode == 1, words
+        assert complaint in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert (await _typed("user", "create", "ann@example.com", "--role", "king", **told)).returncode == 2
