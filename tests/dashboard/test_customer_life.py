@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.dashboard.life import Kind, Life, Span, lives
+from latchkey.dashboard.life import Kind, Life, Span, latest, lives
 from latchkey.dashboard.life_picture import MOST_ROWS, picture, ticks_between, window
 from latchkey.domain.customer import Customer, with_purchase, with_subscription
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
@@ -229,3 +229,17 @@ def test_the_window_reaches_from_the_first_beginning_to_the_last_end_and_shows_n
     begin, end = window([drawn((Kind.PAID, JAN, FEB))], MAR)
     assert begin < JAN
     assert MAR < end < MAR + 3 * DAY
+
+
+def test_of_very_many_stretches_the_latest_are_listed() -> None:
+    old, new = drawn((Kind.PAID, JAN, FEB)), drawn((Kind.PAID, FEB, MAR), (Kind.PAID, MAR, APR))
+    assert latest([old, new], 3) == [old, new]
+    assert latest([old, new], 2) == [new]
+    assert latest([old, new], 1) == [drawn((Kind.PAID, MAR, APR))]
+
+
+@pytest.mark.parametrize(("ahead", "is_open"), [(31, False), (366, False), (500, True)])
+def test_the_end_of_a_period_is_seen_unless_it_is_years_away(ahead: int, is_open: bool) -> None:
+    found = picture([drawn((Kind.PAID, JAN, JAN + ahead * DAY))], JAN + DAY)
+    assert found is not None
+    assert found.lanes[0].bars[0].is_open is is_open

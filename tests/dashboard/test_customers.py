@@ -246,6 +246,8 @@ async def test_ids_and_attributes_from_outside_are_shown_as_they_are_and_do_noth
         await expect(section(page, "Attributes")).to_contain_text(id.strip()[:60])
         assert await page.locator("h1 bdi").count() == 1
         assert await page.locator("main img, main script").count() == 0
+        hidden = id.startswith((" ", "\u202e"))
+        await expect(page.get_by_text("holds what cannot be seen")).to_have_count(1 if hidden else 0)
         assert await fits(page), id
 
 

@@ -28,3 +28,9 @@ def customer_id(visit: Visit) -> str:
 def isolated(text: str) -> str:
     """Text from outside where no markup can hold it, such as a window's title: its direction ends with it."""
     return f"\u2068{text}\u2069"
+
+
+def written_out(text: str) -> str | None:
+    """Where an id holds what nobody sees (a space at its edge, a mark that turns the direction): all of it, spelled."""
+    plain = text.isprintable() and text == text.strip() and "  " not in text
+    return None if plain else repr(text)

@@ -5,8 +5,8 @@ Pure, from what is known of the customer; `life_picture.py` says where it stands
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from latchkey.domain.catalog import Catalog
@@ -83,6 +83,16 @@ def lives(customer: Customer, catalog: Catalog, now: Ms) -> list[Life]:
     found = [_of_subscription(one, now) for one in customer.subscriptions]
     found += [_of_purchase(one) for one in customer.purchases if one.entitlement_id or catalog.grants(one.product_id)]
     return sorted((one for one in found if one.spans), key=lambda one: (one.spans[0].start, one.store, one.id))
+
+
+def latest(lives: Sequence[Life], most: int) -> list[Life]:
+    """The last ones of all stretches of time, as many as somebody would read; lives without any are left out."""
+    starts = sorted((span.start for life in lives for span in life.spans), reverse=True)
+    if len(starts) <= most:
+        return list(lives)
+    since = starts[most - 1]
+    trimmed = (replace(one, spans=tuple(span for span in one.spans if span.start >= since)) for one in lives)
+    return [one for one in trimmed if one.spans]
 
 
 def _of_subscription(subscription: Subscription, now: Ms) -> Life:

@@ -21,6 +21,8 @@ MOST_TICKS = 6
 # A bar is never thinner than this, and neighbours of one kind that would be are drawn as one.
 _THINNEST, _NARROW = 0.4, 0.9
 _LONGEST_TITLE = 44
+# The end of whatever is sold by the year is within the picture.
+_AHEAD: Ms = 400 * DAY
 _STEPS: tuple[Ms, ...] = (HOUR, 6 * HOUR, DAY, 2 * DAY, 7 * DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600)
 
@@ -101,13 +103,14 @@ def picture(lives: Sequence[Life], now: Ms) -> Picture | None:
 
 
 def window(lives: Sequence[Life], now: Ms) -> tuple[Ms, Ms]:
-    """From the first beginning to the last end, but not so far ahead that the past has no room."""
-    begin = min([now, *(span.start for life in lives for span in life.spans)])
-    ends = [span.end for life in lives for span in life.spans if span.end is not None]
-    furthest = now + max(30 * DAY, (now - begin) // 2)
-    end = min(max([now, *ends]), furthest)
-    if any(span.end is None or span.end > furthest for life in lives for span in life.spans):
-        end = max(end, now + max(DAY, (furthest - now) // 2))
+    """From the first beginning to the last end. Of what lasts for years, or for ever, only so much that the past has
+    room."""
+    spans = [span for life in lives for span in life.spans]
+    begin = min([now, *(span.start for span in spans)])
+    ends = [span.end for span in spans if span.end is not None and span.end <= now + _AHEAD]
+    end = max([now, *ends])
+    if any(span.end is None or span.end > end for span in spans):
+        end = max(end, now + max(30 * DAY, (now - begin) // 4))
     edge = max((end - begin) // 50, HOUR // 4)
     return begin - edge, end + edge
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.customer_address import address, customer_id, isolated
-from latchkey.dashboard.life import WORDS, lives
+from latchkey.dashboard.customer_address import address, customer_id, isolated, written_out
+from latchkey.dashboard.life import WORDS, latest, lives
 from latchkey.dashboard.life_picture import picture
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.pages.event_row import KINDS
@@ -22,6 +22,8 @@ pages = Pages()
 
 FIRST_EVENTS, EVENTS = 10, 25
 FIRST_MOVEMENTS, MOVEMENTS = 5, 50
+# Of what they bought, the newest; a game sells the same coins a thousand times.
+BOUGHT, TOLD = 20, 200
 # As many as a choice can hold; whoever has more entitlements than that knows their ids.
 CHOICES = 500
 
@@ -89,9 +91,13 @@ async def profile_page(visit: Visit, id: str, status: int = 200, error: str = ""
         isolated_id=isolated(id),
         profile=profile,
         customer=customer,
+        subscriptions=list(reversed(customer.subscriptions))[:BOUGHT],
+        purchases=list(reversed(customer.purchases))[:BOUGHT],
         own_now=view.now,
         anonymous=is_anonymous(id),
-        lives=life,
+        written_out=written_out(id),
+        lives=latest(life, TOLD),
+        spans=sum(len(one.spans) for one in life),
         picture=picture(life, view.now),
         life_words=WORDS,
         timeline=told,

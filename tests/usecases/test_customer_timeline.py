@@ -1,0 +1,73 @@
+"""What happened to a customer, newest first, whoever they were at the time."""
+
+from __future__ import annotations
+
+from latchkey.domain.instants import DAY
+from latchkey.storage.sql import query
+from latchkey.usecases.customer_timeline import movements, timeline
+from latchkey.usecases.identities import log_in
+from tests.usecases.conftest import Shop
+
+ANONYMOUS = "$RCAnonymousID:" + "b" * 32
+
+
+async def key_of(shop: Shop, user: str) -> int:
+    key: int = await shop.db.pool.fetchval(query("customer_key"), shop.project_id, user)
+    return key
+
+
+async def pages(shop: Shop, user: str, limit: int) -> list[list[str]]:
+    """The ids of every page, until there are no more."""
+    found, before, key = [], None, await key_of(shop, user)
+    while True:
+        page = await timeline(shop.db, shop.project_id, key, before=before, limit=limit)
+        found.append([one.id for one in page.happenings])
+        before = page.before
+        if before is None:
+            return found
+
+
+async def test_it_goes_back_page_after_page_also_into_the_time_before_a_merge(shop: Shop) -> None:
+    await shop.show(ANONYMOUS, "test_1_a", "pro_monthly")
+    await shop.show("alice", "test_1_b", "coins_100")
+    await shop.wait(40 * DAY)
+    await shop.show("alice", "test_1_c", "coins_100")
+    await shop.show(ANONYMOUS, "test_1_d", "coins_100")
+    await log_in(shop.changes, shop.project_id, ANONYMOUS, "alice")
+    await shop.wait(40 * DAY)
+    everything = [event.id for event in await shop.events("alice")]
+    assert len(everything) > 6
+    for limit in (1, 2, 3, 100):
+        found = await pages(shop, "alice", limit)
+        assert [id for page in found for id in page] == everything[::-1]
+        assert all(len(page) == limit for page in found[:-1])
+
+
+async def test_nobody_elses_events_are_among_them(shop: Shop) -> None:
+    await shop.show("alice", "test_1_a", "pro_monthly")
+    await shop.show("bob", "test_1_b", "pro_monthly")
+    assert await pages(shop, "bob", 10) == [[event.id for event in await shop.events("bob")]]
+
+
+async def test_movements_go_back_page_after_page(shop: Shop) -> None:
+    for number in range(5):
+        await shop.show("alice", f"test_1_{number}", "coins_100")
+        shop.time += 1
+    key = await key_of(shop, "alice")
+    first = await movements(shop.db, shop.project_id, key, limit=3)
+    assert ([one.balance for one in first.items], first.more) == ([500, 400, 300], True)
+    last = first.items[-1]
+    rest = await movements(shop.db, shop.project_id, key, before=(last.at, last.key, last.code), limit=3)
+    assert ([one.balance for one in rest.items], rest.more) == ([200, 100], False)
+
+
+async def test_a_page_is_read_along_the_customers_own_line(shop: Shop) -> None:
+    async with shop.db.acquire() as connection:
+        text = query("newest_events_of_customer")
+        await connection.execute(f"prepare it (text, bigint, bigint, bigint, bigint, bigint) as {text}")
+        plan = [row[0] for row in await connection.fetch("explain execute it ('', 1, 1, 1, 1, 1)")]
+        await connection.execute("deallocate it")
+    walks = [line for line in plan if "Index Cond" in line and "sequence < " in line]
+    assert walks, "\n".join(plan)
+    assert "customer_id = mine.id" in walks[0]
+    assert "Index Scan Backward using events_of_customer" in "\n".join(plan)
