@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -14,13 +16,12 @@ from msgspec import json
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.dashboard.cookie import NAME
-from latchkey.dashboard.stream import Stream, Watch
 from latchkey.domain.account import Role
+from latchkey.storage.database import Database
 from latchkey.usecases import accounts, event_tail, projects, sessions, team
-from latchkey.usecases.event_tail import Tails
 from tests.api.doings import did
 from tests.dashboard.cutting import wired
-from tests.dashboard.site import Site, Visitor, visiting
+from tests.dashboard.site import Site, Visitor, opened, visiting
 from tests.dashboard.test_events import HOSTILE
 
 ACCEPT = b"text/event-stream"
@@ -325,19 +326,43 @@ async def test_there_are_only_so_many_streams(site: Site, monkeypatch: pytest.Mo
             assert second.status == 503
 
 
-async def test_a_stream_lets_go_at_once_when_the_process_stops(site: Site) -> None:
-    closing = asyncio.Event()
-    line = Line()
+async def test_an_open_page_learns_that_its_session_is_over(site: Site, browser: Browser) -> None:
+    async with visiting(browser, site, Role.VIEWER) as visitor:
+        page = await visitor.open("/events")
+        await expect(page.locator(".light.on")).to_be_visible()
+        [cookie] = [one for one in await visitor.context.cookies() if one["name"] == NAME]
+        await sessions.end_session(site.database, cookie["value"])
+        await expect(page.get_by_role("status")).to_contain_text("You are signed out", timeout=8_000)
+        await expect(page.get_by_role("button", name="Pause list")).to_be_hidden()
 
-    async def lasts() -> bool:
-        return True
 
-    watch = Watch(
-        project_id=site.project_id, after=None, wanted=lambda _: True, shown=[], row=lambda _: {}, lasts=lasts
-    )
-    stream = asyncio.create_task(Stream(Tails(site.database), watch, closing)({}, line.receive, line.send))
-    await line.joined()
-    closing.set()
-    began = perf_counter()
-    await asyncio.wait_for(stream, 5)
-    assert perf_counter() - began < 0.5
+async def reached(host: str, port: int, trusting: ssl.SSLContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """As soon as the site listens."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await asyncio.open_connection(host, port, ssl=trusting)
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.02)
+
+
+async def test_open_streams_do_not_keep_a_process_from_stopping(database: Database, tmp_path: Path) -> None:
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    async with AsyncExitStack() as stack:
+        site = await stack.enter_async_context(opened(database, tmp_path, deliver=False))
+        host, _, port = site.url.removeprefix("https://").partition(":")
+        reader, writer = await reached(host, int(port), trusting)
+        lines = (
+            f"GET /dashboard/projects/{site.project_id}/events/stream HTTP/1.1",
+            f"Host: {host}:{port}",
+            f"Cookie: {NAME}={await site.token(Role.VIEWER)}",
+            "Accept: text/event-stream",
+        )
+        writer.write("\r\n".join((*lines, "", "")).encode())
+        await asyncio.wait_for(reader.readuntil(b"id: 0\n\n"), 5)
+        began = perf_counter()
+        await stack.aclose()
+        assert perf_counter() - began < 2
+        await asyncio.wait_for(reader.read(), 5)
+        writer.close()
