@@ -17,6 +17,7 @@ from latchkey.domain.figures_overview import Card, Overview
 from latchkey.domain.purchase import Environment
 from latchkey.usecases import figures
 from latchkey.usecases.customer_list import list_customers
+from latchkey.usecases.webhook_troubles import troubles_of
 
 pages = Pages()
 
@@ -48,6 +49,7 @@ async def show_overview(visit: Visit) -> Response:
         periods=list(PERIODS.items()),
         environments=[(one.lower(), one.capitalize()) for one in Environment],
         anybody=bool(await list_customers(visit.database, visit.project_id, limit=1)),
+        troubles=await troubles_of(visit.database, visit.project_id),
         base_url=f"https://{visit.request.headers.get('host', '')}",
     )
 
