@@ -139,3 +139,14 @@ async def test_a_viewer_sees_the_team_and_no_button_on_a_phone_in_the_dark(brows
         await expect(page.get_by_role("link", name=re.compile("^Change"))).to_have_count(0)
         assert await serious_findings(page) == []
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_who_may_not_is_told_so_on_a_page_that_leads_back(site: Site, viewer: Visitor) -> None:
+    page = await viewer.open("/team/acc_somebody")
+    await expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
+    await expect(page.get_by_text("Your role here, viewer, does not allow this.")).to_be_visible()
+    assert await serious_findings(page) == []
+    assert all("403" in complaint for complaint in viewer.complaints)
+    viewer.complaints.clear()
+    await page.get_by_role("link", name="Back").click()
+    await expect(page).to_have_url(site.path())

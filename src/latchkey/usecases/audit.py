@@ -23,6 +23,8 @@ ACCOUNT_CALLED = query("find_account")
 Outcome = Literal["begun", "done", "refused", "failed"]
 
 LONGEST_SUBJECT = 500
+# Before which every entry is. A condition that may be null could not lead into the middle of an index.
+NEWEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ async def entries(
     limit: int = 50,
 ) -> list[Entry]:
     """Newest first: what was done in the project, and what its members did to their accounts."""
+    before = NEWEST if before is None else before
     async with database.acquire() as connection:
         if actor is None:
             rows = await connection.fetch(LIST, project_id, before, action, limit)

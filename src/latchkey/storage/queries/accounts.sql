@@ -167,13 +167,13 @@ where position = $1;
 select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
 from (
     (select * from audit_entries
-     where project_id = $1 and ($2::bigint is null or position < $2) and ($3::text is null or action = $3)
+     where project_id = $1 and position < $2 and ($3::text is null or action = $3)
      order by position desc limit $4)
     union all
     (select own.* from memberships m cross join lateral (
          select * from audit_entries e
          where e.account_id = m.account_id and e.project_id is null
-           and ($2::bigint is null or e.position < $2) and ($3::text is null or e.action = $3)
+           and e.position < $2 and ($3::text is null or e.action = $3)
          order by e.position desc limit $4) own
      where m.project_id = $1)
 ) found
@@ -187,7 +187,7 @@ from audit_entries
 where account_id = $5
   and (project_id = $1
        or project_id is null and exists (select from memberships where account_id = $5 and project_id = $1))
-  and ($2::bigint is null or position < $2)
+  and position < $2
   and ($3::text is null or action = $3)
 order by position desc
 limit $4;
@@ -197,7 +197,7 @@ limit $4;
 select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
 from audit_entries
 where project_id = $1 and actor = $5
-  and ($2::bigint is null or position < $2)
+  and position < $2
   and ($3::text is null or action = $3)
 order by position desc
 limit $4;
