@@ -78,7 +78,7 @@ class Reads:
             require_project(caller, project_id)
         if problem is not None:
             raise InvalidAppUserId(problem, param=param, empty=not app_user_id.strip())
-        return caller, answer.row.view(services.now()) if answer.row is not None else None
+        return caller, answer.row.glance(services.now()) if answer.row is not None else None
 
     async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:
         change = Change(project_id=caller.project_id, app_user_id=app_user_id, apply=unchanged, create=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct, json
 
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
+from latchkey.storage.shapes import struct_of
 from latchkey.storage.sql import query
 
 _SHARE_CLOCKS = query("share_clocks")
@@ -34,6 +35,7 @@ _POSTPONE = query("postpone_customer")
 _NEXT_DUE = query("next_customer_due")
 
 _DECODER = json.Decoder(Customer)
+_GLANCE = json.Decoder(struct_of(Customer))
 _ENCODER = json.Encoder()
 
 PurchaseKey = tuple[str, str]
@@ -61,6 +63,11 @@ class Stored:
 
 def decode(state: bytes) -> Customer:
     return _DECODER.decode(state)
+
+
+def glance(state: bytes) -> Customer:
+    """A customer to look at and not to change: quicker decoded, see `storage.shapes`."""
+    return cast("Customer", _GLANCE.decode(state))
 
 
 def encode(customer: Customer) -> bytes:

@@ -1,0 +1,94 @@
+"""A customer at a glance is the customer: the same fields, the same properties, the same answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
+from latchkey.domain.customer import Attribute, Customer, Enrollment, newcomer
+from latchkey.domain.instants import DAY, Duration
+from latchkey.domain.intake import take_in
+from latchkey.domain.money import Price
+from latchkey.domain.purchase import Environment
+from latchkey.domain.subscription import Subscription
+from latchkey.storage.customers import decode, encode, glance
+from latchkey.stores.test_store import actions
+from latchkey.usecases.rendering import v1, v2
+from latchkey.usecases.view import LastSeen, View
+
+NOW = 1_767_960_000_000
+PRO = Product(
+    id="pro",
+    kind=ProductKind.SUBSCRIPTION,
+    price=Price(9_990_000, "USD"),
+    duration=Duration(months=1),
+    trial=Duration(days=7),
+    grants=("pro", "more"),
+)
+LIFETIME = Product(id="lifetime", kind=ProductKind.ONE_TIME, price=Price(99_000_000, "EUR"), grants=("pro",))
+COINS = Product(id="coins", kind=ProductKind.ONE_TIME, price=Price(1_000_000, "EUR"), credits=Credit("GLD", 100))
+CATALOG = Catalog({one.id: one for one in (PRO, LIFETIME, COINS)}, frozenset({"pro", "more"}))
+
+
+def bought(*products: Product, trial: bool = False) -> Customer:
+    customer = newcomer("proj", "ada", NOW)
+    for number, product in enumerate(products):
+        seen = actions.buy(
+            customer, product, NOW + number, id=f"id{number}", environment=Environment.SANDBOX, trial=trial
+        )
+        customer = take_in(customer, CATALOG, seen, NOW + number)
+    return customer
+
+
+def subscription(customer: Customer) -> Subscription:
+    return customer.subscriptions[0]
+
+
+PLAIN = bought(PRO)
+LIVES = {
+    "nothing": newcomer("proj", "ada", NOW),
+    "subscribed": PLAIN,
+    "everything": bought(PRO, LIFETIME, COINS),
+    "on trial": bought(PRO, trial=True),
+    "cancelled": take_in(PLAIN, CATALOG, actions.cancel(subscription(PLAIN), NOW + DAY), NOW + DAY),
+    "failing": take_in(PLAIN, CATALOG, actions.fail_billing(subscription(PLAIN), NOW + DAY, 60), NOW + DAY),
+    "paused": take_in(PLAIN, CATALOG, actions.pause(subscription(PLAIN), NOW, NOW + 90 * DAY), NOW),
+    "refunded": take_in(PLAIN, CATALOG, actions.refund(subscription(PLAIN), NOW + DAY), NOW + DAY),
+    "noted": replace(
+        PLAIN,
+        attributes={"$email": Attribute("a@b.example", NOW), "gone": Attribute("", NOW), "a": Attribute("ü", 1)},
+        balances={"GLD": 5},
+        enrollments=(Enrollment("exp", "Price", "b", NOW),),
+        aliases=("ada", "bob"),
+    ),
+}
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_customer_at_a_glance_has_every_field_and_gives_the_same_answers(life: str) -> None:
+    whole, seen = decode(encode(LIVES[life])), glance(encode(LIVES[life]))
+    assert plain(seen) == plain(whole)
+    assert encode(seen) == encode(whole)
+    for now in (NOW, NOW + 5 * DAY, NOW + 45 * DAY, NOW + 400 * DAY):
+        one, other = (View(1, customer, CATALOG, now, LastSeen(now)) for customer in (whole, seen))
+        assert v1.subscriber(one, with_attributes=True) == v1.subscriber(other, with_attributes=True)
+        assert v2.customer(one) == v2.customer(other)
+
+
+def plain(value: Any) -> Any:
+    """Its fields and properties, and those of all it is made of, whatever class they are of."""
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    fields = getattr(value, "__struct_fields__", None) or (
+        [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else None
+    )
+    if fields is None:
+        return value
+    named = [name for name, one in vars(type(value)).items() if isinstance(one, property)]
+    return {name: plain(getattr(value, name)) for name in (*fields, *named)}
