@@ -18,7 +18,7 @@ from latchkey.api.path import segments_of
 from latchkey.api.reads import Reads
 from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
-from latchkey.storage.errors import PASSING
+from latchkey.storage.passing import PASSING
 
 log = structlog.get_logger("latchkey.api")
 

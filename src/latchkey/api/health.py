@@ -13,7 +13,8 @@ from latchkey.api import metrics
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.storage import migrate
-from latchkey.storage.errors import PASSING, StorageError
+from latchkey.storage.errors import StorageError
+from latchkey.storage.passing import PASSING
 
 router = APIRouter(tags=["Operation"])
 

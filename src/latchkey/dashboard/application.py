@@ -22,7 +22,7 @@ from latchkey.dashboard.pages import ALL
 from latchkey.dashboard.statuses import status_of
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
-from latchkey.storage.errors import PASSING
+from latchkey.storage.passing import PASSING
 from latchkey.usecases.services import Services
 from latchkey.usecases.sessions import TooManyGuesses
 

@@ -17,7 +17,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from latchkey.storage.errors import PASSING
+from latchkey.storage.passing import PASSING
 from latchkey.usecases.event_list import Listed
 from latchkey.usecases.event_tail import Ear, Happened, Moved, News, Skipped, Tail, Tails
 

@@ -11,8 +11,6 @@ StorageError
     └── ServerDidNotStartError  PostgreSQL started and gave up
 """
 
-import asyncpg
-
 
 class StorageError(Exception):
     """Something is wrong with the database, and the message says what to do next."""
@@ -48,19 +46,3 @@ class FolderInUseError(EmbeddedServerError):
 
 class ServerDidNotStartError(EmbeddedServerError):
     pass
-
-
-# The database is away, starting, stopping or overrun: likely over soon, and worth another try.
-PASSING = (
-    DatabaseUnreachableError,
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.QueryCanceledError,
-    asyncpg.LockNotAvailableError,
-)

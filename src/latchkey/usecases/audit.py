@@ -103,5 +103,6 @@ async def entry(database: Database, project_id: str, position: int) -> Entry | N
 
 
 def _entry(row: Record) -> Entry:
-    *before, detail, address = row
-    return Entry(*before, msgspec.json.decode(detail), address)
+    values: list[Any] = list(row)
+    values[8] = msgspec.json.decode(values[8])
+    return Entry(*values)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import structlog
 
 from latchkey.storage.database import Database
-from latchkey.storage.errors import PASSING
+from latchkey.storage.passing import PASSING
 from latchkey.usecases import event_list
 from latchkey.usecases.event_list import Listed
 

@@ -38,7 +38,7 @@ async def change_settings(visit: Visit) -> Response:
         return _page(visit, 400, refusal.message)
     before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior")}
     after = {name: getattr(changed, name) for name in before}
-    visit.audit(**{name: [before[name], after[name]] for name in before if before[name] != after[name]})
+    visit.detail.update({name: [before[name], after[name]] for name in before if before[name] != after[name]})
     return await visit.to(visit.path("settings"), "Saved.")
 
 
