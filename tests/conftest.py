@@ -11,8 +11,10 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+import structlog
 from playwright.async_api import Browser, async_playwright
 
+from latchkey import logs
 from latchkey.runtime.chromium import FLAGS, find_chromium
 from latchkey.runtime.errors import ChromiumMissingError
 from latchkey.storage.database import Database
@@ -31,6 +33,15 @@ UNSAFE_BUT_FAST = {
 }
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """Whoever configures the log does it for one test: the next one must hear what it says, whatever came before."""
+    before, chosen = structlog.get_config(), (logs._writes_info, logs._writes_json)
+    yield
+    structlog.configure(**before)
+    logs._writes_info, logs._writes_json = chosen
 
 
 @pytest.fixture(scope="session")

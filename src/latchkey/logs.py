@@ -28,7 +28,8 @@ def json_stream() -> BinaryIO | None:
     return sys.stderr.buffer if _writes_json else None
 
 
-def configure(level: str = "info", form: str = "auto") -> None:
+def configure(level: str = "info", form: str = "auto", *, lasting: bool = False) -> None:
+    """`lasting` for a process that will never configure it otherwise: its loggers remember what they are made of."""
     pretty = form == "pretty" or (form == "auto" and sys.stderr.isatty())
     # Local variables hold keys and secrets: where something failed is shown, what was at hand is not.
     last: list[structlog.types.Processor] = (
@@ -48,7 +49,7 @@ def configure(level: str = "info", form: str = "auto") -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=stream,
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=lasting,
     )
 
 

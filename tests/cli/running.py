@@ -18,8 +18,6 @@ from typing import Any, Self
 from unittest import mock
 from urllib.parse import urlsplit
 
-import structlog
-
 from latchkey.cli.main import main
 
 LATCHKEY = Path(sys.executable).with_name("latchkey")
@@ -45,14 +43,10 @@ def typed(*words: str | Path, **environment: str) -> subprocess.CompletedProcess
         contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(errors),
     ):
-        logging_before = structlog.get_config()
         try:
             main()
         except SystemExit as exit_:
             code = exit_.code if isinstance(exit_.code, int) else 0
-        finally:
-            # What the command logs goes to its own stderr; the tests after it have theirs.
-            structlog.configure(**logging_before)
     return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
 
 

@@ -20,7 +20,7 @@ _numbers = itertools.count(1)
 TEMPLATE = "consumer_template"
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def plain_logs() -> None:
     # The pretty tracebacks of an unconfigured logger take half a second each.
     logs.configure(form="json")

@@ -29,7 +29,7 @@ def main() -> None:
     orders = decode(line)
     threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
     settings = settings_from_wire(orders.settings)
-    logs.configure(settings.log_level, settings.log_format)
+    logs.configure(settings.log_level, settings.log_format, lasting=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(settings, orders, supervisor))
 

@@ -78,7 +78,7 @@ def main() -> None:
     told = decode(line)
     threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
     settings = msgspec.convert(told.settings, Settings)
-    logs.configure(settings.log_level, settings.log_format)
+    logs.configure(settings.log_level, settings.log_format, lasting=True)
 
     async def run() -> None:
         stop = asyncio.Event()

@@ -20,7 +20,7 @@ _STRETCH = query("next_stretch_of_customers")
 _MENTIONING = query("customers_mentioning")
 
 # How long a page may walk. With what else a page does it stays under the 200 ms that pages are given.
-SECONDS = 0.12
+SECONDS = 0.08
 # Customers in one stretch. Others are served between two, so this is how long they wait at most: about 10 ms.
 AT_ONCE = 500
 
