@@ -175,6 +175,8 @@ def session_settings(*, application_name: str, statement_timeout_ms: int, lock_t
         "enable_seqscan": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
+        # Every row is asked for once: remembering customers in case the same one is asked for again only copies them.
+        "enable_memoize": "off",
         "timezone": "UTC",
     }
 

@@ -69,6 +69,14 @@ class Answer(Struct, frozen=True):
 _STRANGER = Answer(None, None)
 
 
+class _Key(Struct, frozen=True):
+    admitted: Verdict
+    refused: Verdict
+    # The last place that the rate limit lets through.
+    last: int
+    catalog: Catalog
+
+
 class Reader:
     def __init__(
         self, database: Database, catalogs: Catalogs, *, measure: Callable[[int], None] = lambda _: None
@@ -114,25 +122,29 @@ class Reader:
         order = [index for indexes in of_key.values() for index in indexes]
         amounts = [len(indexes) for indexes in of_key.values()]
         firsts = [sum(amounts[:n]) for n in range(len(amounts))]
-        answers = [_STRANGER] * len(questions)
         async with self._database.acquire() as connection:
             rows = await connection.fetch(
                 ADMIT_READS, list(of_key), firsts, amounts, [questions[index].app_user_id for index in order]
             )
-            catalog, granted = Catalog(), 0
-            admitted: Verdict = None
-            refused: Verdict = None
+            keys: dict[bytes, _Key] = {}
             for row in rows:
                 if row[9] is not None:
                     granted, retry_after_us, *named, version = row[9:]
-                    admitted = caller_of(*named)
-                    refused = limited(admitted, retry_after_us)
-                    catalog = await self._catalogs.at(connection, admitted.project_id, version)
-                found = None
-                if row[1] is not None:
-                    seen = LastSeen(row[4], row[5], row[6], row[7], row[8])
-                    found = Row(row[1], row[2], catalog, row[3], seen)
-                # First come, first served.
-                answers[order[row[0] - 1]] = Answer(admitted if granted > 0 else refused, found)
-                granted -= 1
+                    caller = caller_of(*named)
+                    catalog = await self._catalogs.at(connection, caller.project_id, version)
+                    last = row[0] + granted - 1
+                    keys[questions[order[row[0] - 1]].key_hash] = _Key(
+                        caller, limited(caller, retry_after_us), last, catalog
+                    )
+        answers = [_STRANGER] * len(questions)
+        for row in rows:
+            place = row[0]
+            index = order[place - 1]
+            key = keys[questions[index].key_hash]
+            found = None
+            if row[1] is not None:
+                seen = LastSeen(row[4], row[5], row[6], row[7], row[8])
+                found = Row(row[1], row[2], key.catalog, row[3], seen)
+            # First come, first served.
+            answers[index] = Answer(key.admitted if place <= key.last else key.refused, found)
         return answers

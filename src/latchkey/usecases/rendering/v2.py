@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec import UNSET, UnsetType
 
 from latchkey.domain.attributes import visible
-from latchkey.domain.entitlements import active
+from latchkey.domain.entitlements import held
 from latchkey.usecases.view import View
 from latchkey.wire import v2
 
@@ -54,8 +54,9 @@ def attributes(view: View, limit: int, starting_after: str | None) -> v2.Page[v2
 
 def _active_entitlements(view: View) -> list[v2.ActiveEntitlement]:
     return [
-        v2.ActiveEntitlement(entitlement_id=id, expires_at=access.ends_at)
-        for id, access in active(view.customer, view.catalog, view.now).items()
+        v2.ActiveEntitlement(entitlement_id=access.entitlement_id, expires_at=access.ends_at)
+        for access in held(view.customer, view.catalog).values()
+        if access.is_active(view.now)
     ]
 
 
@@ -76,9 +77,10 @@ def page(
     """One page of `items`, which are in the order of their names. A name that is gone meanwhile still marks a place."""
     if starting_after is not None:
         items = [item for item in items if name(item) > starting_after]
+    if len(items) <= limit:
+        return v2.Page(items=list(items), next_page=None, url=path)
     shown = list(items[:limit])
-    next_page = next_path(path, limit, name(shown[-1])) if len(items) > limit else None
-    return v2.Page(items=shown, next_page=next_page, url=path)
+    return v2.Page(items=shown, next_page=next_path(path, limit, name(shown[-1])), url=path)
 
 
 def next_path(path: str, limit: int, last: str) -> str:
