@@ -69,15 +69,11 @@ def day_of_month(at: Ms) -> int:
     return (_EPOCH + timedelta(milliseconds=at)).day
 
 
+# One answer names the same few instants again and again.
+@lru_cache(maxsize=16_384)
 def to_iso(at: Ms) -> str:
     """Whole seconds with Z: strict clients parse exactly this form."""
-    return _iso(at // 1000)
-
-
-# One answer names the same few instants again and again, and every answer of a second the present one.
-@lru_cache(maxsize=16_384)
-def _iso(seconds: int) -> str:
-    day, second = divmod(seconds, 86_400)
+    day, second = divmod(at // 1000, 86_400)
     return _date(day) + _MINUTES[second // 60] + _SECONDS[second % 60]
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 import asyncpg
-from msgspec import Struct
+from msgspec import Struct, json
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer
@@ -67,6 +67,22 @@ class Answer(Struct, frozen=True):
 
 
 _STRANGER = Answer(None, None)
+
+
+class _Said(Struct, frozen=True, array_like=True):
+    """What the database says of a key."""
+
+    granted: int
+    retry_after_us: int | None
+    catalog_version: int
+    key_id: str
+    project_id: str
+    app_id: str | None
+    kind: str
+    scopes: list[str]
+
+
+_SAID = json.Decoder(_Said)
 
 
 class _Key(Struct, frozen=True):
@@ -129,12 +145,12 @@ class Reader:
             keys: dict[bytes, _Key] = {}
             for row in rows:
                 if row[9] is not None:
-                    granted, retry_after_us, *named, version = row[9:]
-                    caller = caller_of(*named)
-                    catalog = await self._catalogs.at(connection, caller.project_id, version)
-                    last = row[0] + granted - 1
+                    said = _SAID.decode(row[9])
+                    caller = caller_of(said.key_id, said.project_id, said.app_id, said.kind, said.scopes)
+                    catalog = await self._catalogs.at(connection, caller.project_id, said.catalog_version)
+                    last = row[0] + said.granted - 1
                     keys[questions[order[row[0] - 1]].key_hash] = _Key(
-                        caller, limited(caller, retry_after_us), last, catalog
+                        caller, limited(caller, said.retry_after_us), last, catalog
                     )
         answers = [_STRANGER] * len(questions)
         for row in rows:

@@ -33,14 +33,10 @@ with admitted as materialized (
 select
     k.first + q.place as place, c.id as key, c.state, t.now_ms,
     c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
-    case when q.place = 1 then k.granted end as granted,
-    case when q.place = 1 then k.retry_after_us end as retry_after_us,
-    case when q.place = 1 then k.id end as key_id,
-    case when q.place = 1 then k.project_id end as project_id,
-    case when q.place = 1 then k.app_id end as app_id,
-    case when q.place = 1 then k.kind end as kind,
-    case when q.place = 1 then k.scopes end as scopes,
-    case when q.place = 1 then p.catalog_version end as catalog_version
+    -- One column: eight that are mostly null cost each customer a seventh of what it takes to find it.
+    case when q.place = 1 then json_build_array(
+        k.granted, k.retry_after_us, p.catalog_version, k.id, k.project_id, k.app_id, k.kind, k.scopes
+    ) end as of_key
 from admitted k
 join projects p on p.id = k.project_id
 cross join lateral unnest(($4::text[])[k.first + 1 : k.first + k.wanted]) with ordinality as q (app_user_id, place)

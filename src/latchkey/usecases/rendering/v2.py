@@ -103,7 +103,9 @@ def _customers_path(project_id: str) -> str:
 
 
 def encoded(text: str) -> str:
-    # Most ids need no encoding, and seeing that is four times as fast as doing it.
+    # Most ids need no encoding, and seeing that is four times as fast as doing it, or ten.
+    if text.isascii() and text.isalnum():
+        return text
     return text if _PLAIN.fullmatch(text) else quote(text, safe="")
 
 
