@@ -20,6 +20,7 @@ from latchkey.dashboard.openid import provider_of
 from latchkey.dashboard.page import Page
 from latchkey.dashboard.pages import ALL
 from latchkey.dashboard.statuses import status_of
+from latchkey.dashboard.templates import warm
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
 from latchkey.storage.passing import PASSING
@@ -54,10 +55,13 @@ class Dashboard:
             self._app.router, handlers={HTTPException: self._refuse, Refusal: self._refuse}
         )
         self._app.state.openid = provider_of(settings)
+        self._warming: asyncio.Future[None] | None = None
         # Set when the process is about to stop, so that live pages let go of their connections.
         self._app.state.closing = self.closing = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._warming is None:
+            self._warming = asyncio.get_running_loop().run_in_executor(None, warm)
         started = False
 
         async def sending(message: Message) -> None:
