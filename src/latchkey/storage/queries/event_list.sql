@@ -107,7 +107,7 @@ cross join lateral (
     -- More webhooks than anybody has. A limit forces one lookup for each event, also by a plan for empty tables.
     limit 1000
 ) as d
-join webhooks w on w.key = d.webhook_key and w.deleted_at is null
+cross join lateral (select from webhooks where key = d.webhook_key and deleted_at is null limit 1) as w
 group by n.position, d.status;
 
 -- name: listed_deliveries_of_event
