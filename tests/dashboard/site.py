@@ -26,7 +26,7 @@ from latchkey.usecases.services import Services
 from tests.api.receiving import Post, delivering, posting
 
 PASSWORD = "correct horse battery"
-# The checker is served like a file of ours: half a megabyte that the browser then keeps, instead of sending it each time.
+# The checker is served like a file of ours, half a megabyte, instead of being sent through the driver each time.
 AXE = "axe.js"
 FILES[AXE] = (Path(AXE_FILE_PATH).read_bytes(), TYPES["js"])
 _people = itertools.count(1)
