@@ -145,8 +145,11 @@ async def measure(ground: Ground, client: Client, url: str, params: dict[str, st
         version = await connection.fetchval("select catalog_version from projects where id = $1", ground.project_id)
     params = {**params, "account_id": account.id, "position": str(entry), "version": str(version)}
     rows = []
+    # The first visitor finds templates that are not compiled yet and plans that are not made.
     for path in shown(params):
-        took = max([await one(client, url + path, token) for _ in range(ROUNDS + 1)][1:])
+        await one(client, url + path, token)
+    for path in shown(params):
+        took = max([await one(client, url + path, token) for _ in range(ROUNDS)])
         name = path.removeprefix(f"/dashboard/projects/{ground.project_id}") or "/"
         rows.append(Row(f"page {name[:60]}", took, "ms", bar=f"≤ {BAR_MS} ms", holds=took <= BAR_MS))
     return rows
