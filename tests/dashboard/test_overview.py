@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from pathlib import Path
 
+import pytest
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.storage.catalogs import Catalogs
+from latchkey.storage.database import Database
 from latchkey.usecases.clock import pass_time
 from tests.api.client import DAY
-from tests.dashboard.site import Site, Visitor, serious_findings, visiting
+from tests.dashboard.site import Site, Visitor, opened, serious_findings, visiting
+
+
+@pytest.fixture
+async def site(database: Database, tmp_path: Path) -> AsyncIterator[Site]:
+    """A site for each test: every sale moves the numbers."""
+    async with opened(database, tmp_path, deliver=False) as site:
+        yield site
+
+
+async def sell(site: Site) -> None:
+    await site.act("purchase", "monthly", "pro_monthly", environment="PRODUCTION")
+    await site.act("purchase", "yearly", "pro_yearly", environment="PRODUCTION")
+    await site.act("purchase", "trying", "pro_monthly", environment="PRODUCTION", trial=True)
 
 
 async def value(page: Page, figure: str) -> str:
@@ -26,9 +43,7 @@ async def test_before_anything_was_sold_the_page_says_what_to_do_first(site: Sit
 
 
 async def test_the_cards_agree_with_what_was_sold_and_with_the_api(site: Site, viewer: Visitor) -> None:
-    await site.act("purchase", "monthly", "pro_monthly", environment="PRODUCTION")
-    await site.act("purchase", "yearly", "pro_yearly", environment="PRODUCTION")
-    await site.act("purchase", "trying", "pro_monthly", environment="PRODUCTION", trial=True)
+    await sell(site)
     await site.act("purchase", "playing", "team_monthly")
     await site.act("purchase", "rich", "coins_100", environment="PRODUCTION")
     page = await viewer.open()
@@ -47,6 +62,7 @@ async def test_the_cards_agree_with_what_was_sold_and_with_the_api(site: Site, v
 
 
 async def test_a_refund_and_a_trial_that_was_paid_for_move_the_cards(site: Site, browser: Browser) -> None:
+    await sell(site)
     site.clock.now += 8 * DAY
     await site.act("refund", "yearly", "pro_yearly")
     while await pass_time(site.database, Catalogs(), site.clock.now):
@@ -62,6 +78,7 @@ async def test_a_refund_and_a_trial_that_was_paid_for_move_the_cards(site: Site,
 
 
 async def test_the_numbers_come_as_a_table_too(site: Site, viewer: Visitor) -> None:
+    await sell(site)
     page = await viewer.open("?days=7")
     async with page.expect_download() as coming:
         await page.get_by_role("link", name="The numbers as a table").click()
