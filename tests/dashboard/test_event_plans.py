@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from tests.storage.plans import conditions, plan_of
 
 OWNER = ["(app_user_id = ", "(id = aliases.customer_id)"]
 QUERIES = {
@@ -25,11 +25,7 @@ QUERIES = {
 async def test_a_page_looks_rows_up_by_their_whole_key(database: Database, name: str) -> None:
     types, lookups = QUERIES[name]
     async with database.acquire() as connection:
-        await connection.execute(f"prepare it ({types}) as {query(name)}")
-        nulls = ", ".join("null" for _ in types.split(","))
-        plan = [row[0] for row in await connection.fetch(f"explain execute it ({nulls})")]
-        await connection.execute("deallocate it")
-    conditions = " ".join(line for line in plan if "Index Cond" in line)
+        plan = await plan_of(connection, name, types)
     for lookup in lookups:
-        assert lookup in conditions, "\n".join(plan)
+        assert lookup in conditions(plan), "\n".join(plan)
     assert not any("Seq Scan" in line or "Join Filter" in line for line in plan), "\n".join(plan)

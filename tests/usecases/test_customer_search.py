@@ -14,6 +14,7 @@ from latchkey.usecases.demo import add_catalog
 from latchkey.usecases.erasure import erase
 from latchkey.usecases.identities import log_in, transfer
 from latchkey.usecases.projects import create_project
+from tests.storage.plans import conditions, plan_of
 from tests.usecases.conftest import NOON, Shop
 
 ANONYMOUS = "$RCAnonymousID:" + "a" * 32
@@ -188,10 +189,6 @@ async def test_every_way_of_searching_walks_an_index_and_sorts_nothing(
 ) -> None:
     async with shop.db.transaction() as connection:
         await connection.execute(query("walk_in_order"))
-        await connection.execute(f"prepare it ({types}) as {query(name)}")
-        nulls = ", ".join("null" for _ in types.split(","))
-        plan = [row[0] for row in await connection.fetch(f"explain execute it ({nulls})")]
-        await connection.execute("deallocate it")
-    conditions = " ".join(line for line in plan if "Index Cond" in line)
-    assert lookup in conditions, "\n".join(plan)
+        plan = await plan_of(connection, name, types)
+    assert lookup in conditions(plan), "\n".join(plan)
     assert not any("Seq Scan" in line or "Sort" in line for line in plan), "\n".join(plan)

@@ -6,6 +6,7 @@ from latchkey.domain.instants import DAY
 from latchkey.storage.sql import query
 from latchkey.usecases.customer_timeline import movements, timeline
 from latchkey.usecases.identities import log_in
+from tests.storage.plans import plan_of
 from tests.usecases.conftest import Shop
 
 ANONYMOUS = "$RCAnonymousID:" + "b" * 32
@@ -63,10 +64,8 @@ async def test_movements_go_back_page_after_page(shop: Shop) -> None:
 
 async def test_a_page_is_read_along_the_customers_own_line(shop: Shop) -> None:
     async with shop.db.acquire() as connection:
-        text = query("newest_events_of_customer")
-        await connection.execute(f"prepare it (text, bigint, bigint, bigint, bigint, bigint) as {text}")
-        plan = [row[0] for row in await connection.fetch("explain execute it ('', 1, 1, 1, 1, 1)")]
-        await connection.execute("deallocate it")
+        types = "text, bigint, bigint, bigint, bigint, bigint"
+        plan = await plan_of(connection, "newest_events_of_customer", types)
     walks = [line for line in plan if "Index Cond" in line and "sequence < " in line]
     assert walks, "\n".join(plan)
     assert "customer_id = mine.id" in walks[0]

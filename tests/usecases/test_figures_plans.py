@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from tests.storage.plans import plan_of
 
 # Each query, the types of its parameters, the lookups it must make.
 PLANS: dict[str, tuple[str, list[str]]] = {
@@ -30,10 +30,7 @@ PLANS: dict[str, tuple[str, list[str]]] = {
 async def test_figures_look_rows_up_by_index(database: Database, name: str) -> None:
     types, lookups = PLANS[name]
     async with database.acquire() as connection:
-        await connection.execute(f"prepare it ({types}) as {query(name)}")
-        nulls = ", ".join("null" for _ in types.split(","))
-        plan = "\n".join(row[0] for row in await connection.fetch(f"explain execute it ({nulls})"))
-        await connection.execute("deallocate it")
+        plan = "\n".join(await plan_of(connection, name, types))
     for lookup in lookups:
         assert lookup in plan, plan
     assert "Seq Scan" not in plan
@@ -43,10 +40,7 @@ async def test_figures_look_rows_up_by_index(database: Database, name: str) -> N
 async def test_reading_figures_looks_at_no_event_and_no_customer_but_the_newest(database: Database, name: str) -> None:
     types, _ = PLANS[name]
     async with database.acquire() as connection:
-        await connection.execute(f"prepare it ({types}) as {query(name)}")
-        nulls = ", ".join("null" for _ in types.split(","))
-        plan = [row[0] for row in await connection.fetch(f"explain execute it ({nulls})")]
-        await connection.execute("deallocate it")
+        plan = await plan_of(connection, name, types)
     assert not any(" on events" in line for line in plan)
     by_key = [line for line in plan if " on customers" in line]
     assert all("using customers_pkey" in line for line in by_key)

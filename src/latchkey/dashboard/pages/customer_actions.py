@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from latchkey.dashboard.customer_address import address, customer_id
-from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.page import Answer, Needs, Pages
 from latchkey.dashboard.pages.customer_profile import profile_page
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.texts import instant
@@ -28,37 +28,25 @@ Act = Callable[[Visit, View], Awaitable[Response]]
 LONGEST_EXTENSION = 3650
 
 
+def shown_when_refused(act: Act) -> Answer:
+    """Where it is refused, the customer is shown again, with the reason on top."""
+
+    async def answer(visit: Visit) -> Response:
+        view = await view_of(visit.services, visit.project_id, customer_id(visit))
+        visit.audit(view.customer.app_user_id)
+        try:
+            return await act(visit, view)
+        except Refusal as refusal:
+            visit.audit(refusal=refusal.message)
+            status, words = status_of(refusal)
+            return await profile_page(visit, view.customer.app_user_id, status, words)
+
+    return answer
+
+
 @pages.post("/customers/{customer_id}/grant", Needs.GRANT, "customer.granted")
-async def grant(visit: Visit) -> Response:
-    return await _try(visit, _grant)
-
-
-@pages.post("/customers/{customer_id}/revoke", Needs.GRANT, "customer.grant_revoked")
-async def revoke(visit: Visit) -> Response:
-    return await _try(visit, _revoke)
-
-
-@pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded")
-async def refund(visit: Visit) -> Response:
-    return await _try(visit, _refund)
-
-
-@pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended")
-async def extend(visit: Visit) -> Response:
-    return await _try(visit, _extend)
-
-
-@pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred")
-async def transfer_purchases(visit: Visit) -> Response:
-    return await _try(visit, _transfer)
-
-
-@pages.post("/customers/{customer_id}/delete", Needs.MANAGE, "customer.deleted")
-async def delete(visit: Visit) -> Response:
-    return await _try(visit, _delete)
-
-
-async def _grant(visit: Visit, view: View) -> Response:
+@shown_when_refused
+async def grant(visit: Visit, view: View) -> Response:
     visit.form.confirmed()
     entitlement_id = visit.form.needed("entitlement_id")
     until = _moment(visit, "until")
@@ -75,7 +63,9 @@ async def _grant(visit: Visit, view: View) -> Response:
     return await _done(visit, view, f"{entitlement_id} is granted.")
 
 
-async def _revoke(visit: Visit, view: View) -> Response:
+@pages.post("/customers/{customer_id}/revoke", Needs.GRANT, "customer.grant_revoked")
+@shown_when_refused
+async def revoke(visit: Visit, view: View) -> Response:
     visit.form.confirmed()
     entitlement_id = visit.form.needed("entitlement_id")
     visit.audit(entitlement=entitlement_id)
@@ -83,7 +73,9 @@ async def _revoke(visit: Visit, view: View) -> Response:
     return await _done(visit, view, f"Every grant of {entitlement_id} is revoked. What was bought is not touched.")
 
 
-async def _refund(visit: Visit, view: View) -> Response:
+@pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded")
+@shown_when_refused
+async def refund(visit: Visit, view: View) -> Response:
     visit.form.confirmed()
     key = visit.form.needed("store"), visit.form.needed("purchase_id")
     visit.audit(store=key[0], purchase=key[1])
@@ -91,7 +83,9 @@ async def _refund(visit: Visit, view: View) -> Response:
     return await _done(visit, view, "Refunded. Access by this purchase has ended.")
 
 
-async def _extend(visit: Visit, view: View) -> Response:
+@pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended")
+@shown_when_refused
+async def extend(visit: Visit, view: View) -> Response:
     visit.form.confirmed()
     key = visit.form.needed("store"), visit.form.needed("purchase_id")
     until = _moment(visit, "until")
@@ -105,7 +99,9 @@ async def _extend(visit: Visit, view: View) -> Response:
     return await _done(visit, view, f"Extended.{ends}")
 
 
-async def _transfer(visit: Visit, view: View) -> Response:
+@pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred")
+@shown_when_refused
+async def transfer_purchases(visit: Visit, view: View) -> Response:
     visit.form.confirmed()
     source = view.customer.app_user_id
     target = await _target(visit)
@@ -114,7 +110,9 @@ async def _transfer(visit: Visit, view: View) -> Response:
     return await visit.to(address(visit, target.app_user_id), f"All purchases of {source!r} are here now.")
 
 
-async def _delete(visit: Visit, view: View) -> Response:
+@pages.post("/customers/{customer_id}/delete", Needs.MANAGE, "customer.deleted")
+@shown_when_refused
+async def delete(visit: Visit, view: View) -> Response:
     id = view.customer.app_user_id
     typed = visit.form.raw("customer_id")
     if id not in (typed, typed.strip()):
@@ -144,15 +142,3 @@ def _moment(visit: Visit, name: str) -> Ms | None:
 
 async def _done(visit: Visit, view: View, words: str) -> Response:
     return await visit.to(address(visit, view.customer.app_user_id), words)
-
-
-async def _try(visit: Visit, act: Act) -> Response:
-    """Where it is refused, the customer is shown again, with the reason on top."""
-    view = await view_of(visit.services, visit.project_id, customer_id(visit))
-    visit.audit(view.customer.app_user_id)
-    try:
-        return await act(visit, view)
-    except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        status, words = status_of(refusal)
-        return await profile_page(visit, view.customer.app_user_id, status, words)

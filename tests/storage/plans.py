@@ -1,0 +1,20 @@
+"""How the database means to answer a named query, asked while its tables are empty."""
+
+from __future__ import annotations
+
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+
+async def plan_of(connection: Connection, name: str, types: str) -> list[str]:
+    """The lines of the plan that is kept for a query with parameters of these types."""
+    await connection.execute(f"prepare it ({types}) as {query(name)}")
+    nulls = ", ".join("null" for _ in types.split(","))
+    plan = [row[0] for row in await connection.fetch(f"explain execute it ({nulls})")]
+    await connection.execute("deallocate it")
+    return plan
+
+
+def conditions(plan: list[str]) -> str:
+    """What is looked up by index."""
+    return " ".join(line for line in plan if "Index Cond" in line)
