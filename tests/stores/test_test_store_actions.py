@@ -9,6 +9,7 @@ import pytest
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.entitlements import active
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.promotion import grant
@@ -151,9 +152,28 @@ def test_an_action_does_something_or_says_why_it_makes_no_sense(action: str, sta
 def test_renewing_early_adds_a_period_to_the_paid_time() -> None:
     after = actions.renew(SUB, CATALOG, NOON + DAY)
     assert [(one.purchased_at, one.ends_at) for one in after.periods] == [
-        (NOON, END),
+        (NOON, NOON + DAY),
         (NOON + DAY, at("2026-03-15T12:00")),
     ]
+
+
+def test_after_renewing_early_one_period_runs_and_what_ends_it_ends_access() -> None:
+    renewed = actions.renew(SUB, CATALOG, NOON + DAY)
+    recovered = actions.recover_billing(FAILING, CATALOG, NOON + 2 * DAY)
+    changed = actions.change_product(subscribed(TEAM_MONTHLY), PRO_MONTHLY, NOON + DAY, at_renewal=True)
+    now = NOON + 3 * DAY
+    for one in (
+        actions.expire(renewed, now),
+        actions.expire(recovered, now),
+        a_refund(renewed, now),
+        a_refund(recovered, now),
+    ):
+        assert active(with_subscription(someone(), one), CATALOG, now) == {}
+    back = with_subscription(someone(), a_reversal(a_refund(renewed, now), now))
+    assert active(back, CATALOG, now)["pro"].ends_at == at("2026-03-15T12:00")
+    # The next product comes with the next period, not beside the last one.
+    next_one = with_subscription(someone(), actions.renew(changed, CATALOG, now))
+    assert set(active(next_one, CATALOG, now)) == {"pro"}
 
 
 def test_renewing_takes_the_next_product() -> None:

@@ -22,7 +22,8 @@ def next_moment(subscription: Subscription, now: Ms) -> Moment:
 
 
 def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: Ms) -> Subscription:
-    """The subscription after a successful charge at `now`, for the period that begins at `follows`."""
+    """The subscription after a successful charge at `now`, for the period that begins at `follows`. Charged early, the
+    new period takes over at once, with what was left of the old one in it: whatever ends it then ends access."""
     current, moment = subscription.current, next_moment(subscription, now)
     product = catalog.products.get(subscription.status.next_product_id or current.product_id)
     if product is None or product.duration is None:
@@ -42,7 +43,8 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
         price=price,
         paid_from=follows if follows < now else None,
     )
-    return replace(subscription, periods=(*subscription.periods, period), status=Status(as_of=moment))
+    taken_over = replace(current, ends_at=now, as_of=moment) if current.ends_at > now else current
+    return replace(subscription, periods=(*subscription.periods[:-1], taken_over, period), status=Status(as_of=moment))
 
 
 def period_end(subscription: Subscription, product: Product, start: Ms) -> Ms:
