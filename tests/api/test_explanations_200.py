@@ -105,11 +105,45 @@ async def test_refunded(steady_shop: Shop, product: str) -> None:
     assert (body["reason"], body["until"]) == ("refunded", NOW)
 
 
-async def test_a_refund_of_an_early_renewal_leaves_what_was_paid_before_it(steady_shop: Shop) -> None:
+async def test_a_refund_of_an_early_renewal_ends_access_too(steady_shop: Shop) -> None:
     await did(steady_shop, "purchase", "early", "pro_monthly")
     await did(steady_shop, "renew", "early", "pro_monthly")
     await did(steady_shop, "refund", "early", "pro_monthly")
-    await why(steady_shop, "early")
+    body = await why(steady_shop, "early")
+    assert (body["reason"], body["until"]) == ("refunded", NOW)
+
+
+async def test_what_will_not_simply_renew_is_not_said_to(steady_shop: Shop) -> None:
+    for who, action, more, says in (
+        ("late1", "fail_billing", {"grace_days": 3}, "but the payment for the time after it failed, and a grace"),
+        ("late2", "fail_billing", {}, "but the payment for the time after it failed"),
+        ("rests", "pause", {"resume_at_ms": ENDS + 9 * DAY}, f"and then pauses until {to_iso(ENDS + 9 * DAY)}"),
+    ):
+        await did(steady_shop, "purchase", who, "pro_monthly")
+        await did(steady_shop, action, who, **more)
+        body = await why(steady_shop, who)
+        assert (body["reason"], body["renews"]) == ("active", False)
+        assert says in body["sentence"]
+    await did(steady_shop, "purchase", "grows", "pro_monthly")
+    await did(steady_shop, "change_product", "grows", new_product_id="team_monthly", when="at_renewal")
+    body = await why(steady_shop, "grows")
+    assert body["renews"] is True
+    assert body["sentence"].endswith("and it renews as team_monthly.")
+
+
+async def test_a_failed_payment_made_good_is_among_what_would_change_it(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "hopes", "pro_monthly")
+    await did(steady_shop, "fail_billing", "hopes")
+    assert "A successful payment would renew it." in (await why(steady_shop, "hopes"))["would_change"]
+    await did(steady_shop, "expire", "hopes")
+    # Who has nothing loses nothing.
+    assert not any("take it away" in line for line in (await why(steady_shop, "hopes"))["would_change"])
+
+
+async def test_turning_renewal_on_again_is_among_what_would_change_it(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "leaves", "pro_monthly")
+    await did(steady_shop, "cancel", "leaves")
+    assert "Turning renewal on again would keep it." in (await why(steady_shop, "leaves"))["would_change"]
 
 
 async def test_expired_and_revoked(steady_shop: Shop) -> None:

@@ -114,9 +114,16 @@ def _renews(access: Access) -> bool | None:
     if isinstance(source, Purchase):
         return None
     status = source.status
-    return status.auto_renew and status.ended is None and source.current.refunded_at is None
+    return (
+        status.auto_renew
+        and status.ended is None
+        and status.billing_issue_at is None
+        and status.pause is None
+        and source.current.refunded_at is None
+    )
 
 
+_HAVING = frozenset({"active", "trial", "grace_period", "granted", "temporary"})
 _CHANGES = {
     "active": "A refund would end it at once.",
     "trial": "The trial's end: it becomes paid if renewal is on, and ends if not.",
@@ -131,9 +138,15 @@ _CHANGES = {
 
 def _would_change(access: Access, reason: str, products: tuple[str, ...]) -> tuple[str, ...]:
     changes = [_CHANGES[reason]] if reason in _CHANGES else []
+    if reason in ("active", "trial") and isinstance(access.source, Subscription):
+        status = access.source.status
+        if not status.auto_renew:
+            changes.append("Turning renewal on again would keep it.")
+        elif status.billing_issue_at is not None:
+            changes.append("A successful payment would renew it.")
     if reason in ("expired", "revoked", "refunded"):
         changes.append(f"Buying {_any_of(products)} would grant it." if products else "No product grants it any more.")
-    if access.product_id in products:
+    if reason in _HAVING and access.product_id in products:
         changes.append(f"Detaching {access.product_id} from the entitlement would take it away.")
     return tuple(changes)
 
@@ -143,8 +156,7 @@ def _sentence(who: str, access: Access, reason: str) -> str:
     until = f"until {to_iso(access.ends_at)}" if access.ends_at is not None else "for ever"
     ended = f"ended at {to_iso(access.ends_at)}" if access.ends_at is not None else ""
     bought = f"bought {product} at {to_iso(access.purchased_at)}"
-    going_on = _renews(access)
-    renews = "" if going_on is None else ", and it renews" if going_on else ", and it does not renew"
+    renews = _then(access.source)
     return {
         "active": f"{who} has {what} {until} because they {bought}{renews}.",
         "trial": f"{who} has {what} {until} because they are on a trial of {product}{renews}.",
@@ -157,6 +169,21 @@ def _sentence(who: str, access: Access, reason: str) -> str:
         "billing_retry": f"{who} does not have {what}: the payment for {product} failed, so access {ended}.",
         "expired": f"{who} does not have {what}: {product} {ended}.",
     }[reason]
+
+
+def _then(source: Subscription | Purchase) -> str:
+    """What comes after the time that is paid for."""
+    if isinstance(source, Purchase):
+        return ""
+    status = source.status
+    if not status.auto_renew or status.ended is not None:
+        return ", and it does not renew"
+    if status.billing_issue_at is not None:
+        grace = ", and a grace period is counted in" if source.in_grace else ""
+        return f", but the payment for the time after it failed{grace}"
+    if status.pause is not None:
+        return f", and then pauses until {to_iso(status.pause.resumes_at)}"
+    return f", and it renews as {status.next_product_id}" if status.next_product_id else ", and it renews"
 
 
 def _any_of(products: tuple[str, ...]) -> str:
