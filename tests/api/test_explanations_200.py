@@ -117,10 +117,10 @@ async def test_what_will_not_simply_renew_is_not_said_to(steady_shop: Shop) -> N
     for who, action, more, says in (
         ("late1", "fail_billing", {"grace_days": 3}, "but the payment for the time after it failed, and a grace"),
         ("late2", "fail_billing", {}, "but the payment for the time after it failed"),
-        ("rests", "pause", {"resume_at_ms": ENDS + 9 * DAY}, f"and then pauses until {to_iso(ENDS + 9 * DAY)}"),
+        ("rests", "pause", {"resume_at_ms": ENDS + 9 * DAY}, f"and it then pauses until {to_iso(ENDS + 9 * DAY)}"),
     ):
         await did(steady_shop, "purchase", who, "pro_monthly")
-        await did(steady_shop, action, who, **more)
+        await did(steady_shop, action, who, "pro_monthly", **more)
         body = await why(steady_shop, who)
         assert (body["reason"], body["renews"]) == ("active", False)
         assert says in body["sentence"]

@@ -182,7 +182,7 @@ def _then(source: Subscription | Purchase) -> str:
         grace = ", and a grace period is counted in" if source.in_grace else ""
         return f", but the payment for the time after it failed{grace}"
     if status.pause is not None:
-        return f", and then pauses until {to_iso(status.pause.resumes_at)}"
+        return f", and it then pauses until {to_iso(status.pause.resumes_at)}"
     return f", and it renews as {status.next_product_id}" if status.next_product_id else ", and it renews"
 
 
