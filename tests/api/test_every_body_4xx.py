@@ -89,6 +89,17 @@ async def test_a_body_over_1_mib_is_413_and_one_that_is_not_json_415(settled: Sh
     assert await count_rows(settled) == before
 
 
+async def test_a_body_where_none_is_asked_for_is_400_unless_it_is_empty(settled: Shop) -> None:
+    names = await settle(settled)
+    before = await count_rows(settled)
+    asking_none = [route for route in routes_of(settled) if route.writes and not route.takes_body]
+    assert any(route.name.endswith("/revoke") for route in asking_none)
+    for route in asking_none:
+        for what in (b'{"amount": 5}', b'{"a": ', b"[1]", b"5"):
+            documented(route, await send(settled, route, names, what), {400}, what)
+    assert await count_rows(settled) == before
+
+
 async def test_a_field_that_is_not_known_is_400_and_named_but_for_receipts(settled: Shop) -> None:
     names = await settle(settled)
     before = await count_rows(settled)

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp
 
 from latchkey.api import documentation, health, reference
+from latchkey.api.body import check_body
 from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.metrics import Metrics
@@ -107,6 +108,7 @@ def create_application(
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
+        dependencies=[Depends(check_body)],
     )
     app.state.services = services
     app.state.settings = settings

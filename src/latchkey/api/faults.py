@@ -54,6 +54,8 @@ def from_validation(error: RequestValidationError) -> ApiError:
         return InvalidAppUserId(message, param=param or "app_user_id", empty=first["type"] == EMPTY_USER_ID)
     if first["type"] == "extra_forbidden":
         message = "There is no such field."
+    elif param is None:
+        message = "Send a body: a JSON object." if first["type"] == "missing" else "The body must be a JSON object."
     return InvalidParameter(f"{param}: {message}" if param else message, param=param)
 
 
