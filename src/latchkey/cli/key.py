@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from latchkey.cli.instants import shown
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
@@ -68,12 +68,20 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
                 found += page
             return found
 
-    table = Table("id", "name", "kind", "key", "scopes", "per minute", "created", "revoked")
+    # The id is there to be copied: on a narrow terminal everything else gives way first.
+    id, key_column = Column("id", no_wrap=True), Column("key", no_wrap=True)
+    since = Column("since", overflow="fold", min_width=len("2026-01-01"))
+    table = Table(id, Column("name", overflow="fold"), key_column, "kind", "limit", since, box=None)
     for key in asyncio.run(run()):
         table.add_row(
-            key.id, key.name, key.kind, key.hint, ", ".join(key.scopes), str(key.rate_limit), shown(key.created_at),
-            shown(key.revoked_at), style="dim" if key.revoked_at else None,
-        )  # fmt: skip
+            key.id,
+            key.name,
+            key.hint,
+            "public" if key.kind == "public" else ", ".join(key.scopes),
+            str(key.rate_limit),
+            f"revoked {shown(key.revoked_at)}" if key.revoked_at else shown(key.created_at),
+            style="dim" if key.revoked_at else None,
+        )
     Console(highlight=False).print(table)
 
 
