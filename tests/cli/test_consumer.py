@@ -76,6 +76,17 @@ def test_connection_json_tells_all_about_the_consumer(up: Up) -> None:
     assert all(set(user) == {"app_user_id", "token"} for user in consumer["users"])
 
 
+def test_whoever_has_connection_json_can_send_the_consumer_an_event(up: Up) -> None:
+    consumer, authority = up.connection["consumer"], up.connection["ca_cert"]
+    event = {"id": "by-hand-1", "type": "INITIAL_PURCHASE", "app_user_id": "zoe", "environment": "SANDBOX"}
+    envelope = {"api_version": "1.0", "event": {**event, "entitlements": {}}}
+    said = [ask(consumer["webhook_url"], consumer["webhook_secret"], authority, envelope) for _ in range(2)]
+    assert said == [(200, {"message": "Event processed"}), (200, {"message": "Event already processed"})]
+    assert ask(consumer["webhook_url"], "another", authority, envelope) == (401, {"error": "Unauthorized"})
+    refused = ask(consumer["webhook_url"], consumer["webhook_secret"], authority, {"api_version": "1.0"})
+    assert refused == (400, {"error": "Invalid event structure"})
+
+
 def test_a_purchase_in_the_service_reaches_the_consumer_by_webhook(up: Up) -> None:
     act(up, "purchase", "alice")
     eventually(lambda: last_event(up, "alice") == "INITIAL_PURCHASE")

@@ -58,7 +58,6 @@ class _Kept(msgspec.Struct):
     port: int = 0
     api_key: str | None = None
     webhook_id: str | None = None
-    signing_secret: str | None = None
 
 
 class DemoConsumer:
@@ -102,7 +101,7 @@ class DemoConsumer:
             await registry.update(project_id, kept.webhook_id, {"url": setup["url"]}, now)
         except NotFound:
             made = (await registry.create(project_id, setup, now)).webhook
-            kept.webhook_id, kept.signing_secret = made.id, made.secret
+            kept.webhook_id = made.id
         write_json(self._folder / "consumer.json", kept)
 
     def settings(
@@ -115,8 +114,8 @@ class DemoConsumer:
             "project_id": project_id,
             "api_key": kept.api_key,
             "service_ca": str(certificates.authority),
+            # No signing secret: what connection.json says is enough to send it an event, also after a rotation.
             "webhook_secret": kept.webhook_secret,
-            "signing_secrets": [kept.signing_secret],
             "database_url": f"sqlite:///{self._folder / 'consumer.db'}",
             "jwt_secret": kept.jwt_secret,
             "operator_token": kept.operator_token,
