@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import re
 from pathlib import Path
 
 from latchkey.cli.listeners import bind
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases.demo import ensure_demo
 from tests.cli.running import latchkey, typed
 
 
@@ -28,6 +35,22 @@ def test_a_command_without_a_database_says_how_to_name_one(tmp_path: Path) -> No
     assert told.returncode == 2
     assert "LATCHKEY_DATABASE_URL" in told.stderr
     assert "--data" in told.stderr
+
+
+def test_a_command_for_an_up_that_is_stopped_says_to_start_it(tmp_path: Path) -> None:
+    (tmp_path / "connection.json").write_text('{"database_url": "postgresql://postgres@/latchkey?host=/nowhere"}')
+    told = typed("key", "list", "--data", tmp_path)
+    assert told.returncode == 1
+    assert f"latchkey up --data {tmp_path}" in told.stderr.replace("\n", "")
+
+
+def test_a_folder_that_up_cannot_use_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        told = typed("up", "--data", folder, "--port", "0")
+        assert told.returncode == 1
+        assert "cannot be used (Not a directory). Choose another folder with --data." in told.stderr
+        assert "Traceback" not in told.stderr
 
 
 def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -> None:
@@ -96,6 +119,24 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(empty_database_url: str, t
     assert told.returncode == 1
     for words in ("✗ schema", "latchkey migrate", "✗ port", "is taken", "✗ tls", "✗ setting", "LATCHKEY_WORKERS"):
         assert words in told.stdout, told.stdout
+
+
+async def test_a_secret_key_that_opens_nothing_here_is_found_by_the_doctor_and_refused_by_serve(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with Database(database_url, max_size=2) as database:
+        await ensure_demo(database, real_now(), secret_key=None, public_key=None)
+        setup = Setup(name="Billing", url="https://example.com/hook")
+        await Webhooks(database, Sealer(b"a" * 32)).create("proj_demo", setup, real_now())
+    right, wrong = (base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
+    environment = {"LATCHKEY_DATABASE_URL": database_url, "LATCHKEY_PORT": "0"}
+    told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_SECRET_KEY=right, **environment)
+    assert "✓ secret key" in told.stdout
+    told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_SECRET_KEY=wrong, **environment)
+    assert (told.returncode, "✗ secret key" in told.stdout) == (1, True)
+    told = await asyncio.to_thread(typed, "serve", LATCHKEY_SECRET_KEY=wrong, LATCHKEY_ROLES="clock", **environment)
+    assert told.returncode == 2
+    assert "LATCHKEY_SECRET_KEY does not open the webhook secrets in this database." in told.stderr
 
 
 def test_the_doctor_never_shows_a_password(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import typer
 from cryptography import x509
 from rich.console import Console
 
+from latchkey.cli import secret_key
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
 from latchkey.cli.listeners import CannotListenError, bind
@@ -60,7 +61,7 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     cert = settings.tls_cert or (folder.tls / "server.pem" if (folder.tls / "server.pem").exists() else None)
     findings = [python(), disk(folder.path)]
     findings += [Finding("bad", "setting", f"{one.setting} {one.wrong}", one.remedy) for one in problems]
-    findings += [finding async for finding in database(url)]
+    findings += [finding async for finding in database(url, settings.secret_key)]
     findings.append(certificate(cert, real_now()))
     findings.append(port(settings, running))
     return findings
@@ -80,7 +81,7 @@ def disk(path: Path) -> Finding:
     return Finding("good", "disk", words)
 
 
-async def database(url: str) -> AsyncIterator[Finding]:
+async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
     if not url:
         yield Finding(
             "unknown", "database", "none is configured", "Set LATCHKEY_DATABASE_URL, or start one with `latchkey up`."
@@ -89,7 +90,8 @@ async def database(url: str) -> AsyncIterator[Finding]:
     try:
         connection = await connect(url, application_name="latchkey doctor", connect_timeout=5)
     except StorageError as error:
-        yield Finding("bad", "database", str(error), "Start it, or correct the address.")
+        reason = str(error).partition(" Check LATCHKEY_DATABASE_URL")[0]
+        yield Finding("bad", "database", reason, "Start it, or correct the address.")
         return
     try:
         major = connection.get_server_version().major
@@ -98,8 +100,10 @@ async def database(url: str) -> AsyncIterator[Finding]:
             yield Finding("bad", "database", words, f"Latchkey needs PostgreSQL {OLDEST_POSTGRESQL} or newer.")
         else:
             yield Finding("good", "database", words)
-        yield await schema(connection)
+        yield (fitting := await schema(connection))
         yield await skew(connection)
+        if key and fitting.mark == "good":
+            yield await sealing(connection, key)
     finally:
         await connection.close()
 
@@ -121,6 +125,13 @@ async def skew(connection: Any) -> Finding:
     if off > LARGEST_SKEW_MS:
         return Finding("bad", "clock", words, "Let both machines follow NTP: expirations happen at the clock's word.")
     return Finding("good", "clock", words)
+
+
+async def sealing(connection: Any, key: bytes) -> Finding:
+    wrong = await secret_key.problem_with(connection, key)
+    if wrong is not None:
+        return Finding("bad", "secret key", f"{wrong.setting} {wrong.wrong}", wrong.remedy)
+    return Finding("good", "secret key", "LATCHKEY_SECRET_KEY opens what this database holds")
 
 
 def certificate(cert: Path | None, now_ms: int) -> Finding:

@@ -10,6 +10,7 @@ import typer
 
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
+from latchkey.domain.refusal import Refusal
 from latchkey.settings import Problem, SettingsRefusedError, load
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="A settings file.")]
@@ -22,7 +23,13 @@ DATA = Path(".latchkey")
 def database_url(config: Path | None, data: Path) -> str:
     if configured := load(os.environ, config).database_url:
         return configured
-    if found := read_json(DataFolder(data).connection).get("database_url"):
+    folder = DataFolder(data)
+    if found := read_json(folder.connection).get("database_url"):
+        if not (folder.path / "postgres" / "postmaster.pid").exists():
+            raise Refusal(
+                f"The `latchkey up` of {data} is not running. Start it with `latchkey up --data {data}`, "
+                "or set LATCHKEY_DATABASE_URL."
+            )
         return str(found)
     raise SettingsRefusedError(
         [

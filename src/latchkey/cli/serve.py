@@ -12,12 +12,14 @@ import structlog
 import typer
 
 from latchkey import logs
+from latchkey.cli import secret_key
 from latchkey.cli.listeners import bind
 from latchkey.cli.stop_signal import StoppedError, StopSignal
 from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.now import real_now
 from latchkey.safety import problems_of, problems_of_database
-from latchkey.settings import PREFIX, Settings, SettingsRefusedError, gather
+from latchkey.settings import PREFIX, Problem, Settings, SettingsRefusedError, gather
+from latchkey.storage.database import connect
 
 log = structlog.get_logger()
 
@@ -64,7 +66,19 @@ async def safe_settings(environ: dict[str, str], config: Path | None) -> Setting
     reported = {problem.about for problem in problems}
     problems += [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
     if settings.database_url:
-        problems += await problems_of_database(settings)
+        unfit = await problems_of_database(settings)
+        problems += unfit or await _problems_of_secret_key(settings)
     if problems:
         raise SettingsRefusedError(problems)
     return settings
+
+
+async def _problems_of_secret_key(settings: Settings) -> list[Problem]:
+    if not settings.secret_key:
+        return []
+    connection = await connect(settings.database_url, application_name="latchkey start")
+    try:
+        found = await secret_key.problem_with(connection, settings.secret_key)
+    finally:
+        await connection.close()
+    return [found] if found is not None else []

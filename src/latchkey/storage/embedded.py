@@ -45,8 +45,13 @@ class EmbeddedServer:
     def claim(self) -> None:
         """Make the folder ours, or say whose it is."""
         if not self._claimed:
-            make_folder(self.folder, server_user())
-            self._lock.take()
+            try:
+                make_folder(self.folder, server_user())
+                self._lock.take()
+            except OSError as error:
+                raise EmbeddedServerError(
+                    f"{self.folder} cannot be used ({error.strerror}). Choose another folder with --data."
+                ) from error
             self._claimed = True
 
     def start(self, said: Callable[[str], None] = lambda _: None) -> None:

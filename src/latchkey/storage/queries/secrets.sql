@@ -1,0 +1,7 @@
+-- name: load_a_sealed_secret
+-- something that was encrypted with LATCHKEY_SECRET_KEY, to try a key on; there is none before the first webhook
+select id, secret_sealed
+from webhooks
+where deleted_at is null
+order by key desc
+limit 1
