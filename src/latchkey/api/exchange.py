@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from itertools import count
 from time import perf_counter
+from typing import TypeAlias
 
 from starlette.types import Message, Scope, Send
 
 from latchkey.api.errors import ApiError
 from latchkey.api.path import version_of
+
+Header: TypeAlias = tuple[bytes, bytes]
 
 SCOPE_KEY = "latchkey.exchange"
 
@@ -44,18 +48,18 @@ _LINES = {
 
 class Exchange:
     __slots__ = (
-        "_send", "headers", "is_head", "key_id", "request_id", "route", "sequence", "started", "status", "version",
+        "_send", "headers", "key_id", "method", "raw_path", "request_id", "route", "sequence", "started", "status",
+        "version",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.started = perf_counter()
+        self.method: str = scope["method"]
+        self.raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        self.version = version_of(self.raw_path)
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.version = version_of(scope.get("raw_path") or scope["path"].encode())
-        self.is_head = scope["method"] == "HEAD"
         sent = self.headers.get(b"x-request-id")
-        self.request_id = (
-            sent if sent is not None and _SANE_ID.fullmatch(sent) else b"%s%08x" % (_PROCESS, next(_count))
-        )
+        self.request_id = b"%s%08x" % (_PROCESS, next(_count)) if sent is None or not _SANE_ID.fullmatch(sent) else sent
         self.key_id: str | None = None
         self.route = "unmatched"
         # Of the customer that was read: which of its events the answer already includes.
@@ -64,18 +68,28 @@ class Exchange:
         self.status = 0
         self._send = send
 
-    async def reply(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-        """A whole JSON reply at once."""
+    @property
+    def is_head(self) -> bool:
+        return self.method == "HEAD"
+
+    def whole(self, status: int, body: bytes, headers: Sequence[Header] = ()) -> tuple[Message, Message]:
+        """The two messages of a whole JSON reply."""
         self.status = status
-        lines = [(b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body)), *_LINES[self.version]]
+        lines = [
+            (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body)), *_LINES[self.version], *headers,
+        ]  # fmt: skip
         if status == 204:
             lines = [line for line in lines if line[0] not in _OF_A_BODY]
         if self.sequence is not None:
             lines.append((SEQUENCE_HEADER, b"%d" % self.sequence))
-        if headers:
-            lines += headers
-        await self._send({"type": "http.response.start", "status": status, "headers": lines})
-        await self._send({"type": "http.response.body", "body": b"" if self.is_head else body, "more_body": False})
+        return (
+            {"type": "http.response.start", "status": status, "headers": lines},
+            {"type": "http.response.body", "body": b"" if self.is_head else body, "more_body": False},
+        )
+
+    async def reply(self, status: int, body: bytes, headers: Sequence[Header] = ()) -> None:
+        for message in self.whole(status, body, headers):
+            await self._send(message)
 
     async def fail(self, error: ApiError) -> None:
         headers = [(name.encode(), value.encode("latin-1")) for name, value in (error.headers or {}).items()]

@@ -45,20 +45,21 @@ class Front:
             return
         exchange = Exchange(scope, send)
         try:
-            segments = segments_of(scope.get("raw_path") or scope["path"].encode())
-            answer = self._reads.answer(exchange, segments) if scope["method"] in _READS else None
+            segments = segments_of(exchange.raw_path)
+            answer = self._reads.answer(exchange, segments) if exchange.method in _READS else None
             if answer is not None:
-                status, body = await answer
-                await exchange.reply(status, body)
+                start, content = exchange.whole(*await answer)
+                await send(start)
+                await send(content)
             else:
                 await self._pass_on(exchange, scope, receive, segments)
         except Exception as error:
             await self._fail(exchange, error)
         finally:
-            self._note(exchange, scope["method"])
+            self._note(exchange)
 
     async def _pass_on(self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str]) -> None:
-        method = scope["method"]
+        method = exchange.method
         if exchange.version == "v1" and is_preflight(method, exchange.headers):
             exchange.route = "preflight"
             await answer_preflight(exchange)
@@ -97,14 +98,14 @@ class Front:
         if not exchange.status:
             await exchange.fail(reply)
 
-    def _note(self, exchange: Exchange, method: str) -> None:
+    def _note(self, exchange: Exchange) -> None:
         seconds = perf_counter() - exchange.started
         self._metrics.answered(exchange.route, exchange.status, seconds)
         if logs.writes_info():
             self._access_log.add(
                 Line(
                     exchange.request_id.decode(),
-                    method,
+                    exchange.method,
                     exchange.route,
                     exchange.status,
                     round(seconds * 1000, 2),

@@ -40,4 +40,4 @@ def _segment(raw: bytes) -> str:
 
 def version_of(raw_path: bytes) -> Version:
     """Whose error bodies a path gets. Everything that is not V1 speaks V2."""
-    return "v1" if raw_path.startswith(b"/v1/") or raw_path == b"/v1" else "v2"
+    return "v1" if raw_path[:4] == b"/v1/" or raw_path == b"/v1" else "v2"

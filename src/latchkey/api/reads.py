@@ -6,6 +6,7 @@ the same tick. Measured against the same reads as framework routes in docs/decis
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Awaitable
 
 from msgspec import json
@@ -17,6 +18,7 @@ from latchkey.api.visit import visit_of
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.admission import Caller
 from latchkey.usecases.changes import Change, unchanged
+from latchkey.usecases.reading import Answer
 from latchkey.usecases.rendering import v1, v2
 from latchkey.usecases.services import Services
 from latchkey.usecases.view import View
@@ -30,6 +32,8 @@ _encode = json.Encoder().encode
 class Reads:
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._now = services.now
+        self._admit = services.reader.admit
 
     def answer(self, exchange: Exchange, segments: list[str]) -> Awaitable[tuple[int, bytes]] | None:
         """The status and the body, still to be awaited, if these are the segments of one of the two reads."""
@@ -45,47 +49,53 @@ class Reads:
                 return None
 
     async def subscriber(self, exchange: Exchange, app_user_id: str) -> tuple[int, bytes]:
-        caller, view = await self._read(exchange, app_user_id, "app_user_id")
-        status = 200
+        problem = problem_with(app_user_id)
+        answer = await self._ask(exchange, app_user_id, problem)
+        caller = admitted(answer.verdict, exchange)
+        if problem is not None:
+            raise InvalidAppUserId(problem, param="app_user_id", empty=not app_user_id.strip())
+        row = answer.row
         if not caller.is_public:
             require_scope(caller, "read")
-            if view is None:
+            if row is None:
                 raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
-        elif view is None:
+        if row is not None:
+            status, view = 200, row.glance(self._now())
+        else:
             status, view = await self._get_or_create(caller, app_user_id)
         self._note(exchange, caller, view)
         return status, _encode(v1.subscriber(view, with_attributes=not caller.is_public))
 
     async def customer(self, exchange: Exchange, project_id: str, customer_id: str) -> tuple[int, bytes]:
-        caller, view = await self._read(exchange, customer_id, "customer_id", project_id)
-        if view is None:
+        problem = problem_with(customer_id)
+        answer = await self._ask(exchange, customer_id, problem)
+        caller = admitted(answer.verdict, exchange)
+        require_secret(caller)
+        require_scope(caller, "read")
+        require_project(caller, project_id)
+        if problem is not None:
+            raise InvalidAppUserId(problem, param="customer_id", empty=not customer_id.strip())
+        if answer.row is None:
             raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
+        view = answer.row.glance(self._now())
         self._note(exchange, caller, view)
         exchange.sequence = view.customer.sequence
         return 200, _encode(v2.customer(view))
 
-    async def _read(
-        self, exchange: Exchange, app_user_id: str, param: str, project_id: str | None = None
-    ) -> tuple[Caller, View | None]:
-        services = self._services
-        problem = problem_with(app_user_id)
+    def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Future[Answer]:
+        """An id that cannot be one is not looked for; whoever sent it is still counted and judged."""
         hashed = key_hash(exchange.headers.get(b"authorization"))
-        answer = await services.reader.admit(hashed, app_user_id if problem is None else None)
-        caller = admitted(answer.verdict, exchange)
-        if project_id is not None:
-            require_secret(caller)
-            require_scope(caller, "read")
-            require_project(caller, project_id)
-        if problem is not None:
-            raise InvalidAppUserId(problem, param=param, empty=not app_user_id.strip())
-        return caller, answer.row.glance(services.now()) if answer.row is not None else None
+        return self._admit(hashed, app_user_id if problem is None else None)
 
     async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:
         change = Change(project_id=caller.project_id, app_user_id=app_user_id, apply=unchanged, create=True)
         made = await self._services.changes.make(change)
-        return 201 if made.created else 200, made.view(self._services.now())
+        return 201 if made.created else 200, made.view(self._now())
 
     def _note(self, exchange: Exchange, caller: Caller, view: View) -> None:
+        # Most requests come from servers, which are no visits: seen at a glance.
+        if not caller.is_public and b"x-platform" not in exchange.headers:
+            return
         seen = visit_of(exchange.headers, view.now, always=caller.is_public)
         if seen is not None:
             self._services.presence.note(caller.project_id, view.key, seen)

@@ -36,13 +36,15 @@ class Access(NamedTuple):
 def accesses(customer: Customer, catalog: Catalog) -> Iterator[Access]:
     """Every reason, past and present, for this customer to hold anything."""
     for subscription in customer.subscriptions:
-        current, status = subscription.current, subscription.status
-        billing_failed = status.billing_issue_at is not None
-        for period in subscription.periods:
-            grace = status.grace_ends_at if billing_failed and period is current and subscription.in_grace else None
+        periods, status = subscription.periods, subscription.status
+        # The period whose payment failed, while the store keeps access open.
+        failing = periods[-1] if status.billing_issue_at is not None and subscription.in_grace else None
+        for period in periods:
+            product_id, purchased_at = period.product_id, period.purchased_at
+            grace = status.grace_ends_at if period is failing else None
             ends_at = grace if grace is not None else period.access_ends_at
-            for entitlement_id in catalog.grants(period.product_id):
-                yield Access(entitlement_id, period.product_id, period.purchased_at, ends_at, grace, subscription)
+            for entitlement_id in catalog.grants(product_id):
+                yield Access(entitlement_id, product_id, purchased_at, ends_at, grace, subscription)
     for purchase in customer.purchases:
         granted = (purchase.entitlement_id,) if purchase.entitlement_id else catalog.grants(purchase.product_id)
         for entitlement_id in granted:

@@ -29,15 +29,9 @@ class Caller:
     key_id: str
     project_id: str
     app_id: str | None
-    kind: Literal["secret", "public"]
+    # An app's key, which anybody can read out of the app; every other is secret.
+    is_public: bool
     scopes: frozenset[str]
-
-    @property
-    def is_public(self) -> bool:
-        return self.kind == "public"
-
-    def may(self, scope: Scope) -> bool:
-        return scope in self.scopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +73,4 @@ def limited(caller: Caller, retry_after_us: int | None) -> Limited | None:
 
 
 def caller_of(key_id: str, project_id: str, app_id: str | None, kind: str, scopes: list[str]) -> Caller:
-    return Caller(key_id, project_id, app_id, "public" if kind == "public" else "secret", frozenset(scopes))
+    return Caller(key_id, project_id, app_id, kind == "public", frozenset(scopes))

@@ -6,13 +6,13 @@ A read that brings a key is admitted by the same query, so it is counted, checke
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 
 import asyncpg
 from msgspec import Struct, json
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.storage import customers
 from latchkey.storage.catalogs import Catalogs
@@ -26,7 +26,7 @@ READ_CUSTOMERS = query("read_customers")
 ADMIT_READS = query("admit_reads")
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """A customer as it was read, not yet decoded."""
 
     key: int
@@ -37,15 +37,13 @@ class Row(Struct, frozen=True):
 
     def view(self, now: Ms) -> View:
         """Decoded for one request alone: a customer that cannot be decoded fails nobody else."""
-        return self._view(customers.decode(self.state), now)
+        own_now = now if self.clock_now is None else self.clock_now
+        return View(self.key, customers.decode(self.state), self.catalog, own_now, self.last_seen)
 
     def glance(self, now: Ms) -> View:
         """The same for whoever only renders it."""
-        return self._view(customers.glance(self.state), now)
-
-    def _view(self, customer: Customer, now: Ms) -> View:
         own_now = now if self.clock_now is None else self.clock_now
-        return View(self.key, customer, self.catalog, own_now, self.last_seen)
+        return View(self.key, customers.glance(self.state), self.catalog, own_now, self.last_seen)
 
 
 class Question(Struct, frozen=True, gc=False):
@@ -61,7 +59,7 @@ class KeyQuestion(Struct, frozen=True, gc=False):
     app_user_id: str | None
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, gc=False):
     verdict: Verdict
     row: Row | None
 
@@ -132,9 +130,9 @@ class Reader:
         ]
 
     async def _admit(self, questions: list[KeyQuestion]) -> list[Answer]:
-        of_key: dict[bytes, list[int]] = {}
+        of_key: defaultdict[bytes, list[int]] = defaultdict(list)
         for index, question in enumerate(questions):
-            of_key.setdefault(question.key_hash, []).append(index)
+            of_key[question.key_hash].append(index)
         order = [index for indexes in of_key.values() for index in indexes]
         amounts = [len(indexes) for indexes in of_key.values()]
         firsts = [sum(amounts[:n]) for n in range(len(amounts))]
@@ -153,14 +151,14 @@ class Reader:
                         caller, limited(caller, said.retry_after_us), last, catalog
                     )
         answers = [_STRANGER] * len(questions)
-        for row in rows:
-            place = row[0]
+        for place, row_key, state, clock_now, at, platform, platform_version, app_version, country, _ in rows:
             index = order[place - 1]
             key = keys[questions[index].key_hash]
-            found = None
-            if row[1] is not None:
-                seen = LastSeen(row[4], row[5], row[6], row[7], row[8])
-                found = Row(row[1], row[2], key.catalog, row[3], seen)
             # First come, first served.
-            answers[index] = Answer(key.admitted if place <= key.last else key.refused, found)
+            verdict = key.admitted if place <= key.last else key.refused
+            if row_key is None:
+                answers[index] = Answer(verdict, None)
+            else:
+                seen = LastSeen(at, platform, platform_version, app_version, country)
+                answers[index] = Answer(verdict, Row(row_key, state, key.catalog, clock_now, seen))
         return answers

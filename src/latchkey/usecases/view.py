@@ -12,7 +12,7 @@ from latchkey.storage.customers import LastSeen
 __all__ = ["LastSeen", "View"]
 
 
-class View(Struct, frozen=True):
+class View(Struct, frozen=True, gc=False):
     # The key of the customer's row.
     key: int
     customer: Customer

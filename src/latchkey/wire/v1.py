@@ -11,7 +11,7 @@ from latchkey.wire.event import Attribute, Entitlement
 __all__ = ["Attribute", "Entitlement", "NonSubscription", "Subscriber", "SubscriberResponse", "Subscription"]
 
 
-class Subscription(Struct, frozen=True, kw_only=True):
+class Subscription(Struct, frozen=True, kw_only=True, gc=False):
     auto_resume_date: str | None
     billing_issues_detected_at: str | None
     # The paid end. A grace period moves the entitlement's end, never this one.
@@ -27,7 +27,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     store: str
 
 
-class NonSubscription(Struct, frozen=True, kw_only=True):
+class NonSubscription(Struct, frozen=True, kw_only=True, gc=False):
     """One one-time purchase."""
 
     id: str
@@ -38,7 +38,7 @@ class NonSubscription(Struct, frozen=True, kw_only=True):
     store_transaction_id: str
 
 
-class Subscriber(Struct, frozen=True, kw_only=True):
+class Subscriber(Struct, frozen=True, kw_only=True, gc=False):
     original_app_user_id: str
     original_application_version: str | None
     first_seen: str
@@ -55,7 +55,7 @@ class Subscriber(Struct, frozen=True, kw_only=True):
     other_purchases: dict[str, Any] = field(default_factory=dict)
 
 
-class SubscriberResponse(Struct, frozen=True, kw_only=True):
+class SubscriberResponse(Struct, frozen=True, kw_only=True, gc=False):
     request_date: str
     request_date_ms: int
     subscriber: Subscriber

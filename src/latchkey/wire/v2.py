@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 Item = TypeVar("Item")
 
 
-class Page(Struct, Generic[Item], frozen=True, kw_only=True):
+class Page(Struct, Generic[Item], frozen=True, kw_only=True, gc=False):
     """One page of a list, forward only."""
 
     object: Literal["list"] = "list"
@@ -19,28 +19,28 @@ class Page(Struct, Generic[Item], frozen=True, kw_only=True):
     url: str
 
 
-class ActiveEntitlement(Struct, frozen=True, kw_only=True):
+class ActiveEntitlement(Struct, frozen=True, kw_only=True, gc=False):
     object: Literal["customer.active_entitlement"] = "customer.active_entitlement"
     entitlement_id: str
     # Null when it never ends.
     expires_at: int | None
 
 
-class Attribute(Struct, frozen=True, kw_only=True):
+class Attribute(Struct, frozen=True, kw_only=True, gc=False):
     object: Literal["customer.attribute"] = "customer.attribute"
     name: str
     value: str
     updated_at: int
 
 
-class ExperimentEnrollment(Struct, frozen=True, kw_only=True):
+class ExperimentEnrollment(Struct, frozen=True, kw_only=True, gc=False):
     object: Literal["experiment_enrollment"] = "experiment_enrollment"
     id: str
     name: str
     variant: str
 
 
-class Customer(Struct, frozen=True, kw_only=True):
+class Customer(Struct, frozen=True, kw_only=True, gc=False):
     object: Literal["customer"] = "customer"
     id: str
     project_id: str

@@ -54,11 +54,12 @@ def _subscriptions(customer: Customer) -> dict[str, v1.Subscription]:
     latest: dict[str, tuple[Subscription, Period]] = {}
     for subscription in customer.subscriptions:
         # Later periods overwrite earlier ones; another subscription to the same product only if it ends later.
-        for product_id, period in {period.product_id: period for period in subscription.periods}.items():
+        last_of = {period.product_id: period for period in subscription.periods}
+        for product_id, period in last_of.items():
             known = latest.get(product_id)
             if known is None or _end(subscription, period) >= _end(*known):
                 latest[product_id] = subscription, period
-    return {product_id: _subscription(*found) for product_id, found in latest.items()}
+    return {product_id: _subscription(subscription, period) for product_id, (subscription, period) in latest.items()}
 
 
 def _end(subscription: Subscription, period: Period) -> Ms:
@@ -66,17 +67,20 @@ def _end(subscription: Subscription, period: Period) -> Ms:
 
 
 def _subscription(subscription: Subscription, period: Period) -> v1.Subscription:
+    periods, status = subscription.periods, subscription.status
     # The status speaks of the running period. A product that was changed away from keeps none of it.
-    status = subscription.status if period is subscription.current else None
+    running, failed_at = period is periods[-1], status.billing_issue_at
     return v1.Subscription(
-        auto_resume_date=_iso(status.pause.resumes_at) if status and status.pause else None,
-        billing_issues_detected_at=_iso(status.billing_issue_at) if status else None,
+        auto_resume_date=to_iso(status.pause.resumes_at) if running and status.pause is not None else None,
+        billing_issues_detected_at=_iso(failed_at) if running else None,
         expires_date=to_iso(period.ends_at),
-        grace_period_expires_date=_iso(status.grace_ends_at) if status and subscription.in_grace else None,
-        original_purchase_date=to_iso(subscription.started_at),
+        grace_period_expires_date=_iso(status.grace_ends_at)
+        if failed_at is not None and running and subscription.in_grace
+        else None,
+        original_purchase_date=to_iso(periods[0].purchased_at),
         purchase_date=to_iso(period.purchased_at),
-        refunded_at=_iso(period.refunded_at),
-        unsubscribe_detected_at=_iso(status.renewal_off_at) if status and not status.auto_renew else None,
+        refunded_at=_iso(period.refunded_at) if period.money_back else None,
+        unsubscribe_detected_at=_iso(status.renewal_off_at) if running and not status.auto_renew else None,
         is_sandbox=subscription.environment is Environment.SANDBOX,
         ownership_type=subscription.ownership,
         period_type=period.period_type,
