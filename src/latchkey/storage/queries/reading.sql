@@ -38,21 +38,18 @@ with admitted as materialized (
     join projects p on p.id = asked.project_id
 )
 select
-    k.first + q.place as place, c.id as key, c.state, c.now_ms,
+    k.first + q.place as place, c.id as key, c.state, t.now_ms,
     c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
     case when q.place = 1 then k.said end as of_key
 from admitted k
 cross join lateral unnest(($4::text[])[k.first + 1 : k.first + k.wanted]) with ordinality as q (app_user_id, place)
 left join lateral (
-    select
-        c.id, c.state, t.now_ms, c.last_seen_at,
-        c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
-    from aliases a
-    join customers c on c.project_id = a.project_id and c.id = a.customer_id
-    left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
+    select a.project_id, a.customer_id from aliases a
     where a.project_id = k.project_id and a.app_user_id = q.app_user_id
     limit 1
-) as c on true;
+) as a on true
+left join customers c on c.project_id = a.project_id and c.id = a.customer_id
+left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id;
 
 -- name: touch_customers
 -- when and from where customers were last seen; rows are locked in the one order everybody uses
