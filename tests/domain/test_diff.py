@@ -262,6 +262,16 @@ def test_ending_in_grace_tells_the_end_now_and_no_second_billing_issue() -> None
     assert book.last.expiration_reason == Reason.BILLING_ERROR
 
 
+def test_a_refund_in_grace_or_after_it_is_told_alone() -> None:
+    for refunded_at, before in ((END + DAY, []), (END + 9 * DAY, [T.EXPIRATION])):
+        book = Book()
+        book.take_in(actions.fail_billing(SUB, NOON + DAY, grace_days=6), NOON + DAY)
+        assert book.pass_time(refunded_at) == before
+        refunded = actions.refund(book.subscription, refunded_at)
+        assert book.take_in(refunded, refunded_at) == [T.REFUND]
+        assert book.pass_time(END + 30 * DAY) == []
+
+
 def test_a_grace_that_is_granted_later_is_told() -> None:
     failing = actions.fail_billing(SUB, NOON + 1)
     status = replace(failing.status, as_of=replace(failing.status.as_of, at=NOON + 2), grace_ends_at=END + DAY)

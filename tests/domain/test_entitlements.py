@@ -66,6 +66,16 @@ HELD: list[tuple[str, Customer, dict[str, tuple[str, Ms | None]]]] = [
     ("a pass with an end", owner_of(bought(PRO_PASS)), {"pro": ("pro_pass", NOON + 10 * DAY)}),
     ("in grace the grace end", owner_of(GRACE), {"pro": ("pro_monthly", MONTH_END + 6 * DAY)}),
     (
+        "a refund in grace pulls the end to its moment too",
+        owner_of(actions.refund(GRACE, MONTH_END + DAY)),
+        {"pro": ("pro_monthly", MONTH_END + DAY)},
+    ),
+    (
+        "a refund when the grace is over leaves the end as it was",
+        owner_of(actions.refund(GRACE, MONTH_END + 9 * DAY)),
+        {"pro": ("pro_monthly", MONTH_END + 6 * DAY)},
+    ),
+    (
         "a refund pulls the end to its moment",
         owner_of(actions.refund(subscribed(), NOON + DAY)),
         {"pro": ("pro_monthly", NOON + DAY)},

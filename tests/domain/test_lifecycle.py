@@ -224,6 +224,8 @@ GRACE: list[tuple[str, Subscription | Purchase, bool, Ms]] = [
     ("with grace", FAILING, True, END + 6 * DAY),
     ("without grace", actions.fail_billing(SUB, NOON + DAY), False, END),
     ("refunded", actions.refund(FAILING, NOON + 2 * DAY), False, NOON + 2 * DAY),
+    ("refunded in it", actions.refund(FAILING, END + 2 * DAY), False, END + 2 * DAY),
+    ("refunded when it was over", actions.refund(FAILING, END + 9 * DAY), True, END + 6 * DAY),
     ("recovered", actions.recover_billing(FAILING, CATALOG, END + DAY), False, at("2026-03-15T12:00")),
     ("ended in it", actions.expire(FAILING, END + 2 * DAY), True, END + 2 * DAY),
     ("ended before it", actions.expire(FAILING, NOON + 2 * DAY), False, NOON + 2 * DAY),

@@ -37,12 +37,12 @@ def accesses(customer: Customer, catalog: Catalog) -> Iterator[Access]:
     """Every reason, past and present, for this customer to hold anything."""
     for subscription in customer.subscriptions:
         periods, status = subscription.periods, subscription.status
-        # The period whose payment failed, while the store keeps access open.
-        failing = periods[-1] if status.billing_issue_at is not None and subscription.in_grace else None
+        # The period after which a payment failed: a store may keep access open beyond its end.
+        failing = periods[-1] if status.billing_issue_at is not None else None
         for period in periods:
             product_id, purchased_at = period.product_id, period.purchased_at
-            grace = status.grace_ends_at if period is failing else None
-            ends_at = grace if grace is not None else period.access_ends_at
+            grace = status.grace_ends_at if period is failing and subscription.in_grace else None
+            ends_at = subscription.access_ends_at if period is failing else period.access_ends_at
             for entitlement_id in catalog.grants(product_id):
                 yield Access(entitlement_id, product_id, purchased_at, ends_at, grace, subscription)
     for purchase in customer.purchases:

@@ -68,7 +68,7 @@ def _end_reason(subscription: Subscription) -> Reason:
 
 def _cut_short(subscription: Subscription) -> bool:
     refunded = subscription.current.refunded_at
-    return refunded is not None and refunded < subscription.current.ends_at
+    return refunded is not None and refunded < subscription.access_would_end_at
 
 
 def _overtaken(before: Subscription, after: Subscription) -> bool:

@@ -128,15 +128,22 @@ class Subscription:
 
     @property
     def in_grace(self) -> bool:
-        """A payment failed and the store keeps access open. A grace that ends before the paid time is none."""
-        return (
-            self.status.billing_issue_at is not None
-            and self.status.grace_ends_at is not None
-            and self.status.grace_ends_at > self.current.ends_at
-            and self.current.refunded_at is None
-        )
+        """A payment failed and the store keeps access open. A grace that ends before the paid time is none; a refund
+        within it ends it, and one that comes later changes nothing of what was."""
+        status, current = self.status, self.current
+        if status.billing_issue_at is None or status.grace_ends_at is None or status.grace_ends_at <= current.ends_at:
+            return False
+        refunded = current.refunded_at
+        return refunded is None or refunded >= status.grace_ends_at
+
+    @property
+    def access_would_end_at(self) -> Ms:
+        """When access ends that no refund cuts short: the grace end in a grace period."""
+        status, end = self.status, self.current.ends_at
+        return end if status.billing_issue_at is None else max(end, status.grace_ends_at or end)
 
     @property
     def access_ends_at(self) -> Ms:
         """When the running period's access ends: the grace end in a grace period, the refund's moment after one."""
-        return self.status.grace_ends_at or 0 if self.in_grace else self.current.access_ends_at
+        refunded = self.current.refunded_at
+        return self.access_would_end_at if refunded is None else min(self.access_would_end_at, refunded)
