@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     # The service.
     "stores": {"domain", "wire"},
     "storage": {"domain", "wire"},
-    "delivery": {"domain", "wire", "storage", "settings", "now"},
+    "delivery": {"domain", "wire", "storage", "settings", "now", "garbage"},
     "usecases": {"domain", "wire", "storage", "stores", "delivery"},
     "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
     "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
@@ -34,9 +34,10 @@ ARROWS: dict[str, set[str]] = {
     "consumer": {"wire", "client", "push"},
     # What every process needs.
     "now": set(),
+    "garbage": set(),
     "logs": set(),
     "settings": {"domain"},
-    "server": {"settings"},
+    "server": {"garbage", "settings"},
     "safety": {"settings", "storage"},
 }
 # These put the parts together, so they know them all. Nobody knows them, but the command line starts the service.

@@ -6,7 +6,6 @@ connections that arrive while a process is being restarted wait instead of being
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import socket
@@ -16,6 +15,7 @@ from granian import net
 from granian.constants import Interfaces, SSLProtocols
 from granian.server.embed import Server
 
+from latchkey.garbage import collect_seldom
 from latchkey.settings import BACKLOG, Settings
 
 
@@ -37,11 +37,7 @@ class Listener:
         logging.getLogger("_granian").setLevel(logging.ERROR)
 
     async def serve(self) -> None:
-        # Collecting garbage took about a tenth of a read, and a quarter of an event received; what start-up made need
-        # not be walked through again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(10_000, 20, 20)
+        collect_seldom()
         await self._server.serve()
 
     def stop(self) -> None:

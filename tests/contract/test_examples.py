@@ -18,7 +18,8 @@ import pytest
 from msgspec import json
 
 from latchkey.delivery import requeue, webhook
-from latchkey.delivery.sender import Answer, Sender
+from latchkey.delivery.reply import Answer
+from latchkey.delivery.sender import Sender
 from latchkey.domain.event import EventType
 from latchkey.storage.database import Database
 from latchkey.usecases.sample_events import sample

@@ -10,8 +10,8 @@ import pytest
 from latchkey.delivery import health, lane
 from latchkey.delivery.lane import Claim, Result
 from latchkey.delivery.pruning import prune
+from latchkey.delivery.reply import Answer
 from latchkey.delivery.requeue import load_replay, resend, start_replay, work_off
-from latchkey.delivery.sender import Answer
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
 from tests.delivery.conftest import PROJECT, Yard, now_ms

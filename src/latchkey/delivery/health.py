@@ -25,11 +25,12 @@ async def note(db: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int,
     concerned: set[int] = set()
     for one in recorded:
         key = one.result.claim.webhook_key
-        if one.result.answer.delivered:
+        if one.result.answer.error is None:
             succeeded.add(key)
         else:
             failed[key] = failed.get(key, 0) + 1
-        if one.troubled or not one.result.answer.delivered:
+            concerned.add(key)
+        if one.troubled:
             concerned.add(key)
     if not concerned:
         return {}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, json
 
 from latchkey.delivery.outage import OUTAGES
-from latchkey.delivery.sender import Answer
+from latchkey.delivery.reply import Answer
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import Decision, GiveUp, Retry
 from latchkey.storage.database import Database
@@ -18,6 +18,7 @@ from latchkey.storage.sql import query
 _CLAIM = query("claim_lanes")
 _RELEASE = query("release_lanes")
 _RECORD = query("record_attempts")
+_RECORD_LAST = query("record_last_deliveries")
 _DUE = query("due_webhooks")
 
 _ENCODER = json.Encoder()
@@ -27,13 +28,16 @@ _ENCODER = json.Encoder()
 class Claim(Struct, frozen=True):
     """The head of a lane, ours until the lease runs out."""
 
+    token: int
+    lease_until: Ms
+    # The rest in the order in which the statement gives it.
     project_id: str
     customer_id: int
     webhook_key: int
-    webhook_version: int
     aside: int
-    token: int
-    lease_until: Ms
+    webhook_version: int
+    # In the lane, this one among them.
+    waiting: int
     done: int
     tries: int
     tried_at: Ms | None
@@ -69,29 +73,11 @@ async def claim(db: Database, budgets: Mapping[int, int], now: Ms, lease_until: 
     rows = await db.pool.fetch(_CLAIM, list(budgets), list(budgets.values()), now, lease_until, token)
     claims, empty = [], []
     for row in rows:
-        head = (row["project_id"], row["customer_id"], row["webhook_key"], row["aside"], token)
         if row["body"] is None:
             # The lane moved on between the moment we looked and the moment we took it.
-            empty.append(head)
+            empty.append((row["project_id"], row["customer_id"], row["webhook_key"], row["aside"], token))
             continue
-        claims.append(
-            Claim(
-                project_id=row["project_id"],
-                customer_id=row["customer_id"],
-                webhook_key=row["webhook_key"],
-                webhook_version=row["version"],
-                aside=row["aside"],
-                token=token,
-                lease_until=lease_until,
-                done=row["done"],
-                tries=row["tries"],
-                tried_at=row["tried_at"],
-                sequence=row["sequence"],
-                event_id=row["event_id"],
-                attempts=row["attempts"],
-                event=row["body"],
-            )
-        )
+        claims.append(Claim(token, lease_until, *row))
     if empty:
         with contextlib.suppress(*OUTAGES):
             await _release(db, empty)
@@ -110,6 +96,43 @@ async def _release(db: Database, heads: Sequence[tuple[str, int, int, int, int]]
 
 async def record(db: Database, results: Sequence[Result], now: Ms) -> Sequence[Recorded]:
     """Write down what came of these attempts; those whose lease was lost are left out, and were or will be repeated."""
+    last: list[Result] = []
+    others: list[Result] = []
+    for one in results:
+        (last if one.claim.waiting <= 1 and one.answer.error is None else others).append(one)
+    recorded: list[Recorded] = []
+    if last:
+        recorded = await _record_last(db, last)
+        if len(recorded) < len(last):
+            known = {id(one.result) for one in recorded}
+            others += [one for one in last if id(one) not in known]
+    if others:
+        recorded += await _record(db, others, now)
+    return recorded
+
+
+async def _record_last(db: Database, results: Sequence[Result]) -> list[Recorded]:
+    """Those that arrived and left nothing behind them in their lanes."""
+    claims = [one.claim for one in results]
+    answers = [one.answer for one in results]
+    rows = await db.pool.fetch(
+        _RECORD_LAST,
+        _numbers([one.customer_id for one in claims]),
+        _numbers([one.webhook_key for one in claims]),
+        _numbers([one.aside for one in claims]),
+        _numbers([one.token for one in claims]),
+        _numbers([one.sequence for one in claims]),
+        _numbers([one.attempts + 1 for one in claims]),
+        _numbers([one.at for one in answers]),
+        _numbers([one.took_ms for one in answers]),
+        _lines([_ENCODER.encode(one.request_headers) for one in answers]),
+        _lines([_ENCODER.encode(one.response_headers) for one in answers]),
+        [one.response_body for one in answers],
+    )
+    return [Recorded(results[place - 1], False, troubled) for place, troubled in rows]
+
+
+async def _record(db: Database, results: Sequence[Result], now: Ms) -> list[Recorded]:
     claims = [one.claim for one in results]
     answers = [one.answer for one in results]
     steps = [_step(one) for one in results]
@@ -140,6 +163,14 @@ async def record(db: Database, results: Sequence[Result], now: Ms) -> Sequence[R
 async def due(db: Database, keys: Sequence[int] | None = None) -> Mapping[int, Ms]:
     """When these webhooks, or all, have something to send next."""
     return {row["key"]: row["at"] for row in await db.pool.fetch(_DUE, keys)}
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def _lines(encoded: Sequence[bytes]) -> str:
+    return b"\n".join(encoded).decode()
 
 
 def _step(result: Result) -> tuple[Ms | None, Ms | None]:

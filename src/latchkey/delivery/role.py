@@ -18,6 +18,7 @@ from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sender import Sender
 from latchkey.delivery.webhook import SECRET_PREFIX, Webhook
 from latchkey.delivery.worker import Worker
+from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
@@ -59,6 +60,7 @@ async def run_delivery(db: Database, settings: Settings, stop: asyncio.Event) ->
     if settings.operations_url:
         to = operations.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
         chores.append(asyncio.create_task(_every(2, lambda: _tell(db, sender, to, settings))))
+    collect_seldom()
     shown = metrics.show(settings.host, settings.metrics_port)
     try:
         await worker.run(stop, settings.drain_seconds)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 import asyncpg
 import structlog
@@ -17,6 +18,7 @@ from latchkey.delivery import health, lane, metrics
 from latchkey.delivery.agenda import Agenda
 from latchkey.delivery.lane import Claim, Recorded, Result
 from latchkey.delivery.outage import OUTAGES, outlive
+from latchkey.delivery.reply import Answer, Reply
 from latchkey.delivery.sealing import Sealer, UnsealableError
 from latchkey.delivery.sender import Sender
 from latchkey.delivery.webhook import IN_FLIGHT, Webhook, unsealed
@@ -31,6 +33,10 @@ log = structlog.get_logger()
 _BY_KEY = query("webhooks_by_key")
 # One statement takes no more than this; the next follows at once.
 _BATCH = 500
+# While so many are under way, a few more answers are waited for before what has come is recorded: a statement for a
+# hundred costs little more than one for ten, and what it records makes room for a claim of the same size.
+_BUSY = 100
+_LINGER = 0.005
 # Notifications are not kept for those who are away, and a worker that died held leases: look around now and then.
 SWEEP_SECONDS = 10.0
 
@@ -62,7 +68,8 @@ class Worker:
         self._sending: dict[asyncio.Task[None], Claim] = {}
         # Webhooks that had more to send than they may at once: as soon as something is recorded they go on.
         self._held_back: set[int] = set()
-        self._results: list[Result] = []
+        # Answered and not yet recorded.
+        self._replies: list[tuple[Claim, Webhook, Reply | Answer]] = []
         self._recording = asyncio.Event()
         self._recorded_all = asyncio.Event()
         self._recorded_all.set()
@@ -179,7 +186,10 @@ class Worker:
 
     def _begin(self, claim: Claim, webhook: Webhook) -> None:
         self._under_way[claim.webhook_key] += 1
-        task = asyncio.create_task(self._deliver(claim, webhook))
+        self._send(claim, self._deliver(claim, webhook))
+
+    def _send(self, claim: Claim, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._sending[task] = claim
         task.add_done_callback(self._ended)
 
@@ -192,10 +202,18 @@ class Worker:
             log.error("delivery ended in an unforeseen way", event_id=claim.event_id, exc_info=error)
 
     async def _deliver(self, claim: Claim, webhook: Webhook) -> None:
-        if not may_begin(claim.lease_until, self._timeout_ms, self._now()):
+        now = self._now()
+        if not may_begin(claim.lease_until, self._timeout_ms, now):
             self._under_way[claim.webhook_key] -= 1
             return
-        answer = await self._sender.send(webhook, claim.event_id, claim.body)
+        self._answered(claim, webhook, await self._sender.post(webhook, claim.event_id, claim.body, now))
+
+    def _answered(self, claim: Claim, webhook: Webhook, reply: Reply | Answer) -> None:
+        self._replies.append((claim, webhook, reply))
+        self._recorded_all.clear()
+        self._recording.set()
+
+    def _judged(self, claim: Claim, webhook: Webhook, answer: Answer) -> Result:
         decision = None
         if not answer.delivered:
             ended = answer.at + answer.took_ms
@@ -207,18 +225,33 @@ class Worker:
                 chance=self._chance(),
                 retry_after_ms=answer.retry_after_ms,
             )
-        self._results.append(Result(claim, answer, decision))
-        self._recorded_all.clear()
-        self._recording.set()
+        return Result(claim, answer, decision)
+
+    def _results(self) -> list[Result]:
+        """What can be recorded now. Bodies that are still on their way are waited for by themselves."""
+        replies, self._replies = self._replies, []
+        results = []
+        for claim, webhook, reply in replies:
+            answer = reply if isinstance(reply, Answer) else reply.at_once()
+            if answer is not None:
+                results.append(self._judged(claim, webhook, answer))
+            else:
+                assert isinstance(reply, Reply)
+                self._send(claim, self._read(claim, webhook, reply))
+        return results
+
+    async def _read(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
+        self._answered(claim, webhook, await reply.read())
 
     async def _record(self) -> None:
         while True:
             await self._recording.wait()
+            if len(self._sending) >= _BUSY and len(self._replies) < _BUSY:
+                await asyncio.sleep(_LINGER)
             self._recording.clear()
-            batch, self._results = self._results, []
-            if batch:
+            if batch := self._results():
                 await self._record_batch(batch)
-            if not self._results:
+            if not self._replies:
                 self._recorded_all.set()
                 metrics.IN_FLIGHT.set(len(self._sending))
 
@@ -252,24 +285,27 @@ class Worker:
                 self.woken([key])
 
     def _count(self, recorded: Sequence[Recorded]) -> None:
-        outcomes: Counter[tuple[int, bool]] = Counter()
+        took: dict[int, list[int]] = {}
+        outcomes: Counter[tuple[int, str]] = Counter()
         for one in recorded:
             key, answer = one.result.claim.webhook_key, one.result.answer
-            outcomes[key, answer.delivered] += 1
+            took.setdefault(key, []).append(answer.took_ms)
+            outcomes[key, "failed" if answer.error else "delivered"] += 1
+        for key, times in took.items():
             if key in self._webhooks:
-                metrics.of_webhook(self._webhooks[key].id).seconds.observe(answer.took_ms / 1000)
-        for (key, delivered), count in outcomes.items():
+                metrics.LATENCIES.add(self._webhooks[key].id, times)
+        for (key, outcome), count in outcomes.items():
             if key in self._webhooks:
-                counted = metrics.of_webhook(self._webhooks[key].id)
-                (counted.delivered if delivered else counted.failed).inc(count)
+                metrics.ATTEMPTS.labels(self._webhooks[key].id, outcome).inc(count)
 
     def _go_on(self, recorded: Sequence[Recorded]) -> None:
         self.woken({one.result.claim.webhook_key for one in recorded if one.more})
         for one in recorded:
-            key = one.result.claim.webhook_key
-            if isinstance(one.result.decision, Retry):
-                self._later(key, one.result.decision.others_at or one.result.decision.at)
-                self._later(key, one.result.decision.at)
+            decision = one.result.decision
+            if isinstance(decision, Retry):
+                key = one.result.claim.webhook_key
+                self._later(key, decision.others_at or decision.at)
+                self._later(key, decision.at)
 
     def _later(self, key: int, at: Ms) -> None:
         self._agenda.add_later(key, at)
@@ -287,4 +323,4 @@ class Worker:
                 await self._recorded_all.wait()
                 await lane.release(self._db, unfinished)
         except OUTAGES:
-            log.warning("some outcomes were not recorded; those deliveries are repeated", count=len(self._results))
+            log.warning("some outcomes were not recorded; those deliveries are repeated", count=len(self._replies))

@@ -16,7 +16,7 @@ from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.visit import Visit
 from latchkey.delivery import requeue
-from latchkey.delivery.sender import BODY_LIMIT
+from latchkey.delivery.reply import BODY_LIMIT
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases import delivery_log
