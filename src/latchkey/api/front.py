@@ -56,7 +56,10 @@ class Front:
         except Exception as error:
             await self._fail(exchange, error)
         finally:
-            self._note(exchange)
+            seconds = perf_counter() - exchange.started
+            self._metrics.answered(exchange.route, exchange.status, seconds)
+            if logs.writes_info():
+                self._write(exchange, seconds)
 
     async def _pass_on(self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str]) -> None:
         method = exchange.method
@@ -98,20 +101,9 @@ class Front:
         if not exchange.status:
             await exchange.fail(reply)
 
-    def _note(self, exchange: Exchange) -> None:
-        seconds = perf_counter() - exchange.started
-        self._metrics.answered(exchange.route, exchange.status, seconds)
-        if logs.writes_info():
-            self._access_log.add(
-                Line(
-                    exchange.request_id.decode(),
-                    exchange.method,
-                    exchange.route,
-                    exchange.status,
-                    round(seconds * 1000, 2),
-                    exchange.key_id,
-                )
-            )
+    def _write(self, exchange: Exchange, seconds: float) -> None:
+        request_id, ms = exchange.request_id.decode(), round(seconds * 1000, 2)
+        self._access_log.add(Line(request_id, exchange.method, exchange.route, exchange.status, ms, exchange.key_id))
 
 
 def as_api_error(error: Exception) -> ApiError:

@@ -36,7 +36,7 @@ def subscriber(view: View, *, with_attributes: bool) -> v1.SubscriberResponse:
             last_seen=to_iso(view.last_seen.at),
             management_url=_management_url(customer, view.now),
             original_purchase_date=_iso(_first_purchase_at(customer)),
-            non_subscriptions=_non_subscriptions(customer),
+            non_subscriptions=_non_subscriptions(customer) if customer.purchases else {},
             subscriptions=_subscriptions(customer),
             entitlements={id: event.entitlement(access) for id, access in held(customer, view.catalog).items()},
             subscriber_attributes={
@@ -54,8 +54,7 @@ def _subscriptions(customer: Customer) -> dict[str, v1.Subscription]:
     latest: dict[str, tuple[Subscription, Period]] = {}
     for subscription in customer.subscriptions:
         # Later periods overwrite earlier ones; another subscription to the same product only if it ends later.
-        last_of = {period.product_id: period for period in subscription.periods}
-        for product_id, period in last_of.items():
+        for product_id, period in {period.product_id: period for period in subscription.periods}.items():
             known = latest.get(product_id)
             if known is None or _end(subscription, period) >= _end(*known):
                 latest[product_id] = subscription, period
