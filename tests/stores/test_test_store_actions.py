@@ -176,6 +176,16 @@ def test_after_renewing_early_one_period_runs_and_what_ends_it_ends_access() -> 
     assert set(active(next_one, CATALOG, now)) == {"pro"}
 
 
+def test_what_cannot_renew_is_told_what_would_help() -> None:
+    for one, now, help in (
+        (CANCELLED, NOON + 2 * DAY, "use uncancel first"),
+        (CANCELLED, END, "purchase anew"),
+        (actions.expire(SUB, NOON + DAY), NOON + 2 * DAY, "purchase anew"),
+    ):
+        with pytest.raises(Refusal, match=help):
+            actions.renew(one, CATALOG, now)
+
+
 def test_renewing_takes_the_next_product() -> None:
     after = actions.renew(STATES["change pending"].subscription, CATALOG, NOON + 2 * DAY)
     assert (after.current.product_id, after.current.cause) == ("pro_yearly", Cause.RENEWAL)

@@ -105,8 +105,10 @@ def renew(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription
         raise Refusal("The last payment failed; use recover_billing.", param="action")
     if status.pause is not None:
         raise Refusal("The subscription is paused; use resume.", param="action")
-    if not status.auto_renew or status.ended is not None:
-        raise Refusal("Renewal is off, so there is nothing to renew; use uncancel, or purchase anew.", param="action")
+    if status.ended is not None or (not status.auto_renew and subscription.access_ends_at <= now):
+        raise Refusal("The subscription has ended; purchase anew.", param="action")
+    if not status.auto_renew:
+        raise Refusal("Renewal is off, so there is nothing to renew; use uncancel first.", param="action")
     return renewed(subscription, catalog, now, follows=max(now, subscription.current.ends_at))
 
 
