@@ -57,9 +57,15 @@ def held(customer: Customer, catalog: Catalog) -> dict[str, Access]:
     """Every entitlement ever granted, each by the access that ends last."""
     best: dict[str, Access] = {}
     for access in accesses(customer, catalog):
-        known = best.get(access.entitlement_id)
-        if known is None or access.rank > known.rank:
-            best[access.entitlement_id] = access
+        entitlement_id, ends_at = access.entitlement_id, access.ends_at
+        known = best.get(entitlement_id)
+        # The ranks in full are only compared where their first parts do not decide: somebody may have renewed for years.
+        if (
+            known is None
+            or (ends_at is not None and known.ends_at is not None and ends_at > known.ends_at)
+            or access.rank > known.rank
+        ):
+            best[entitlement_id] = access
     return best if len(best) < 2 else dict(sorted(best.items()))
 
 
