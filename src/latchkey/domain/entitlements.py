@@ -59,7 +59,7 @@ def held(customer: Customer, catalog: Catalog) -> dict[str, Access]:
     for access in accesses(customer, catalog):
         entitlement_id, ends_at = access.entitlement_id, access.ends_at
         known = best.get(entitlement_id)
-        # The ranks in full are only compared where their first parts do not decide: somebody may have renewed for years.
+        # Ranks are compared in full only where their first parts do not decide: somebody may have renewed for years.
         if (
             known is None
             or (ends_at is not None and known.ends_at is not None and ends_at > known.ends_at)
