@@ -12,7 +12,7 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.instants import EARLIEST, LATEST
-from latchkey.domain.user_id import BLOCKED
+from latchkey.domain.user_id import BLOCKED, DIRECTIONS
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows, unhurried
 from tests.api.routes import Route, document_of, routes_of, settle
@@ -117,7 +117,7 @@ async def test_an_id_that_only_a_bug_sends_is_400_wherever_an_id_is_taken(settle
     before = await count_rows(settled)
     for route in taking_bodies(settled):
         for field in {"app_user_id", "new_app_user_id", "target_customer_id"} & set(route.body):
-            for id in BLOCKED:
+            for id in BLOCKED | DIRECTIONS:
                 reply = await send(settled, route, names, json.encode({**route.body, field: id}))
                 documented(route, reply, {400}, (field, id))
     people = [r for r in routes_of(settled) if {"{app_user_id}", "{customer_id}"} & set(r.template.split("/"))]

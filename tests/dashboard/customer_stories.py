@@ -20,7 +20,7 @@ HOSTILE = (
     "\u202egnp.exe",
     ('100% of #1? it\'s "a & b" 🦊 + ' + "long " * 20)[:99] + "!",
     " led by a space",
-    "..",
+    "..;",
     "{{ 7 * 7 }}",
 )
 

@@ -36,7 +36,21 @@ def test_an_id_that_only_a_bug_produces_is_refused(id: str) -> None:
 
 @pytest.mark.parametrize(
     "id",
-    ["a", "x" * 100, "ann@example.com", "Ann Other", "1", "-2", "00", "Null", "guest7", "ü-日本", "a%2Fb", ANONYMOUS],
+    [
+        "a",
+        "x" * 100,
+        "ann@example.com",
+        "Ann Other",
+        "1",
+        "-2",
+        "00",
+        "Null",
+        "guest7",
+        "...",
+        "ü-日本",
+        "a%2Fb",
+        ANONYMOUS,
+    ],
 )
 def test_any_other_id_of_1_to_100_characters_is_accepted(id: str) -> None:
     assert problem_with(id) is None
@@ -53,6 +67,8 @@ def test_any_other_id_of_1_to_100_characters_is_accepted(id: str) -> None:
         ("a\nb", "control"),
         ("a\x7fb", "control"),
         ("null", "'null' is not accepted"),
+        (".", "'.' is not accepted"),
+        ("..", "in a URL it is a direction"),
         ("a\ud800", "surrogate"),
     ],
 )

@@ -52,7 +52,7 @@ async def test_a_whole_id_is_the_answer_and_its_longer_namesakes_are_found_on_re
 
 
 async def test_an_id_is_found_as_it_was_typed_also_with_signs_that_sql_knows(shop: Shop) -> None:
-    odd = (" led by a space", "100%_sure", 'it\'s "quoted"', "back\\slash", "\u202eevil", "münchen", "🦊 fox", "..")
+    odd = (" led by a space", "100%_sure", 'it\'s "quoted"', "back\\slash", "\u202eevil", "münchen", "🦊 fox", "...")
     for user in odd:
         await note(shop, user, "")
     for user in odd:

@@ -17,7 +17,7 @@ from latchkey.domain.currency import MAX_BALANCE
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.money import HIGHEST, to_micros
 from latchkey.domain.refusal import Invalid
-from latchkey.domain.user_id import BLOCKED, MAX_LENGTH, problem_with
+from latchkey.domain.user_id import BLOCKED, DIRECTIONS, MAX_LENGTH, problem_with
 from latchkey.usecases.keys import FASTEST
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, LARGEST_LIMIT
 
@@ -45,7 +45,7 @@ _id_schema: dict[str, Any] = {
     "minLength": 1,
     "maxLength": MAX_LENGTH,
     "pattern": USER_ID_PATTERN,
-    "not": {"enum": sorted(BLOCKED)},
+    "not": {"enum": sorted(BLOCKED | DIRECTIONS)},
 }
 AppUserId = Annotated[str, AfterValidator(_user_id), Field(json_schema_extra=_id_schema)]
 PathUserId = Annotated[str, AfterValidator(_user_id), Path(json_schema_extra=_id_schema)]

@@ -6,20 +6,14 @@ from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.user_id import MAX_LENGTH
 
-# A browser takes these for directions, however they are written. No id holds a control character, so one before them
-# makes an address that means nothing else.
-_DIRECTIONS = frozenset({".", ".."})
-_ESCAPE = "\x1f"
-
 
 def address(visit: Visit, customer_id: str, *below: str, **query: object) -> str:
-    piece = _ESCAPE + customer_id if customer_id in _DIRECTIONS else customer_id
-    return visit.path("customers", piece, *below, **query)
+    return visit.path("customers", customer_id, *below, **query)
 
 
 def customer_id(visit: Visit) -> str:
     """The id that the path names."""
-    id = visit.param("customer_id").removeprefix(_ESCAPE)
+    id = visit.param("customer_id")
     if len(id) > MAX_LENGTH:
         raise NotFound("There is no customer with so long an id.", param="customer_id")
     return id

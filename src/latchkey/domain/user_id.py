@@ -30,6 +30,8 @@ BLOCKED = frozenset(
         "[object Object]",
     }
 )
+# A client takes these for directions in a path, however they are encoded: nobody could read such a customer back.
+DIRECTIONS = frozenset({".", ".."})
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f/\ud800-\udfff]")
 _ANONYMOUS = re.compile(r"\$RCAnonymousID:[0-9a-f]{32}")
 
@@ -50,6 +52,8 @@ def problem_with(app_user_id: str) -> str | None:
         if found[0] >= "\ud800":
             return "An app user id cannot contain half of a character (a lone surrogate)."
         return "An app user id cannot contain control characters."
+    if app_user_id in DIRECTIONS:
+        return f"{app_user_id!r} is not accepted as an app user id: in a URL it is a direction, not a name."
     if app_user_id in BLOCKED:
         return (
             f"{app_user_id!r} is not accepted as an app user id: it is what a client sends by mistake when it has none."
