@@ -11,7 +11,7 @@ import difflib
 import ipaddress
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -120,8 +120,18 @@ def gather(
     for name in _NAMES:
         if text := environ.get(PREFIX + name.upper()):
             _take(values, name, text, PREFIX + name.upper(), problems)
+    problems += _misspelt(environ)
     values.update({name: value for name, value in (overrides or {}).items() if value is not None})
     return Settings(**values), problems
+
+
+def _misspelt(environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Names in the environment that are almost a setting's. Others with our prefix are somebody else's business."""
+    for name in sorted(environ):
+        plain = name.removeprefix(PREFIX).lower()
+        if name.startswith(PREFIX) and plain not in _NAMES:
+            for close in difflib.get_close_matches(plain, _NAMES, 1, 0.85):
+                yield Problem(name, "is not a setting.", f"Did you mean {PREFIX}{close.upper()}?")
 
 
 def _read(config: Path, problems: list[Problem]) -> dict[str, Any]:

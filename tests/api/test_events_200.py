@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
+import pytest
 from msgspec import json
 
 from tests.api.client import NOW, Shop
@@ -45,6 +46,15 @@ async def test_a_cursor_at_the_end_waits_there_for_what_comes_next(shop: Shop) -
     assert (await get(shop, path)).json()["items"] == []
     await show_receipt(shop, "bob", "test_1_b")
     assert [event["app_user_id"] for event in (await get(shop, path)).json()["items"]] == ["bob"]
+
+
+@pytest.mark.parametrize(
+    "path", ["events", "customers", "customers/ada/events", "customers/ada/attributes", "products"]
+)
+async def test_a_cursor_sent_empty_asks_for_the_first_page(shop: Shop, path: str) -> None:
+    await show_receipt(shop, "ada", "test_1_a")
+    first = (await get(shop, path)).json()
+    assert (await get(shop, f"{path}?starting_after=")).json() == first
 
 
 async def test_a_cursor_that_does_not_exist_is_404_and_a_stranger_too(steady_shop: Shop) -> None:

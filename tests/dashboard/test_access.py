@@ -315,3 +315,10 @@ def test_the_application_serves_these_pages_and_no_others(cast: Cast) -> None:
         for method in (route.methods or set()) - {"HEAD"}
     }
     assert served == {called(page) for page in application.EVERY_PAGE}
+
+
+async def test_the_bare_address_leads_a_browser_to_the_pages(site: Site) -> None:
+    for method in ("GET", "HEAD"):
+        led = await Person(site).ask(method, "/")
+        assert (led.status, led.headers["location"], led.body) == (307, "/dashboard", b"")
+    assert (await Person(site).post("/")).status == 404

@@ -54,6 +54,21 @@ def test_a_malformed_setting_says_which_and_what_it_must_be(name: str, value: st
     assert complaint in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("DATABSE_URL", "DATABASE_URL"), ("TSL_CERT", "TLS_CERT"), ("ROLE", "ROLES"), ("SECRETKEY", "SECRET_KEY")],
+)
+def test_a_misspelt_variable_is_told_what_was_meant(name: str, meant: str) -> None:
+    with pytest.raises(SettingsRefusedError) as refused:
+        load({f"LATCHKEY_{name}": "x"})
+    assert str(refused.value) == f"LATCHKEY_{name}: is not a setting. Did you mean LATCHKEY_{meant}?"
+
+
+@pytest.mark.parametrize("name", ["KEY", "CONSUMER_DATABASE_URL", "CONSUMER_TLS_KEY", "SERVICE_HOST", "PORT_8443_TCP"])
+def test_a_variable_of_somebody_else_with_our_prefix_is_left_alone(name: str) -> None:
+    assert load({f"LATCHKEY_{name}": "x"}) == Settings()
+
+
 def test_a_malformed_secret_is_not_repeated() -> None:
     with pytest.raises(SettingsRefusedError) as refused:
         load({"LATCHKEY_SECRET_KEY": "hunter2hunter2"})

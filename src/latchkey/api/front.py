@@ -67,6 +67,11 @@ class Front:
             exchange.route = "preflight"
             await answer_preflight(exchange)
             return
+        if segments == [""] and method in _READS and self._pages is not None:
+            # Whoever types the bare address into a browser wants the pages.
+            exchange.route = "/"
+            await exchange.reply(307, b"", [(b"location", b"/" + PAGES.encode())])
+            return
         check_announced(exchange.headers.get(b"content-length"))
         body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
         # Of a header sent twice the framework takes the first and we take the last: leave those to it.

@@ -109,6 +109,10 @@ CurrencyCode = Annotated[
 Amount = Annotated[float, Field(ge=0, le=HIGHEST, description="At most six decimals."), AfterValidator(_price)]
 Quantity = Annotated[int, Field(ge=1, le=MAX_BALANCE)]
 RateLimit = Annotated[int, Field(ge=1, le=FASTEST, description="Requests a minute.")]
+_Cursor = Annotated[str, Field(max_length=500), AfterValidator(_no_nul)]
 StartingAfter = Annotated[
-    str | None, AfterValidator(_no_nul), Query(max_length=500, description="The last item of the page before.")
+    _Cursor | None,
+    # Sent empty, as a client does that has no page before: the first page.
+    AfterValidator(lambda cursor: cursor or None),
+    Query(description="The last item of the page before."),
 ]
