@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
 from msgspec import json
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
@@ -22,6 +23,8 @@ from latchkey.storage.shapes import struct_of
 from latchkey.stores.test_store import actions
 from latchkey.usecases.rendering import v1, v2
 from latchkey.usecases.view import LastSeen, View
+from tests.domain.lives import Life, lives
+from tests.domain.shop import CATALOG as SHOP
 
 NOW = 1_767_960_000_000
 WHOLE = json.Decoder(struct_of(Customer))
@@ -90,6 +93,14 @@ def test_a_struct_of_a_customer_has_every_field_and_gives_the_same_answers(life:
 @pytest.mark.parametrize("life", LIVES)
 def test_a_customer_at_a_glance_gives_the_same_answers(life: str) -> None:
     assert answers(glance(encode(LIVES[life]))) == answers(decode(encode(LIVES[life])))
+
+
+@given(lives())
+def test_whatever_happened_in_a_life_is_the_same_at_a_glance(life: Life) -> None:
+    for at, customer in life.book.states:
+        one, other = (View(1, seen, SHOP, at, LastSeen(at)) for seen in (customer, glance(encode(customer))))
+        assert v1.subscriber(one, with_attributes=True) == v1.subscriber(other, with_attributes=True)
+        assert v2.customer(one) == v2.customer(other)
 
 
 def test_what_is_not_seen_at_a_glance_is_named_after_fields_that_exist_and_is_left_out() -> None:
