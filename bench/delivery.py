@@ -28,6 +28,7 @@ from latchkey.usecases import test_store
 from latchkey.usecases.changes import Changes
 
 DELIVERIES = 20_000
+ROUNDS = 9
 RATE = 500
 SECONDS = 8
 KEY = bytes(range(32))
@@ -46,11 +47,10 @@ async def throughput(ground: Ground) -> list[Row]:
     """Outbox to recorded attempt over TLS, against a loop that only claims, sends and records, on the same sink."""
     async with sink(ground) as port:
         webhook = await hook(ground, f"https://localhost:{port}/", in_flight_limit=400)
-        ours, bare = 0.0, 0.0
-        # In turns, and the better of each: the machine has its moods.
-        for _ in range(3):
-            bare = max(bare, await _bare(ground, port))
-            ours = max(ours, await _ours(ground, webhook))
+        # In turns, and the middle one of each. The best of few would be the luck of one moment: a machine that is
+        # shared runs half as fast again for a second, now and then.
+        rounds = [(await _bare(ground, port), await _ours(ground, webhook)) for _ in range(ROUNDS)]
+    bare, ours = (median(rates) for rates in zip(*rounds, strict=True))
     return [against("deliveries over TLS, recorded", ours, "/s", bare, 0.7)]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hmac
 import ipaddress
 from collections.abc import AsyncIterator, Sequence
 
@@ -9,8 +12,10 @@ import pytest
 from standardwebhooks import Webhook as Standard
 
 from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
+from latchkey.delivery.reply import Reply
 from latchkey.delivery.sealing import Sealer, UnsealableError
 from latchkey.delivery.sender import USER_AGENT, Sender
+from latchkey.delivery.signing import signature
 from latchkey.delivery.webhook import Setup, Webhook, new_secret
 from latchkey.domain.address import Network
 from latchkey.domain.webhook_health import HEALTHY
@@ -135,6 +140,38 @@ async def test_a_receiver_that_never_answers_is_given_up(here: Here) -> None:
     answer = await here.sender(timeout_ms=300).send(here.webhook(f"https://localhost:{here.port}/hang"), "ev_1", BODY)
     assert answer.error == "timed out after 0.3 s"
     assert answer.took_ms < 2000
+
+
+@pytest.mark.parametrize(("last", "kept"), [(b"ok", b"all ok"), (b"", b"all ")], ids=["comes later", "never comes"])
+async def test_a_body_that_is_not_there_with_the_status_is_waited_for(
+    certs: Certificates, last: bytes, kept: bytes
+) -> None:
+    go_on = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nx-two: a\r\nx-two: b\r\n\r\nall ")
+        await go_on.wait()
+        writer.write(last)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls(*certs.good)) as server:
+        here = Here(server.sockets[0].getsockname()[1], [], certs)
+        reply = await here.sender().post(here.webhook(), "ev_1", BODY, now_ms())
+        assert isinstance(reply, Reply)
+        assert reply.at_once() is None
+        go_on.set()
+        said = await reply.read()
+    assert (said.delivered, said.status, said.response_body) == (True, 200, kept)
+    assert [value for name, value in said.response_headers if name == "x-two"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("length", [1, 24, 64, 65, 200])
+def test_a_signature_is_hmac_whatever_the_length_of_the_secret(length: int) -> None:
+    key = bytes(range(length))
+    secret = "whsec_" + base64.b64encode(key).decode()
+    expected = base64.b64encode(hmac.digest(key, b"ev_1.1800000000." + BODY, "sha256")).decode()
+    assert signature([secret], "ev_1", 1_800_000_000, BODY) == f"v1,{expected}"
 
 
 def test_a_sealed_secret_opens_only_in_its_own_place_and_with_its_own_key() -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import asyncpg
 import structlog
@@ -65,7 +65,8 @@ class Worker:
         self._webhooks: dict[int, Webhook] = {}
         # Claimed and not yet recorded, by webhook.
         self._under_way: Counter[int] = Counter()
-        self._sending: dict[asyncio.Task[None], Claim] = {}
+        # By the claim's identity, for as long as the task holds it.
+        self._sending: dict[int, tuple[asyncio.Task[None], Claim]] = {}
         # Webhooks that had more to send than they may at once: as soon as something is recorded they go on.
         self._held_back: set[int] = set()
         # Answered and not yet recorded.
@@ -92,7 +93,7 @@ class Worker:
             await asyncio.gather(*working, return_exceptions=True)
             await self._drain(drain_seconds)
         finally:
-            for task in (*working, recording, *self._sending):
+            for task in (*working, recording, *(task for task, _ in self._sending.values())):
                 task.cancel()
             for ended in await asyncio.gather(*working, recording, return_exceptions=True):
                 if isinstance(ended, Exception):
@@ -185,33 +186,26 @@ class Worker:
                 log.error("webhook cannot be used", webhook=row["id"], reason=str(error))
 
     def _begin(self, claim: Claim, webhook: Webhook) -> None:
-        self._under_way[claim.webhook_key] += 1
-        self._send(claim, self._deliver(claim, webhook))
+        now = self._now()
+        if may_begin(claim.lease_until, self._timeout_ms, now):
+            self._under_way[claim.webhook_key] += 1
+            self._sending[id(claim)] = asyncio.create_task(self._deliver(claim, webhook, now)), claim
 
-    def _send(self, claim: Claim, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._sending[task] = claim
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        claim = self._sending.pop(task)
-        if task.cancelled():
-            return
-        if (error := task.exception()) is not None:
+    async def _deliver(self, claim: Claim, webhook: Webhook, now: Ms, answered: Reply | None = None) -> None:
+        """Send it; or, where it was answered already, wait for the rest of the answer."""
+        try:
+            if answered is None:
+                reply = await self._sender.post(webhook, claim.event_id, claim.body, now)
+            else:
+                reply = await answered.read()
+            self._replies.append((claim, webhook, reply))
+            self._recorded_all.clear()
+            self._recording.set()
+        except Exception as error:
             self._under_way[claim.webhook_key] -= 1
             log.error("delivery ended in an unforeseen way", event_id=claim.event_id, exc_info=error)
-
-    async def _deliver(self, claim: Claim, webhook: Webhook) -> None:
-        now = self._now()
-        if not may_begin(claim.lease_until, self._timeout_ms, now):
-            self._under_way[claim.webhook_key] -= 1
-            return
-        self._answered(claim, webhook, await self._sender.post(webhook, claim.event_id, claim.body, now))
-
-    def _answered(self, claim: Claim, webhook: Webhook, reply: Reply | Answer) -> None:
-        self._replies.append((claim, webhook, reply))
-        self._recorded_all.clear()
-        self._recording.set()
+        finally:
+            del self._sending[id(claim)]
 
     def _judged(self, claim: Claim, webhook: Webhook, answer: Answer) -> Result:
         decision = None
@@ -235,13 +229,10 @@ class Worker:
             answer = reply if isinstance(reply, Answer) else reply.at_once()
             if answer is not None:
                 results.append(self._judged(claim, webhook, answer))
-            else:
-                assert isinstance(reply, Reply)
-                self._send(claim, self._read(claim, webhook, reply))
+            elif isinstance(reply, Reply):
+                work = self._deliver(claim, webhook, reply.at, reply)
+                self._sending[id(claim)] = asyncio.create_task(work), claim
         return results
-
-    async def _read(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
-        self._answered(claim, webhook, await reply.read())
 
     async def _record(self) -> None:
         while True:
@@ -313,14 +304,19 @@ class Worker:
 
     async def _drain(self, seconds: float) -> None:
         """Finish what is under way; give back the rest, so that another worker need not wait for the lease."""
-        if self._sending:
-            await asyncio.wait(list(self._sending), timeout=seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                # Again and again: of what was answered, some of the body may still have to come.
+                while self._sending or not self._recorded_all.is_set():
+                    if self._sending:
+                        await asyncio.wait([task for task, _ in self._sending.values()])
+                    await self._recorded_all.wait()
         unfinished = list(self._sending.values())
-        for task in list(self._sending):
+        for task, _ in unfinished:
             task.cancel()
         try:
             async with asyncio.timeout(5):
                 await self._recorded_all.wait()
-                await lane.release(self._db, unfinished)
+                await lane.release(self._db, [claim for _, claim in unfinished])
         except OUTAGES:
             log.warning("some outcomes were not recorded; those deliveries are repeated", count=len(self._replies))
