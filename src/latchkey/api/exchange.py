@@ -40,10 +40,8 @@ CORS_HEADERS = [
     (b"access-control-expose-headers", b"retry-after, x-request-id"),
 ]
 # The lines of a whole JSON reply that never change.
-_LINES = {
-    "v1": (*SECURITY_HEADERS, JSON_TYPE, *CORS_HEADERS),
-    "v2": (*SECURITY_HEADERS, JSON_TYPE),
-}
+_LINES = (*SECURITY_HEADERS, JSON_TYPE)
+_LINES_FOR_BROWSERS = (*_LINES, *CORS_HEADERS)
 
 
 class Exchange:
@@ -69,6 +67,11 @@ class Exchange:
         self._send = send
 
     @property
+    def is_cross_origin(self) -> bool:
+        """Whether a browser asks V1 for another site's page; it says so, and only then wants to hear that it may."""
+        return b"origin" in self.headers and self.version == "v1"
+
+    @property
     def is_head(self) -> bool:
         return self.method == "HEAD"
 
@@ -76,7 +79,8 @@ class Exchange:
         """The two messages of a whole JSON reply."""
         self.status = status
         lines = [
-            (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body)), *_LINES[self.version], *headers,
+            (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body)),
+            *(_LINES_FOR_BROWSERS if self.is_cross_origin else _LINES), *headers,
         ]  # fmt: skip
         if status == 204:
             lines = [line for line in lines if line[0] not in _OF_A_BODY]
@@ -105,7 +109,7 @@ class Exchange:
             headers.append((b"x-request-id", self.request_id))
             if self.sequence is not None:
                 headers.append((SEQUENCE_HEADER, b"%d" % self.sequence))
-            if self.version == "v1":
+            if self.is_cross_origin:
                 headers += CORS_HEADERS
             message = {**message, "headers": headers}
         elif self.is_head and message["type"] == "http.response.body":
