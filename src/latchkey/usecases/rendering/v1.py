@@ -51,14 +51,19 @@ def subscriber(view: View, *, with_attributes: bool) -> v1.SubscriberResponse:
 
 def _subscriptions(customer: Customer) -> dict[str, v1.Subscription]:
     """Each product that was ever subscribed to, as its latest period stands: of several, the one that ends last."""
-    latest: dict[str, tuple[Subscription, Period]] = {}
+    shown: dict[str, v1.Subscription] = {}
+    ends: dict[str, Ms] = {}
+    several = len(customer.subscriptions) > 1
     for subscription in customer.subscriptions:
         # Later periods overwrite earlier ones; another subscription to the same product only if it ends later.
         for product_id, period in {period.product_id: period for period in subscription.periods}.items():
-            known = latest.get(product_id)
-            if known is None or _end(subscription, period) >= _end(*known):
-                latest[product_id] = subscription, period
-    return {product_id: _subscription(subscription, period) for product_id, (subscription, period) in latest.items()}
+            if several:
+                end = _end(subscription, period)
+                if end < ends.get(product_id, end):
+                    continue
+                ends[product_id] = end
+            shown[product_id] = _subscription(subscription, period)
+    return shown
 
 
 def _end(subscription: Subscription, period: Period) -> Ms:
