@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from pyreqwest.client import Client
@@ -14,26 +14,23 @@ from bench.population import settle, subscriber
 from bench.table import Row, against
 from latchkey.now import real_now
 
-CONNECTIONS = (1, 8, 64)
-SIZES = (10_000, 1_000_000)
-BAR = 0.7
+# How many customers, and with how many connections each. The ratio's bar is for the middle one.
+SIZES: dict[int, tuple[int, ...]] = {10_000: (1, 8, 64), 100_000: (64,), 1_000_000: (1, 8, 64)}
+BAR = {100_000: 0.7}
 # In how many rounds, and how many requests each. Short ones in turns, so that both sides meet the same noise.
 ROUNDS = {1: (9, 250), 8: (9, 1_000), 64: (31, 2_000)}
 
 Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, None]]
 
 
-async def run(ground: Ground, sizes: tuple[int, ...] = SIZES) -> list[Row]:
+async def run(ground: Ground, sizes: Mapping[int, tuple[int, ...]] = SIZES) -> list[Row]:
     rows: list[Row] = []
     at_64: dict[tuple[str, int], float] = {}
     settled = 0
-    for size in sizes:
+    for size, loads in sizes.items():
         await settle(ground.database, f"u{size}-", subscriber(real_now()), size - settled)
+        asking = [f"u{size}-{n}" for n in random.Random(size).choices(range(size - settled), k=50_000)]
         settled = size
-        asking = [
-            f"u{size}-{n}"
-            for n in random.Random(size).choices(range(size - (0 if size == sizes[0] else sizes[0])), k=50_000)
-        ]
         async with (
             ground.ceiling("reads") as bare_url,
             ground.service("api") as url,
@@ -42,17 +39,18 @@ async def run(ground: Ground, sizes: tuple[int, ...] = SIZES) -> list[Row]:
             bare = _asker(http, f"{bare_url}/", asking)
             for version, path in (("V1", "/v1/subscribers/"), ("V2", f"/v2/projects/{ground.project_id}/customers/")):
                 await _check(http, url + path, asking[0], version)
-                for connections in CONNECTIONS:
+                for connections in loads:
                     ceiling, measured = await _in_turns(bare, _asker(http, url + path, asking), connections)
                     name = f"{version} read, {size:,} customers, {connections} connection{'s' * (connections > 1)}"
-                    bar = BAR if connections == 64 else None
+                    bar = BAR.get(size) if connections == 64 else None
                     rows.append(against(name, measured.per_second, "/s", ceiling.per_second, bar))
                     if connections == 64:
                         at_64[version, size] = measured.per_second
-    if len(sizes) > 1:
+    fewest, most = min(sizes), max(sizes)
+    if fewest != most:
         for version in ("V1", "V2"):
-            growth = at_64[version, sizes[0]] / at_64[version, sizes[-1]] - 1
-            name = f"{version} read: dearer with {sizes[-1]:,} customers than with {sizes[0]:,}"
+            growth = at_64[version, fewest] / at_64[version, most] - 1
+            name = f"{version} read: dearer with {most:,} customers than with {fewest:,}"
             rows.append(Row(name, growth * 100, "%", bar="≤ 20 %", holds=growth <= 0.2))
     return rows
 
