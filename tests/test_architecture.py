@@ -23,9 +23,9 @@ ARROWS: dict[str, set[str]] = {
     # The service.
     "stores": {"domain", "wire"},
     "storage": {"domain", "wire"},
-    "delivery": {"domain", "wire", "storage", "settings", "now", "garbage"},
+    "delivery": {"domain", "wire", "storage", "settings", "now", "garbage", "tally"},
     "usecases": {"domain", "wire", "storage", "stores", "delivery"},
-    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
+    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "tally"},
     "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
     # The consumer lives in other people's servers and knows the service by what crosses.
     "client": {"wire"},
@@ -36,6 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "now": set(),
     "garbage": set(),
     "logs": set(),
+    "tally": set(),
     "settings": {"domain"},
     "server": {"garbage", "settings"},
     "safety": {"settings", "storage"},

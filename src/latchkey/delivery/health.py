@@ -25,7 +25,7 @@ async def note(db: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int,
     concerned: set[int] = set()
     for one in recorded:
         key = one.result.claim.webhook_key
-        if one.result.answer.error is None:
+        if one.result.answer.delivered:
             succeeded.add(key)
         else:
             failed[key] = failed.get(key, 0) + 1

@@ -99,7 +99,7 @@ async def record(db: Database, results: Sequence[Result], now: Ms) -> Sequence[R
     last: list[Result] = []
     others: list[Result] = []
     for one in results:
-        (last if one.claim.waiting <= 1 and one.answer.error is None else others).append(one)
+        (last if one.claim.waiting <= 1 and one.answer.delivered else others).append(one)
     recorded: list[Recorded] = []
     if last:
         recorded = await _record_last(db, last)

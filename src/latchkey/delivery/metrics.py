@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from itertools import accumulate
 
 import structlog
 from prometheus_client import REGISTRY, Counter, Gauge, Metric, start_http_server
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
+
+from latchkey.tally import Tally
 
 log = structlog.get_logger()
 
@@ -21,32 +21,24 @@ LOST_LEASES = Counter("latchkey_delivery_leases_lost", "Outcomes that came too l
 
 
 class Latencies(Collector):
-    """From sending to the receiver's answer, by webhook. Counted by hand: a Histogram takes a lock for each of the two
-    values it changes, and with them as long as signing a request."""
+    """From sending to the receiver's answer, by webhook."""
 
-    _BOUNDS_MS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
+    _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
     def __init__(self) -> None:
-        # For each webhook how many were in each bucket, and their sum.
-        self._counts: dict[str, list[int]] = {}
-        self._sums: dict[str, int] = {}
+        self._of: dict[str, Tally] = {}
 
     def add(self, webhook: str, took_ms: Iterable[int]) -> None:
-        counts = self._counts.setdefault(webhook, [0] * (len(self._BOUNDS_MS) + 1))
-        total = 0
+        tally = self._of.setdefault(webhook, Tally(self._SECONDS))
         for one in took_ms:
-            counts[bisect_left(self._BOUNDS_MS, one)] += 1
-            total += one
-        self._sums[webhook] = self._sums.get(webhook, 0) + total
+            tally.add(one / 1000)
 
     def collect(self) -> Iterable[Metric]:
         family = HistogramMetricFamily(
             "latchkey_delivery_seconds", "From sending to the receiver's answer", labels=["webhook"]
         )
-        bounds = [*(str(bound / 1000) for bound in self._BOUNDS_MS), "+Inf"]
-        for webhook, counts in list(self._counts.items()):
-            buckets = list(zip(bounds, accumulate(counts), strict=True))
-            family.add_metric([webhook], buckets, self._sums.get(webhook, 0) / 1000)
+        for webhook, tally in list(self._of.items()):
+            family.add_metric([webhook], tally.buckets(), tally.sum)
         yield family
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -29,19 +30,12 @@ def masked(authorization: str) -> str:
 
 
 def _sign(secret: str, signed: bytes) -> str:
-    # HMAC as RFC 2104 has it, from two prepared states: half the price of `hmac`, whose `digest` also lets go of the
-    # interpreter's lock, and getting that back from the client's threads costs more than the signature.
-    inner, outer = _prepared(secret)
-    inner, outer = inner.copy(), outer.copy()
-    inner.update(signed)
-    outer.update(inner.digest())
-    return "v1," + binascii.b2a_base64(outer.digest(), newline=False).decode()
+    # A copy of a prepared state is a third of the price of `hmac.digest`, which also lets go of the interpreter's lock.
+    state = _prepared(secret).copy()
+    state.update(signed)
+    return "v1," + binascii.b2a_base64(state.digest(), newline=False).decode()
 
 
 @lru_cache(maxsize=4096)
-def _prepared(secret: str) -> tuple[hashlib._Hash, hashlib._Hash]:
-    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX) + "==")
-    if len(key) > 64:
-        key = hashlib.sha256(key).digest()
-    key = key.ljust(64, b"\0")
-    return hashlib.sha256(bytes(one ^ 0x36 for one in key)), hashlib.sha256(bytes(one ^ 0x5C for one in key))
+def _prepared(secret: str) -> hmac.HMAC:
+    return hmac.new(base64.b64decode(secret.removeprefix(SECRET_PREFIX) + "=="), digestmod=hashlib.sha256)

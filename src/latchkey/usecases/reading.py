@@ -13,6 +13,7 @@ import asyncpg
 from msgspec import Struct, json
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.storage import customers
 from latchkey.storage.catalogs import Catalogs
@@ -37,13 +38,15 @@ class Row(Struct, frozen=True, gc=False):
 
     def view(self, now: Ms) -> View:
         """Decoded for one request alone: a customer that cannot be decoded fails nobody else."""
-        own_now = now if self.clock_now is None else self.clock_now
-        return View(self.key, customers.decode(self.state), self.catalog, own_now, self.last_seen)
+        return self._view(customers.decode(self.state), now)
 
     def glance(self, now: Ms) -> View:
         """The same for whoever only renders it."""
+        return self._view(customers.glance(self.state), now)
+
+    def _view(self, customer: Customer, now: Ms) -> View:
         own_now = now if self.clock_now is None else self.clock_now
-        return View(self.key, customers.glance(self.state), self.catalog, own_now, self.last_seen)
+        return View(self.key, customer, self.catalog, own_now, self.last_seen)
 
 
 class Question(Struct, frozen=True, gc=False):
