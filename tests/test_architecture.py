@@ -64,6 +64,51 @@ SQL = re.compile(
 # The consumer keeps its own copy, in any database, with SQL of its own; the push sandbox its devices in one file.
 SPEAKS_SQL = ("storage/", "consumer/storage/", "consumer/migrations/", "push/sandbox/book.py")
 
+# Parts that work with the typed functions of `storage/` and see no driver, no query and no row.
+WITHOUT_DRIVER = ("usecases",)
+# Files of these parts that still talk to the driver. The list only gets shorter.
+STILL_WITH_DRIVER = {
+    "usecases/accounts.py",
+    "usecases/admission.py",
+    "usecases/audit.py",
+    "usecases/catalog.py",
+    "usecases/catalog_mapping.py",
+    "usecases/catalog_preview.py",
+    "usecases/changes.py",
+    "usecases/customer_list.py",
+    "usecases/customer_search.py",
+    "usecases/customer_timeline.py",
+    "usecases/customer_walk.py",
+    "usecases/delivery_log.py",
+    "usecases/demo.py",
+    "usecases/entitlements.py",
+    "usecases/erasure.py",
+    "usecases/event_list.py",
+    "usecases/feed.py",
+    "usecases/figures.py",
+    "usecases/figures_books.py",
+    "usecases/figures_newcomers.py",
+    "usecases/figures_roller.py",
+    "usecases/identities.py",
+    "usecases/keys.py",
+    "usecases/openid.py",
+    "usecases/operational_events.py",
+    "usecases/presence.py",
+    "usecases/products.py",
+    "usecases/projects.py",
+    "usecases/reading.py",
+    "usecases/receipts.py",
+    "usecases/recent_replays.py",
+    "usecases/sessions.py",
+    "usecases/team.py",
+    "usecases/unit_of_work.py",
+    "usecases/webhook_troubles.py",
+    "usecases/webhooks.py",
+}
+DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
+DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}
+DRIVER_CALLS |= {"copy_records_to_table", "copy_to_table", "copy_from_query", "copy_from_table", "add_listener"}
+
 NAMELESS = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc", "base"}
 LONGEST_FILE = 500
 # All tables in one place, kept equal to the migrations by a test.
@@ -237,6 +282,23 @@ def test_sql_is_spoken_in_storage_only() -> None:
 )
 def test_sql_is_told_from_prose(text: str, is_sql: bool) -> None:
     assert bool(SQL.search(text)) is is_sql
+
+
+def uses_of_driver(path: Path) -> list[str]:
+    """Imports of the driver, of SQL texts or of rows, and calls that send SQL."""
+    found = [name for name in imports(path) if name.startswith(DRIVER)]
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DRIVER_CALLS:
+            found.append(f"{node.lineno}: .{node.func.attr}()")
+    return found
+
+
+@pytest.mark.parametrize("path", sources(*WITHOUT_DRIVER), ids=name_of)
+def test_only_storage_talks_to_the_driver(path: Path) -> None:
+    if name_of(path) in STILL_WITH_DRIVER:
+        assert uses_of_driver(path), "this file is done: take it from STILL_WITH_DRIVER"
+    else:
+        assert not uses_of_driver(path)
 
 
 # Names and sizes.

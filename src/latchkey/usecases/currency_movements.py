@@ -1,4 +1,4 @@
-"""Credits and debits of virtual currency, each done once however often it is asked for."""
+"""Credits and debits of virtual currency. A request that is repeated with its key changes nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from latchkey.domain.currency import move
 from latchkey.domain.customer import CurrencyTransaction, Customer
 from latchkey.domain.refusal import KeyReused, NotFound
-from latchkey.storage import customers
-from latchkey.storage.sql import query
+from latchkey.storage import customer_state, customers
+from latchkey.storage.catalog import currencies
 from latchkey.usecases.changes import Changes, Committed, load_projects
 from latchkey.usecases.unit_of_work import UnitOfWork
-
-_CODES = query("currency_codes")
-_STATE = query("customer_state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +23,13 @@ class Balance:
 
 
 async def balances(changes: Changes, project_id: str, app_user_id: str) -> list[Balance]:
-    """Every currency of the project, with what this customer has of it."""
+    """Every currency of the project, with the balance of this customer."""
     async with changes.db.acquire() as connection:
-        state = await connection.fetchval(_STATE, project_id, app_user_id)
-        if state is None:
+        customer = await customer_state.load(connection, project_id, app_user_id)
+        if customer is None:
             raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
-        held = customers.decode(state).balances
-        rows = await connection.fetch(_CODES, project_id)
-    return [Balance(row["code"], row["name"], row["description"], held.get(row["code"], 0)) for row in rows]
+        known = await currencies.names(connection, project_id)
+    return [Balance(one.code, one.name, one.description, customer.balances.get(one.code, 0)) for one in known]
 
 
 async def adjust(
@@ -54,7 +50,7 @@ async def adjust(
             if done != dict(adjustments):
                 raise KeyReused("This idempotency key was used for other adjustments.", param="Idempotency-Key")
             return Committed(stored.customer, project.catalog, now)
-        known = {row["code"] for row in await connection.fetch(_CODES, project_id)}
+        known = {one.code for one in await currencies.names(connection, project_id)}
         for code in adjustments:
             if code not in known:
                 raise NotFound(f"There is no virtual currency {code!r} in this project.", param="adjustments")

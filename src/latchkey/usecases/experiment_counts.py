@@ -1,5 +1,5 @@
-"""How many customers are in each variant of an experiment: counted among customers as they are, so that whoever was
-merged counts once and whoever was erased not at all."""
+"""How many customers each variant of an experiment has. Counts the customers as they are now: merged customers count
+once, erased customers do not count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latchkey.usecases.customer_walk import Place, mention, walk
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """Customers by variant, as far as they were counted."""
+    """Customers by variant, counted so far."""
 
     variants: Mapping[str, int] = field(default_factory=dict)
     place: Place = field(default_factory=Place)
@@ -33,7 +33,7 @@ async def count_enrolled(
     so_far: Enrolled | None = None,
     seconds: float | None = None,
 ) -> Enrolled:
-    """Where the time was not enough, `place.done` is false and what was found, given again, is counted on."""
+    """Counts for at most `seconds`. If `place.done` is false, pass the result as `so_far` to continue."""
     so_far = so_far or Enrolled()
     found = Counter(so_far.variants)
 

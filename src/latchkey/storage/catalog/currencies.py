@@ -1,0 +1,90 @@
+"""Virtual currencies of a project. Balances are part of the customer; see `storage/customers.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_CREATE = query("create_currency")
+_LOAD = query("load_currency")
+_PAGE = query("list_currencies")
+_ALL = query("currency_codes")
+_UPDATE = query("update_currency")
+_DELETE = query("delete_currency")
+_PRODUCTS_CREDITING = query("products_crediting")
+_WAS_MOVED = query("currency_was_moved")
+_FORGET_CREDITS = query("forget_credits")
+
+
+@dataclass(frozen=True, slots=True)
+class Currency:
+    code: str
+    name: str
+    description: str
+    created_at: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class CurrencyName:
+    """What a list of balances shows of a currency."""
+
+    code: str
+    name: str
+    description: str
+
+
+async def create(
+    connection: Connection, project_id: str, code: str, name: str, description: str, now: Ms
+) -> Currency | None:
+    """None: the code is taken."""
+    return _found(await connection.fetchrow(_CREATE, project_id, code, name, description, now))
+
+
+async def load(connection: Connection, project_id: str, code: str) -> Currency | None:
+    return _found(await connection.fetchrow(_LOAD, project_id, code))
+
+
+async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Currency]:
+    """By code; `after` is the last code of the page before."""
+    return [_currency(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+
+
+async def names(connection: Connection, project_id: str) -> list[CurrencyName]:
+    """Every currency of the project, by code."""
+    rows = await connection.fetch(_ALL, project_id)
+    return [CurrencyName(row["code"], row["name"], row["description"]) for row in rows]
+
+
+async def update(
+    connection: Connection, project_id: str, code: str, name: str | None, description: str | None
+) -> Currency | None:
+    """None as a new value keeps the old one. None as the result: there is no such currency."""
+    return _found(await connection.fetchrow(_UPDATE, project_id, code, name, description))
+
+
+async def products_crediting(connection: Connection, project_id: str, code: str) -> list[str]:
+    """The ids of products on sale that come with this currency."""
+    return [row["id"] for row in await connection.fetch(_PRODUCTS_CREDITING, project_id, code)]
+
+
+async def was_moved(connection: Connection, project_id: str, code: str) -> bool:
+    """Whether any customer was ever credited or debited."""
+    moved: bool = await connection.fetchval(_WAS_MOVED, project_id, code)
+    return moved
+
+
+async def delete(connection: Connection, project_id: str, code: str) -> None:
+    """Deleted products no longer mention the currency either."""
+    await connection.execute(_FORGET_CREDITS, project_id, code)
+    await connection.execute(_DELETE, project_id, code)
+
+
+def _found(row: Record | None) -> Currency | None:
+    return None if row is None else _currency(row)
+
+
+def _currency(row: Record) -> Currency:
+    return Currency(code=row["code"], name=row["name"], description=row["description"], created_at=row["created_at"])

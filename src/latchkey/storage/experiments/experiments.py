@@ -1,0 +1,52 @@
+"""Experiments with their variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import Struct, json
+
+from latchkey.domain.experiment import Variant
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_CREATE = query("create_experiment")
+_LOAD = query("experiment_by_id")
+_PAGE = query("list_experiments")
+
+
+class _StoredVariant(Struct):
+    id: str
+    weight: int
+
+
+_VARIANTS = json.Decoder(list[_StoredVariant])
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    id: str
+    name: str
+    variants: tuple[Variant, ...]
+    created_at: Ms
+
+
+async def create(connection: Connection, project_id: str, experiment: Experiment) -> None:
+    variants = json.encode([_StoredVariant(one.id, one.weight) for one in experiment.variants])
+    await connection.execute(_CREATE, project_id, experiment.id, experiment.name, variants, experiment.created_at)
+
+
+async def load(connection: Connection, project_id: str, experiment_id: str) -> Experiment | None:
+    row = await connection.fetchrow(_LOAD, project_id, experiment_id)
+    return None if row is None else _experiment(row)
+
+
+async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Experiment]:
+    """Oldest first; `after` is the id of the last experiment of the page before."""
+    return [_experiment(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+
+
+def _experiment(row: Record) -> Experiment:
+    variants = tuple(Variant(one.id, one.weight) for one in _VARIANTS.decode(row["variants"]))
+    return Experiment(id=row["id"], name=row["name"], variants=variants, created_at=row["created_at"])

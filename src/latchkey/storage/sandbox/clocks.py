@@ -1,0 +1,86 @@
+"""Test clocks, and the customers who live on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.customers import Stored, decode
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_CREATE = query("create_clock")
+_LOAD = query("clock_by_id")
+_PAGE = query("clocks_of_project")
+_SHARE = query("share_clock")
+_HOLD = query("hold_clock")
+_MOVE = query("move_clock")
+_NEXT_DUE = query("next_due_on_clock")
+_DUE = query("customers_due_on_clock")
+_DELETE = query("delete_clock")
+_IS_USED = query("clock_is_used")
+
+
+@dataclass(frozen=True, slots=True)
+class TestClock:
+    __test__ = False  # pytest would collect a class of this name
+
+    id: str
+    name: str
+    now: Ms
+    created_at: Ms
+
+
+async def create(connection: Connection, project_id: str, clock: TestClock) -> None:
+    await connection.execute(_CREATE, project_id, clock.id, clock.name, clock.now, clock.created_at)
+
+
+async def load(connection: Connection, project_id: str, id: str) -> TestClock | None:
+    row = await connection.fetchrow(_LOAD, project_id, id)
+    return None if row is None else clock_of(row)
+
+
+async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[TestClock]:
+    """Oldest first; `after` is the id of the last clock of the page before."""
+    return [clock_of(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+
+
+async def share(connection: Connection, project_id: str, id: str) -> Ms | None:
+    """What the clock says. It does not move until the transaction ends. None: there is no such clock."""
+    now: Ms | None = await connection.fetchval(_SHARE, project_id, id)
+    return now
+
+
+async def hold(connection: Connection, project_id: str, id: str) -> Ms | None:
+    """What the clock says, with its row locked for update. None: there is no such clock."""
+    now: Ms | None = await connection.fetchval(_HOLD, project_id, id)
+    return now
+
+
+async def move(connection: Connection, project_id: str, id: str, now: Ms) -> None:
+    await connection.execute(_MOVE, project_id, id, now)
+
+
+async def next_due(connection: Connection, project_id: str, id: str, until: Ms) -> Ms | None:
+    """When the next customer of the clock falls due, if that is not later than `until`."""
+    instant: Ms | None = await connection.fetchval(_NEXT_DUE, project_id, id, until)
+    return instant
+
+
+async def lock_due(connection: Connection, project_id: str, id: str, instant: Ms, limit: int) -> list[Stored]:
+    """Customers of the clock who are due at this instant, locked for update."""
+    rows = await connection.fetch(_DUE, project_id, id, instant, limit)
+    return [Stored(row["id"], decode(row["state"])) for row in rows]
+
+
+async def is_used(connection: Connection, project_id: str, id: str) -> bool:
+    used: bool = await connection.fetchval(_IS_USED, project_id, id)
+    return used
+
+
+async def delete(connection: Connection, project_id: str, id: str) -> None:
+    await connection.execute(_DELETE, project_id, id)
+
+
+def clock_of(row: Record) -> TestClock:
+    return TestClock(id=row["id"], name=row["name"], now=row["now_ms"], created_at=row["created_at"])
