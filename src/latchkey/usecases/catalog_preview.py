@@ -1,6 +1,6 @@
 """What a change of the mapping would do to customers, counted before it is made: decision 45.
 
-Customers are asked one by one with the very rules that decide about access, so the count cannot have rules of its own.
+Each customer is examined with the rules that decide about access, so that the count has no rules of its own.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from dataclasses import dataclass, field
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.remapping import Remapping, gains_and_losses, remapped
+from latchkey.storage.catalog import version as versions
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
 from latchkey.usecases.catalog_mapping import ChangedMeanwhile
 from latchkey.usecases.customer_walk import Place, mention, walk
-
-_VERSION = query("catalog_version")
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Customers by entitlement, as far as they were counted."""
+    """Customers by entitlement, counted so far."""
 
     gains: Mapping[str, int] = field(default_factory=dict)
     losses: Mapping[str, int] = field(default_factory=dict)
@@ -40,11 +38,11 @@ async def preview_mapping(
     so_far: Preview | None = None,
     seconds: float | None = None,
 ) -> Preview:
-    """Who would gain and who would lose, if the change were made now. Where the time was not enough, `place.done` is
-    false and the preview, given again as `so_far`, is counted on."""
+    """How many customers would gain and lose if the change were made now. Counts for at most `seconds`. If `place.done`
+    is false, pass the result as `so_far` to continue."""
     so_far = so_far or Preview()
     async with database.acquire() as connection:
-        if await connection.fetchval(_VERSION, project_id) != version:
+        if await versions.load(connection, project_id) != version:
             raise ChangedMeanwhile("The catalog was changed meanwhile.", param="version")
         before = await catalogs.at(connection, project_id, version)
     after = remapped(before, change)
@@ -55,7 +53,7 @@ async def preview_mapping(
         gains.update(gained)
         losses.update(lost)
 
-    # Whoever never had one of these products is not concerned, whatever else they hold.
+    # A customer who never had one of these products is not affected.
     words = [mention("product_id", product_id) for product_id in change.product_ids]
     place = await walk(database, project_id, words, look, now, so_far.place, seconds)
     return Preview(dict(gains), dict(losses), place)

@@ -1,0 +1,86 @@
+"""Products as an operator sees them. What purchases and reads need of them is in `storage/catalogs.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.domain.catalog import Credit, ProductKind
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import Price
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_LOAD = query("load_product")
+_PAGE = query("list_products")
+_SAVE = query("save_product")
+_DELETE = query("delete_product")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductTerms:
+    """What an operator decides about a product, checked."""
+
+    display_name: str
+    kind: ProductKind
+    price: Price
+    duration: str | None
+    trial_duration: str | None
+    credits: Credit | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product(ProductTerms):
+    id: str
+    entitlement_ids: tuple[str, ...]
+    created_at: Ms
+    # A deleted product is off sale; customers who hold it keep it.
+    deleted_at: Ms | None
+
+
+async def load(connection: Connection, project_id: str, product_id: str) -> Product | None:
+    """Deleted or not."""
+    row = await connection.fetchrow(_LOAD, project_id, product_id)
+    return None if row is None else product_of(row)
+
+
+async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Product]:
+    """Products on sale, by id; `after` is the last id of the page before."""
+    return [product_of(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
+
+
+async def save(connection: Connection, project_id: str, product_id: str, terms: ProductTerms, created_at: Ms) -> None:
+    """A new product, or new terms of a known one. A deleted product is on sale again."""
+    await connection.execute(
+        _SAVE,
+        project_id,
+        product_id,
+        terms.display_name,
+        terms.kind,
+        terms.duration,
+        terms.trial_duration,
+        terms.price.micros,
+        terms.price.currency,
+        terms.credits.code if terms.credits is not None else None,
+        terms.credits.amount if terms.credits is not None else None,
+        created_at,
+    )
+
+
+async def delete(connection: Connection, project_id: str, product_id: str, now: Ms) -> bool:
+    """Takes a product off sale. False: no such product is on sale."""
+    return await connection.execute(_DELETE, project_id, product_id, now) != "UPDATE 0"
+
+
+def product_of(row: Record) -> Product:
+    return Product(
+        id=row["id"],
+        display_name=row["display_name"],
+        kind=ProductKind(row["kind"]),
+        price=Price(row["price_micros"], row["currency"]),
+        duration=row["duration"],
+        trial_duration=row["trial_duration"],
+        credits=Credit(row["credits_code"], row["credits_amount"]) if row["credits_code"] is not None else None,
+        entitlement_ids=tuple(row["entitlement_ids"]),
+        created_at=row["created_at"],
+        deleted_at=row["deleted_at"],
+    )
