@@ -53,9 +53,11 @@ def typed(*words: str | Path, **environment: str) -> subprocess.CompletedProcess
 class Running:
     """A command that keeps running. What it says is gathered line by line."""
 
+    program: str | Path = LATCHKEY
+
     def __init__(self, *words: str | Path, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [LATCHKEY, *words],
+            [self.program, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -122,6 +124,15 @@ class Running:
         if self.process.stdout is not None and not self._reader.is_alive():
             self.process.stdout.close()
         return code
+
+
+class Shell(Running):
+    """A script that ends in a command that keeps running."""
+
+    program = "bash"
+
+    def __init__(self, script: str) -> None:
+        super().__init__("-euo", "pipefail", "-c", script)
 
 
 class Up(Running):

@@ -1,18 +1,10 @@
-"""migrate, project, key, doctor and version, as somebody at a terminal would use them."""
+"""migrate, project, key and version, as somebody at a terminal would use them."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import re
 from pathlib import Path
 
-from latchkey.cli.listeners import bind
-from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.webhook import Setup, Webhooks
-from latchkey.now import real_now
-from latchkey.storage.database import Database
-from latchkey.usecases.demo import ensure_demo
 from tests.cli.running import latchkey, typed
 
 
@@ -95,52 +87,3 @@ def test_a_refused_key_says_why_without_a_traceback(database_url: str) -> None:
         assert told.returncode == 1
         assert complaint in told.stderr
         assert "Traceback" not in told.stderr
-
-
-def test_the_doctor_finds_a_healthy_machine_healthy(database_url: str, tmp_path: Path) -> None:
-    told = typed("doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL=database_url, LATCHKEY_PORT="0")
-    assert told.returncode == 0, told.stdout
-    for about in ("python", "disk", "database", "schema", "clock", "port"):
-        assert f"✓ {about}" in told.stdout, told.stdout
-
-
-def test_the_doctor_says_what_is_wrong_and_what_to_do(empty_database_url: str, tmp_path: Path) -> None:
-    (taken,) = bind("127.0.0.1", 0, 1)
-    told = typed(
-        "doctor",
-        "--data",
-        tmp_path,
-        LATCHKEY_DATABASE_URL=empty_database_url,
-        LATCHKEY_PORT=str(taken.getsockname()[1]),
-        LATCHKEY_TLS_CERT=str(tmp_path / "missing.pem"),
-        LATCHKEY_WORKERS="many",
-    )
-    taken.close()
-    assert told.returncode == 1
-    for words in ("✗ schema", "latchkey migrate", "✗ port", "is taken", "✗ tls", "✗ setting", "LATCHKEY_WORKERS"):
-        assert words in told.stdout, told.stdout
-
-
-async def test_a_secret_key_that_opens_nothing_here_is_found_by_the_doctor_and_refused_by_serve(
-    database_url: str, tmp_path: Path
-) -> None:
-    async with Database(database_url, max_size=2) as database:
-        await ensure_demo(database, real_now(), secret_key=None, public_key=None)
-        setup = Setup(name="Billing", url="https://example.com/hook")
-        await Webhooks(database, Sealer(b"a" * 32)).create("proj_demo", setup, real_now())
-    right, wrong = (base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
-    environment = {"LATCHKEY_DATABASE_URL": database_url, "LATCHKEY_PORT": "0"}
-    told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_SECRET_KEY=right, **environment)
-    assert "✓ secret key" in told.stdout
-    told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_SECRET_KEY=wrong, **environment)
-    assert (told.returncode, "✗ secret key" in told.stdout) == (1, True)
-    told = await asyncio.to_thread(typed, "serve", LATCHKEY_SECRET_KEY=wrong, LATCHKEY_ROLES="clock", **environment)
-    assert told.returncode == 2
-    assert "LATCHKEY_SECRET_KEY does not open the webhook secrets in this database." in told.stderr
-
-
-def test_the_doctor_never_shows_a_password(tmp_path: Path) -> None:
-    told = typed("doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL="postgresql://b:hunter2@127.0.0.1:1/x")
-    assert told.returncode == 1
-    assert "✗ database" in told.stdout
-    assert "hunter2" not in told.stdout + told.stderr

@@ -1,16 +1,25 @@
-"""The README's five minutes, run exactly as the page says."""
+"""The README's commands, run exactly as the page says."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
 import pytest
 
-from tests.cli.running import Running, Up
+from latchkey.cli.authority import Certificates, ensure_certificates
+from latchkey.now import real_now
+from latchkey.storage.embedded import EmbeddedServer
+from tests.cli.running import LATCHKEY, Running, Shell, Up, get
+from tests.conftest import UNSAFE_BUT_FAST
 from tests.machine import ensure
 
 README = Path(__file__).parents[2] / "README.md"
@@ -64,3 +73,92 @@ def test_a_year_in_a_second(home: Path) -> None:
     assert found is not None
     rest = "\n".join((customer, purchase, advance)).replace("clk_...", found.group())
     assert '"events_count":12' in shell(home, f"{preparation}\n{rest}")
+
+
+# Running it for real: a PostgreSQL over TCP with a password, and a role that owns one database and nothing else, as an
+# operator or a cloud would set it up; and a certificate in files.
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    url: str
+    certificates: Certificates
+
+
+@pytest.fixture(scope="module")
+def site(short_folder: Path) -> Iterator[Site]:
+    folder = short_folder / "real"
+    folder.mkdir()
+    # PostgreSQL runs as a user of its own where the tests run as root.
+    folder.chmod(0o755)
+    (folder / "access").write_text("local all all peer map=latchkey\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    port = free_port()
+    tcp = {"listen_addresses": "127.0.0.1", "port": str(port), "hba_file": str(folder / "access")}
+    server = EmbeddedServer(folder / "server", settings={**UNSAFE_BUT_FAST, **tcp})
+    server.start()
+    try:
+        asyncio.run(prepare(server.url("postgres").replace("?", f"?port={port}&")))
+        url = f"postgresql://latchkey:correct-horse@127.0.0.1:{port}/shop"
+        yield Site(url, ensure_certificates(folder / "tls", [], real_now()))
+    finally:
+        server.stop()
+
+
+async def prepare(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute("create role latchkey login password 'correct-horse'")
+    await connection.execute("create database shop owner latchkey")
+    await connection.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_running_it_for_real(site: Site, tmp_path: Path) -> None:
+    ensure("openssl")
+    (block,) = blocks("Running it for real")
+    preparation, commands = block.split("\n\n")
+    # Only what each operator has of their own is put in: addresses, files and the project's id.
+    for theirs, ours in (
+        ("postgresql://latchkey@db.internal/latchkey", f"'{site.url}'"),
+        ("/etc/latchkey/tls/fullchain.pem", str(site.certificates.cert)),
+        ("/etc/latchkey/tls/privkey.pem", str(site.certificates.key)),
+        ("0.0.0.0", "127.0.0.1"),
+    ):
+        assert theirs in preparation
+        preparation = preparation.replace(theirs, ours)
+    migrate, project, *more, serve = commands.strip().splitlines()
+    assert serve == "latchkey serve"
+    named = "\n".join(more).replace("proj_...", "$project")
+    script = f"""
+cd {tmp_path}
+PATH={LATCHKEY.parent}:$PATH
+{preparation}
+export LATCHKEY_PORT={free_port()}
+{migrate}
+{{ {project}
+}} | tee project.txt
+project=$(grep -om1 'proj_[0-9a-f]*' project.txt | head -1)
+{named}
+exec {serve}
+"""
+    with Shell(script) as running:
+        running.wait_for_event("ready")
+        said = running.output
+        assert re.search(r"^sk_\w+$", said, re.MULTILINE)
+        assert "/dashboard/invitations/" in said
+        assert "✗" not in said
+        for about in ("database", "schema", "secret key", "tls", "port"):
+            assert f"✓ {about}" in said
+        (key,) = re.findall(r"^sk_\w+$", said, re.MULTILINE)
+        (project_id,) = set(re.findall(r"proj_[0-9a-f]+", said))
+        address = f"https://127.0.0.1:{running.wait_for_event('ready')['port']}"
+        authority = str(site.certificates.authority)
+        assert get(address, authority, "/readyz")[0] == 200
+        status, body = get(address, authority, f"/v2/projects/{project_id}", Authorization=f"Bearer {key}")
+        assert (status, json.loads(body)["name"]) == (200, "My app")
+        assert running.terminate() == 0

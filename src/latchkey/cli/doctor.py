@@ -1,4 +1,7 @@
-"""`latchkey doctor`: is this machine fit, and what to do where it is not."""
+"""`latchkey doctor`: checks this machine and its settings, and says what to do about each problem.
+
+It reports everything for which `latchkey serve` would refuse to start, in the words that `serve` would use.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ from latchkey.cli.files import read_json
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.reach import DATA, ConfigOption, DataOption
 from latchkey.now import real_now
-from latchkey.settings import Settings, gather
+from latchkey.safety import problems_of
+from latchkey.settings import Problem, Settings, gather
 from latchkey.storage import migrate
 from latchkey.storage.database import connect, without_password
 from latchkey.storage.errors import StorageError
@@ -42,7 +46,7 @@ class Finding:
 
 
 def doctor(config: ConfigOption = None, data: DataOption = DATA) -> None:
-    """Check this machine and its settings, and say what to do next."""
+    """Check this machine and the settings, including everything that `latchkey serve` would refuse."""
     console = Console(highlight=False)
     findings = asyncio.run(examine(config, DataFolder(data)))
     marks = {"good": "[green]✓[/green]", "bad": "[red]✗[/red]", "unknown": "[yellow]·[/yellow]"}
@@ -56,15 +60,54 @@ def doctor(config: ConfigOption = None, data: DataOption = DATA) -> None:
 
 async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     settings, problems = gather(os.environ, config)
-    running = read_json(folder.connection) if not settings.database_url else {}
-    url = settings.database_url or str(running.get("database_url", ""))
-    cert = settings.tls_cert or (folder.tls / "server.pem" if (folder.tls / "server.pem").exists() else None)
+    for_serve = config is not None or only_serve_reads(settings)
+    running = read_json(folder.connection) if not for_serve else {}
     findings = [python(), disk(folder.path)]
-    findings += [Finding("bad", "setting", f"{one.setting} {one.wrong}", one.remedy) for one in problems]
-    findings += [finding async for finding in database(url, settings.secret_key)]
-    findings.append(certificate(cert, real_now()))
-    findings.append(port(settings, running))
+    if running:
+        findings += [bad(problem) for problem in problems]
+    elif for_serve or problems or settings != Settings():
+        findings += refusals(settings, problems)
+    else:
+        findings.append(nothing_configured())
+    url = settings.database_url or str(running.get("database_url", ""))
+    if url:
+        findings += [finding async for finding in database(url, settings.secret_key)]
+    cert = settings.tls_cert or (folder.tls / "server.pem" if running else None)
+    if cert is not None and not any(finding.about == "tls" for finding in findings):
+        findings.append(certificate(cert, real_now()))
+    if running or "api" in settings.roles:
+        findings.append(port(settings, running))
     return findings
+
+
+def refusals(settings: Settings, malformed: list[Problem]) -> list[Finding]:
+    """What `serve` would refuse about the settings themselves; `database` looks into the database."""
+    reported = {problem.about for problem in malformed}
+    unsafe = [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
+    return [bad(problem) for problem in (*malformed, *unsafe)]
+
+
+def only_serve_reads(settings: Settings) -> bool:
+    """Whether a setting is given that `latchkey up` makes for itself."""
+    own = (settings.database_url, settings.secret_key, settings.tls_cert, settings.tls_key, settings.behind_proxy)
+    return any(own)
+
+
+def bad(problem: Problem) -> Finding:
+    about = {"database_url": "database", "secret_key": "secret key"}.get(problem.about, "setting")
+    if "tls_" in problem.about:
+        about = "tls"
+    return Finding("bad", about, f"{problem.setting} {problem.wrong}", problem.remedy)
+
+
+def nothing_configured() -> Finding:
+    return Finding(
+        "unknown",
+        "settings",
+        "nothing is configured, and no `latchkey up` has run in this folder",
+        "Start one with `latchkey up`. For `latchkey serve`, set LATCHKEY_DATABASE_URL, LATCHKEY_SECRET_KEY, "
+        "LATCHKEY_TLS_CERT and LATCHKEY_TLS_KEY, then run this again.",
+    )
 
 
 def python() -> Finding:
@@ -82,16 +125,11 @@ def disk(path: Path) -> Finding:
 
 
 async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
-    if not url:
-        yield Finding(
-            "unknown", "database", "none is configured", "Set LATCHKEY_DATABASE_URL, or start one with `latchkey up`."
-        )
-        return
     try:
         connection = await connect(url, application_name="latchkey doctor", connect_timeout=5)
     except StorageError as error:
         reason = str(error).partition(" Check LATCHKEY_DATABASE_URL")[0]
-        yield Finding("bad", "database", reason, "Start it, or correct the address.")
+        yield Finding("bad", "database", reason, "Start it, or correct LATCHKEY_DATABASE_URL.")
         return
     try:
         major = connection.get_server_version().major
@@ -123,7 +161,7 @@ async def skew(connection: Any) -> Finding:
     off = abs(theirs - (before + real_now()) // 2)
     words = f"the database's clock and ours differ by {off} ms"
     if off > LARGEST_SKEW_MS:
-        return Finding("bad", "clock", words, "Let both machines follow NTP: expirations happen at the clock's word.")
+        return Finding("bad", "clock", words, "Synchronize both machines with NTP: subscriptions end by the clock.")
     return Finding("good", "clock", words)
 
 
@@ -131,12 +169,10 @@ async def sealing(connection: Any, key: bytes) -> Finding:
     wrong = await secret_key.problem_with(connection, key)
     if wrong is not None:
         return Finding("bad", "secret key", f"{wrong.setting} {wrong.wrong}", wrong.remedy)
-    return Finding("good", "secret key", "LATCHKEY_SECRET_KEY opens what this database holds")
+    return Finding("good", "secret key", "LATCHKEY_SECRET_KEY decrypts the webhook secrets in this database")
 
 
-def certificate(cert: Path | None, now_ms: int) -> Finding:
-    if cert is None:
-        return Finding("unknown", "tls", "no certificate is configured", "Set LATCHKEY_TLS_CERT and LATCHKEY_TLS_KEY.")
+def certificate(cert: Path, now_ms: int) -> Finding:
     try:
         ends = x509.load_pem_x509_certificate(cert.read_bytes()).not_valid_after_utc
     except (OSError, ValueError) as error:
@@ -152,10 +188,10 @@ def port(settings: Settings, running: dict[str, Any]) -> Finding:
     if url := running.get("base_url"):
         return Finding("good", "port", f"`latchkey up` was last seen at {url}")
     if settings.port == 0:
-        return Finding("good", "port", "a free one is picked at the start")
+        return Finding("good", "port", "a free port is chosen at start-up")
     try:
         for one in bind(settings.host, settings.port, 1, patience=0):
             one.close()
     except CannotListenError as error:
-        return Finding("bad", "port", str(error), "If Latchkey itself runs there already, all is well.")
+        return Finding("bad", "port", str(error), "Nothing to do if that program is Latchkey itself.")
     return Finding("good", "port", f"{settings.host}:{settings.port} is free")

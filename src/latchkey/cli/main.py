@@ -1,4 +1,4 @@
-"""The command line. Every command has its own module; here they get their names, and their errors a plain voice."""
+"""The command line. Each command has its own module. Here they get their names, and their errors are printed."""
 
 from __future__ import annotations
 
@@ -28,37 +28,49 @@ app = typer.Typer(
     # Tracebacks with local variables would show keys.
     pretty_exceptions_enable=False,
 )
-# In the order in which help shows them: the module, and its command or its group of commands.
+# In the order in which help shows them: the module, its command or group of commands, and the extra that it needs.
 _COMMANDS = (
-    ("up", "up"),
-    ("serve", "serve"),
-    ("migration", "migrate"),
-    ("project", "app"),
-    ("key", "app"),
-    ("user", "app"),
-    ("trust", "trust"),
-    ("trust", "untrust"),
-    ("doctor", "doctor"),
-    ("consumer", "app"),
-    ("push", "app"),
-    ("device", "device"),
-    ("receiver", "receiver"),
+    ("up", "up", "service"),
+    ("serve", "serve", "service"),
+    ("migration", "migrate", "service"),
+    ("project", "app", "service"),
+    ("key", "app", "service"),
+    ("user", "app", "service"),
+    ("trust", "trust", "service"),
+    ("trust", "untrust", "service"),
+    ("doctor", "doctor", "service"),
+    ("consumer", "app", "consumer"),
+    ("push", "app", "service"),
+    ("device", "device", "runtime"),
+    ("receiver", "receiver", "service"),
 )
 
 
 def _add_commands() -> None:
-    """Every command whose extra is installed: a server that only consumes has no database, and no `latchkey up`."""
-    for name, attribute in _COMMANDS:
+    """Every command whose extra is installed. The others are not listed, and say which extra they need when called."""
+    for module, attribute, extra in _COMMANDS:
+        name = module if attribute == "app" else attribute
         try:
-            found = getattr(import_module(f"latchkey.cli.{name}"), attribute)
+            found = getattr(import_module(f"latchkey.cli.{module}"), attribute)
         except ModuleNotFoundError as missing:
             if (missing.name or "").startswith("latchkey"):
                 raise
+            _add_unavailable(name, extra)
             continue
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         else:
-            app.command()(found)
+            app.command(name)(found)
+
+
+def _add_unavailable(name: str, extra: str) -> None:
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    @app.command(name, hidden=True, add_help_option=False, context_settings=anything)
+    def unavailable() -> None:
+        told = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        told.print(f"`latchkey {name}` needs the extra `{extra}`: pip install 'latchkey[{extra}]'")
+        raise typer.Exit(2)
 
 
 _add_commands()
@@ -66,11 +78,11 @@ _add_commands()
 
 @app.command()
 def version() -> None:
-    """Show which Latchkey this is."""
+    """Show the version of Latchkey and of Python."""
     Console(highlight=False).print(f"latchkey {installed('latchkey')} (Python {platform.python_version()})")
 
 
-# Their messages say what to do; everything else is a bug and shows where.
+# Errors whose message tells the user what to do. Any other exception is a bug, and its traceback is shown.
 _TOLD = (
     StorageError,
     Refusal,

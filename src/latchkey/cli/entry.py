@@ -1,0 +1,29 @@
+"""Where the `latchkey` command begins. Imports only the standard library, so that it can say what is not installed."""
+
+from __future__ import annotations
+
+import sys
+
+WITHOUT_EXTRAS = """\
+The `latchkey` command needs one of the extras of this package; a plain `pip install latchkey` has none of them.
+  pip install 'latchkey[service]'     the service: latchkey up, serve, migrate, key, ...
+  pip install 'latchkey[consumer]'    the reference consumer for your own server: latchkey consumer
+  pip install 'latchkey[runtime]'     the test phone: latchkey device
+Several at once: pip install 'latchkey[service,consumer,runtime]'
+"""
+
+
+def main() -> None:
+    try:
+        from latchkey.cli.main import main as run
+    except ModuleNotFoundError as missing:
+        # A module of ours that is missing is a broken installation, and no extra would bring it.
+        if (missing.name or "latchkey").partition(".")[0] == "latchkey":
+            raise
+        sys.stderr.write(f"{WITHOUT_EXTRAS}(The Python module {missing.name} was not found.)\n")
+        sys.exit(2)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""`latchkey doctor`: what is well, what is not, and everything that `latchkey serve` would refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+import re
+from pathlib import Path
+
+import pytest
+
+from latchkey.cli.authority import ensure_certificates
+from latchkey.cli.listeners import bind
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases.demo import ensure_demo
+from tests.cli.running import typed
+
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+@pytest.fixture
+def complete(database_url: str, tmp_path: Path) -> dict[str, str]:
+    """Everything that `serve` wants."""
+    certificates = ensure_certificates(tmp_path / "tls", [ipaddress.ip_address("127.0.0.1")], real_now())
+    return {
+        "LATCHKEY_DATABASE_URL": database_url,
+        "LATCHKEY_SECRET_KEY": KEY,
+        "LATCHKEY_TLS_CERT": str(certificates.cert),
+        "LATCHKEY_TLS_KEY": str(certificates.key),
+        "LATCHKEY_PORT": "0",
+    }
+
+
+def test_the_doctor_finds_a_healthy_machine_healthy(complete: dict[str, str], tmp_path: Path) -> None:
+    told = typed("doctor", "--data", tmp_path / "none", **complete)
+    assert told.returncode == 0, told.stdout
+    for about in ("python", "disk", "database", "schema", "clock", "secret key", "tls", "port"):
+        assert f"✓ {about}" in told.stdout, told.stdout
+
+
+# Each is a change of settings that are complete; "" takes one away.
+REFUSED: list[dict[str, str]] = [
+    {"LATCHKEY_DATABASE_URL": ""},
+    {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x"},
+    {"LATCHKEY_SECRET_KEY": ""},
+    {"LATCHKEY_SECRET_KEY": "short"},
+    {"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""},
+    {"LATCHKEY_TLS_KEY": ""},
+    {"LATCHKEY_TLS_CERT": "/nowhere.pem"},
+    {"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": "", "LATCHKEY_BEHIND_PROXY": "1", "LATCHKEY_HOST": "0.0.0.0"},
+    {"LATCHKEY_HOST": "example.com"},
+    {"LATCHKEY_ROLES": "cook"},
+    {"LATCHKEY_LOG_LEVEL": "loud", "LATCHKEY_WORKERS": "many"},
+    {"LATCHKEY_SECRETKEY": KEY},
+    {"LATCHKEY_OPENID_ISSUER": "http://login.example.com"},
+    {"LATCHKEY_CONFIG": "/nowhere.toml"},
+    # As in "Running it for real", when nothing but the database is set.
+    {"LATCHKEY_SECRET_KEY": "", "LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""},
+]
+
+
+@pytest.mark.parametrize("change", REFUSED, ids=lambda change: ",".join(change))
+def test_the_doctor_names_everything_that_serve_refuses(
+    complete: dict[str, str], change: dict[str, str], tmp_path: Path
+) -> None:
+    environment = {**complete, **change}
+    refused = typed("serve", **environment)
+    assert refused.returncode == 2
+    problems = re.findall(r"✗ (.+)", refused.stderr)
+    assert problems
+    told = typed("doctor", "--data", tmp_path / "none", **environment)
+    assert told.returncode == 1
+    assert "hunter2" not in told.stdout
+    for problem in problems:
+        for name in re.findall(r"LATCHKEY_\w+", problem):
+            assert name in told.stdout, told.stdout
+        # What is wrong is said in the same words; the remedy stands on a line of its own.
+        assert problem.partition(" ")[2].partition(". ")[0] in told.stdout, told.stdout
+
+
+def test_the_doctor_does_not_ask_a_machine_without_the_api_for_a_certificate(
+    complete: dict[str, str], tmp_path: Path
+) -> None:
+    environment = {**complete, "LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": "", "LATCHKEY_ROLES": "clock,delivery"}
+    told = typed("doctor", "--data", tmp_path / "none", **environment)
+    assert told.returncode == 0, told.stdout
+
+
+def test_the_doctor_of_an_empty_folder_says_what_each_way_of_starting_needs(tmp_path: Path) -> None:
+    told = typed("doctor", "--data", tmp_path)
+    assert told.returncode == 0
+    for words in ("latchkey up", "latchkey serve", "LATCHKEY_SECRET_KEY", "LATCHKEY_TLS_CERT"):
+        assert words in told.stdout
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(empty_database_url: str, tmp_path: Path) -> None:
+    (taken,) = bind("127.0.0.1", 0, 1)
+    told = typed(
+        "doctor",
+        "--data",
+        tmp_path,
+        LATCHKEY_DATABASE_URL=empty_database_url,
+        LATCHKEY_PORT=str(taken.getsockname()[1]),
+        LATCHKEY_TLS_CERT=str(tmp_path / "missing.pem"),
+        LATCHKEY_WORKERS="many",
+    )
+    taken.close()
+    assert told.returncode == 1
+    for words in ("✗ schema", "latchkey migrate", "✗ port", "is taken", "✗ tls", "✗ setting", "LATCHKEY_WORKERS"):
+        assert words in told.stdout, told.stdout
+
+
+async def test_a_secret_key_that_opens_nothing_here_is_found_by_the_doctor_and_refused_by_serve(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with Database(database_url, max_size=2) as database:
+        await ensure_demo(database, real_now(), secret_key=None, public_key=None)
+        setup = Setup(name="Billing", url="https://example.com/hook")
+        await Webhooks(database, Sealer(b"a" * 32)).create("proj_demo", setup, real_now())
+    right, wrong = (base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
+    environment = {"LATCHKEY_DATABASE_URL": database_url, "LATCHKEY_PORT": "0", "LATCHKEY_BEHIND_PROXY": "true"}
+    told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_SECRET_KEY=right, **environment)
+    assert "✓ secret key" in told.stdout
+    told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_SECRET_KEY=wrong, **environment)
+    assert (told.returncode, "✗ secret key" in told.stdout) == (1, True)
+    told = await asyncio.to_thread(typed, "serve", LATCHKEY_SECRET_KEY=wrong, LATCHKEY_ROLES="clock", **environment)
+    assert told.returncode == 2
+    assert "LATCHKEY_SECRET_KEY does not open the webhook secrets in this database." in told.stderr
+
+
+def test_the_doctor_never_shows_a_password(tmp_path: Path) -> None:
+    told = typed("doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL="postgresql://b:hunter2@127.0.0.1:1/x")
+    assert told.returncode == 1
+    assert "✗ database" in told.stdout
+    assert "hunter2" not in told.stdout + told.stderr
