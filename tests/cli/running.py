@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 from latchkey.cli.main import main
 
 LATCHKEY = Path(sys.executable).with_name("latchkey")
+# A process that does not get there never will; on a busy machine one that does can need minutes.
+PATIENCE = 300.0
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -29,7 +31,7 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 def latchkey(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [LATCHKEY, *words], capture_output=True, text=True, env=clean_environment(**environment), timeout=60
+        [LATCHKEY, *words], capture_output=True, text=True, env=clean_environment(**environment), timeout=PATIENCE
     )
 
 
@@ -77,7 +79,7 @@ class Running:
     def output(self) -> str:
         return "".join(self.lines)
 
-    def wait_for(self, words: str, patience: float = 30.0) -> None:
+    def wait_for(self, words: str, patience: float = PATIENCE) -> None:
         deadline = time.monotonic() + patience
         while words not in self.output:
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -87,7 +89,7 @@ class Running:
 
     def wait_for_event(self, event: str) -> dict[str, Any]:
         """A line of the log, whatever its layout."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while True:
             for line in list(self.lines):
                 with contextlib.suppress(ValueError):
@@ -119,7 +121,7 @@ class Running:
         self.ended()
 
     def ended(self) -> int:
-        code = self.process.wait(30)
+        code = self.process.wait(PATIENCE)
         self._reader.join(5)
         if self.process.stdout is not None and not self._reader.is_alive():
             self.process.stdout.close()

@@ -106,8 +106,10 @@ def bare(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         wheel.extractall(site)
     for name in ("msgspec", "structlog"):
-        (location,) = importlib.util.find_spec(name).submodule_search_locations  # type: ignore[union-attr]
-        (site / name).symlink_to(location)
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert found.submodule_search_locations is not None
+        (site / name).symlink_to(found.submodule_search_locations[0])
     return home / "bin" / "python"
 
 

@@ -18,7 +18,7 @@ import pytest
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
 from latchkey.storage.embedded import EmbeddedServer
-from tests.cli.running import LATCHKEY, Running, Shell, Up, get
+from tests.cli.running import LATCHKEY, PATIENCE, Running, Shell, Up, get
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.machine import ensure
 
@@ -44,7 +44,7 @@ def blocks(heading: str) -> list[str]:
 
 
 def shell(home: Path, script: str) -> str:
-    done = subprocess.run(["bash", "-euc", script], cwd=home, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-euc", script], cwd=home, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
