@@ -76,7 +76,6 @@ STILL_WITH_DRIVER = {
     "usecases/customer_search.py",
     "usecases/customer_timeline.py",
     "usecases/customer_walk.py",
-    "usecases/delivery_log.py",
     "usecases/demo.py",
     "usecases/erasure.py",
     "usecases/event_list.py",
@@ -88,17 +87,13 @@ STILL_WITH_DRIVER = {
     "usecases/identities.py",
     "usecases/keys.py",
     "usecases/openid.py",
-    "usecases/operational_events.py",
     "usecases/presence.py",
     "usecases/projects.py",
     "usecases/reading.py",
     "usecases/receipts.py",
-    "usecases/recent_replays.py",
     "usecases/sessions.py",
     "usecases/team.py",
     "usecases/unit_of_work.py",
-    "usecases/webhook_troubles.py",
-    "usecases/webhooks.py",
 }
 DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
 DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}

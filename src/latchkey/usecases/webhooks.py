@@ -1,4 +1,4 @@
-"""Webhooks as an operator sets them up: checked before anything is stored, and shown with how they fare."""
+"""Webhooks as an operator sets them up: checked before anything is stored, shown with counts of their deliveries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.retry import SCHEDULE
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from latchkey.storage.webhooks import registry
+from latchkey.storage.webhooks.registry import Vitals as Vitals
 from latchkey.usecases.projects import load_app
-
-_VITALS = query("vitals_of_webhooks")
-_KNOWN = query("webhook_was_made")
 
 LONGEST_URL = 2048
 LONGEST_HEADER = 4096
@@ -27,15 +25,6 @@ LONGEST_WAIT_SECONDS = 7 * 24 * 3600
 LARGEST_IN_FLIGHT = 1000
 OVERLAP_SECONDS = 24 * 3600
 LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Vitals:
-    """What the log says of a webhook."""
-
-    waiting: int = 0
-    failed: int = 0
-    last_success_at: Ms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +39,15 @@ class Registry:
 
     db: Database
     webhooks: Webhooks
-    # Networks that are allowed though they are not public.
+    # Networks that are allowed although they are not public.
     allowed: Sequence[Network] = ()
 
     async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> Shown:
-        """A new webhook. Its secret is to be shown once, with this."""
+        """A new webhook. The caller shows its secret once, from this result."""
         setup = Setup(**await self._checked(project_id, given))
         if setup.enabled:
             return Shown(await self.webhooks.create(project_id, setup, now), Vitals())
-        # Nothing may slip through before it is paused; from then on it collects.
+        # Created disabled and paused before it is enabled: it collects events and sends none.
         made = await self.webhooks.create(project_id, setup, now)
         await self.webhooks.pause(project_id, made.id, now)
         collecting = await self.webhooks.update(project_id, made.id, now, enabled=True)
@@ -69,17 +58,17 @@ class Registry:
         return Shown(webhook, (await self._vitals([webhook]))[webhook.key])
 
     async def page(self, project_id: str, after: str | None, limit: int) -> list[Shown]:
-        """The oldest first."""
+        """Oldest first."""
         async with self.db.acquire() as connection:
-            if after is not None and not await connection.fetchval(_KNOWN, project_id, after):
+            if after is not None and not await registry.was_made(connection, project_id, after):
                 raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
         found = await self.webhooks.page(project_id, after, limit)
         vitals = await self._vitals(found)
         return [Shown(one, vitals[one.key]) for one in found]
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> Shown:
-        """Change what is given. Pausing comes before every other change and resuming after it, so that nothing is sent
-        half-changed."""
+        """Changes what is given. Pausing comes before every other change and resuming after it, so that nothing is sent
+        while only a part is changed."""
         before = _found(await self.webhooks.load(project_id, id), id)
         changes = await self._checked(project_id, given)
         enabled = changes.pop("enabled", None)
@@ -88,13 +77,13 @@ class Registry:
         elif enabled:
             changes["enabled"] = True
         await self.webhooks.update(project_id, id, now, **changes)
-        # Resuming forgives all failures: who sends every field with every change must not do so by accident.
+        # Resuming resets the failure count. A client that sends every field each time must not do that by accident.
         if enabled and before.health.paused_at is not None:
             await self.webhooks.resume(project_id, id)
         return await self.load(project_id, id)
 
     async def rotate(self, project_id: str, id: str, overlap_seconds: int, now: Ms) -> Shown:
-        """A new secret, to be shown once, with this. The one before signs along for a while."""
+        """A new secret, shown once from this result. The old secret signs too until the overlap ends."""
         rotated = _found(await self.webhooks.rotate_secret(project_id, id, overlap_seconds * 1000, now), id)
         return Shown(rotated, (await self._vitals([rotated]))[rotated.key])
 
@@ -103,7 +92,7 @@ class Registry:
             raise _missing(id)
 
     async def _checked(self, project_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields of Setup, of what was sent under the names of the API."""
+        """The fields of `Setup` from the fields of the API."""
         fields = dict(given)
         if "url" in fields:
             checked_url(fields["url"], self.allowed)
@@ -124,18 +113,17 @@ class Registry:
         if not webhooks:
             return {}
         async with self.db.acquire() as connection:
-            rows = await connection.fetch(_VITALS, [one.key for one in webhooks])
-        return {row["key"]: Vitals(row["waiting"], row["failed"], row["last_success_at"]) for row in rows}
+            return await registry.vitals(connection, [one.key for one in webhooks])
 
 
 def checked_url(url: str, allowed: Sequence[Network] = ()) -> str:
-    """What can be known to be wrong before any name is looked up; the rest is judged with every attempt."""
+    """Refuses what is wrong without a DNS lookup. Each attempt checks the resolved address again."""
     try:
         where = target(url)
     except NotAllowed as error:
         raise Invalid(str(error), param="url") from None
     literal = where.literal
-    # RFC 6761: whoever resolves these gets the loopback address.
+    # RFC 6761: these names resolve to the loopback address.
     if where.host.removesuffix(".") == "localhost" or where.host.removesuffix(".").endswith(".localhost"):
         literal = IPv4Address("127.0.0.1")
     why = refusal(literal, allowed) if literal is not None else None
@@ -149,7 +137,7 @@ def checked_url(url: str, allowed: Sequence[Network] = ()) -> str:
 
 
 def checked_authorization(value: str | None) -> str | None:
-    """What an HTTP header can carry. The message never repeats the value."""
+    """Refuses what an HTTP header cannot carry. The error never repeats the value, which is a secret."""
     if value is None:
         return None
     if (

@@ -1,0 +1,162 @@
+"""The log of deliveries: what was sent to a webhook, when, and what the receiver answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_WEBHOOK_KEY = query("webhook_key")
+_PLACE = query("delivery_place")
+_PAGE = query("page_of_deliveries")
+_PAGE_OF_CUSTOMER = query("deliveries_of_customer")
+_LOAD = query("load_delivery")
+_ATTEMPTS = query("attempts_of_delivery")
+
+Status = Literal["waiting", "delivered", "failed"]
+
+
+class Place(NamedTuple):
+    """Where a delivery stands in a webhook's log. Later places are newer."""
+
+    created_at: Ms
+    customer_key: int
+    sequence: int
+
+
+_MAX = 2**63 - 1
+# After every delivery.
+END = Place(_MAX, _MAX, _MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    event_id: str
+    event_type: str
+    app_user_id: str
+    sequence: int
+    status: Status
+    attempts: int
+    created_at: Ms
+    finished_at: Ms | None
+    response_status: int | None
+    error: str | None
+    replay_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    number: int
+    at: Ms
+    took_ms: int
+    error: str | None
+    status: int | None
+    # As JSON, secrets masked.
+    request_headers: bytes
+    response_headers: bytes | None
+    response_body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    delivery: Delivery
+    # The event's JSON.
+    event: bytes
+    next_at: Ms | None
+    attempts: list[Attempt]
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The deliveries that match."""
+
+    deliveries: list[Delivery]
+    # The event of the oldest delivery that was examined, if the limit ended the search before the log did.
+    last_examined: str | None = None
+
+
+async def webhook_key(connection: Connection, project_id: str, webhook_id: str) -> int | None:
+    """The key that a webhook's deliveries are stored under. None: there is no such webhook."""
+    key: int | None = await connection.fetchval(_WEBHOOK_KEY, project_id, webhook_id)
+    return key
+
+
+async def place_of(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Place | None:
+    row = await connection.fetchrow(_PLACE, project_id, event_id, webhook_key)
+    return None if row is None else Place(row["created_at"], row["customer_id"], row["sequence"])
+
+
+async def page(
+    connection: Connection,
+    webhook_key: int,
+    before: Place,
+    since: Ms,
+    status: Status | None,
+    event_type: str | None,
+    *,
+    limit: int,
+    examined: int,
+) -> Examined:
+    """Newest first. Looks at `examined` deliveries at most, so that a rare status does not read the whole log."""
+    rows = await connection.fetch(_PAGE, webhook_key, *before, since, status, event_type, limit, examined)
+    mark = rows.pop()["event_id"] if rows and rows[-1]["is_mark"] else None
+    return Examined([_delivery(row) for row in rows], mark)
+
+
+async def page_of_customer(
+    connection: Connection,
+    project_id: str,
+    customer_key: int,
+    webhook_key: int,
+    before: Place,
+    since: Ms,
+    status: Status | None,
+    event_type: str | None,
+    *,
+    limit: int,
+) -> Examined:
+    """Newest first, with the deliveries of customers that were merged into this one."""
+    rows = await connection.fetch(
+        _PAGE_OF_CUSTOMER, project_id, customer_key, webhook_key, *before, since, status, event_type, limit
+    )
+    return Examined([_delivery(row) for row in rows])
+
+
+async def load(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Detail | None:
+    row = await connection.fetchrow(_LOAD, project_id, event_id, webhook_key)
+    if row is None:
+        return None
+    attempts = await connection.fetch(_ATTEMPTS, project_id, row["customer_id"], webhook_key, row["sequence"])
+    return Detail(_delivery(row), row["body"], row["next_at"], [_attempt(one) for one in attempts])
+
+
+def _delivery(row: Record) -> Delivery:
+    return Delivery(
+        event_id=row["event_id"],
+        event_type=row["event_type"],
+        app_user_id=row["app_user_id"] or "",
+        sequence=row["sequence"],
+        status=row["status"],
+        attempts=row["attempts"],
+        created_at=row["created_at"],
+        finished_at=row["finished_at"],
+        response_status=row["response_status"],
+        error=row["error"],
+        replay_id=row["replay_id"],
+    )
+
+
+def _attempt(row: Record) -> Attempt:
+    return Attempt(
+        number=row["number"],
+        at=row["at"],
+        took_ms=row["took_ms"],
+        error=row["error"],
+        status=row["status"],
+        request_headers=row["request_headers"],
+        response_headers=row["response_headers"],
+        response_body=row["response_body"],
+    )

@@ -1,0 +1,34 @@
+"""What the registry of webhooks asks of the log: how each webhook fares, and whether an id was ever given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_VITALS = query("vitals_of_webhooks")
+_WAS_MADE = query("webhook_was_made")
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """Counts of a webhook's deliveries."""
+
+    waiting: int = 0
+    failed: int = 0
+    last_success_at: Ms | None = None
+
+
+async def vitals(connection: Connection, webhook_keys: Sequence[int]) -> dict[int, Vitals]:
+    """By webhook key."""
+    rows = await connection.fetch(_VITALS, webhook_keys)
+    return {row["key"]: Vitals(row["waiting"], row["failed"], row["last_success_at"]) for row in rows}
+
+
+async def was_made(connection: Connection, project_id: str, webhook_id: str) -> bool:
+    """Whether there is a webhook of this id, or was one that is not pruned yet."""
+    known: bool = await connection.fetchval(_WAS_MADE, project_id, webhook_id)
+    return known
