@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latchkey.domain.customer import newcomer
 from latchkey.storage import customers
-from latchkey.usecases.customer_list import LIST_CUSTOMERS
+from latchkey.storage.sql import query
 from tests.api.client import NOW, Shop
 from tests.api.management import get, walk
 
@@ -54,7 +54,7 @@ async def test_a_page_is_read_along_the_index(shop: Shop) -> None:
         made = [newcomer(shop.project_id, f"user {n:05}", NOW) for n in range(5000)]
         await customers.create(connection, made)
         await connection.execute("analyze customers, aliases")
-        plan = await connection.fetch(f"explain {LIST_CUSTOMERS}", shop.project_id, "user 02500", 101)
+        plan = await connection.fetch(f"explain {query('list_customers')}", shop.project_id, "user 02500", 101)
     words = "\n".join(row[0] for row in plan)
     assert "aliases_pkey" in words
     assert "app_user_id > " in next(line for line in words.splitlines() if "Index Cond" in line)

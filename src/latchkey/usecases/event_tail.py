@@ -1,7 +1,7 @@
-"""Watching a project: what is committed, and how its deliveries fare, as it happens.
+"""The live view of a project: new events, and changes of their deliveries, as they are committed.
 
-However many watch, one task for each process and project asks the database. Positions in the feed become visible in
-order, so whoever knows the last one they saw misses nothing.
+One task for each project polls the database, however many subscribers (`Ear`) this process has. Positions in the feed
+become visible in order, so a subscriber who knows the last position it saw misses nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from latchkey.usecases.event_list import Listed
 
 log = structlog.get_logger()
 
-# Seconds between two looks, and after the database did not answer.
+# Seconds between two polls, and after the database did not answer.
 EVERY = 0.3
 AFTER_OUTAGE = 2.0
 BATCH = 500
-# Nobody can read more: who is further behind is told how many were left out.
+# A subscriber who is further behind gets a `Skipped` with the number of events left out.
 FURTHEST = 2_000
-# Of so many of the newest events we look whether their deliveries have arrived.
+# How many of the newest events are polled for changes of their deliveries.
 FOLLOWED = 200
-# What one ear may leave unheard before it is let go; it comes back and asks for what it missed.
+# Queue size per subscriber. When it is full the subscriber is dropped; it reconnects and asks for what it missed.
 LONGEST_QUEUE = 1_000
 MOST_EARS = 200
 
@@ -41,14 +41,14 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The deliveries of an event that was told before."""
+    """The deliveries of an event that was sent before have changed."""
 
     event: Listed
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """So many events in a row were not told."""
+    """This many events in a row were left out."""
 
     count: int
     position: int
@@ -58,7 +58,7 @@ News = Happened | Moved | Skipped
 
 
 class Ear:
-    """One who listens. What has happened after `joined` is said to it."""
+    """One subscriber. It gets what happens after position `joined`."""
 
     def __init__(self, joined: int) -> None:
         self.joined = joined
@@ -72,7 +72,7 @@ class Ear:
             self.overrun = True
 
     async def hear(self, patience: float) -> News | None:
-        """The next news, or None when there was none for so long."""
+        """The next news, or None if none came for `patience` seconds."""
         try:
             return await asyncio.wait_for(self._heard.get(), patience)
         except TimeoutError:
@@ -87,15 +87,14 @@ class Tail:
         self.position = 0
         self._db = db
         self._project_id = project_id
-        # The newest events that some webhook waits for.
+        # The newest events that still have waiting deliveries, by position.
         self._open: dict[int, Listed] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def join(self) -> Ear:
         if self._task is None:
-            async with self._db.acquire() as connection:
-                head = await event_list.head_of(connection, self._project_id)
-            # Unless somebody else was quicker meanwhile.
+            head = await event_list.head_of(self._db, self._project_id)
+            # Another `join` may have started the task meanwhile.
             if self._task is None:
                 self.position = head
                 self._task = asyncio.create_task(self._follow())
@@ -110,7 +109,7 @@ class Tail:
             self._task = None
 
     def follow_deliveries(self, events: Iterable[Listed]) -> None:
-        """Say it when the deliveries of these move on."""
+        """Report when the deliveries of these events change."""
         for event in events:
             if event.deliveries.waiting:
                 self._open.setdefault(event.position, event)
@@ -146,8 +145,7 @@ class Tail:
                     self._open.pop(after.position, None)
 
     async def _jump(self) -> None:
-        async with self._db.acquire() as connection:
-            head = await event_list.head_of(connection, self._project_id)
+        head = await event_list.head_of(self._db, self._project_id)
         if head - self.position > FURTHEST:
             skipped, self.position = head - self.position, head
             self._tell([Skipped(skipped, head)])
@@ -159,7 +157,7 @@ class Tail:
 
 
 class Tails:
-    """Everybody in this process who watches a project."""
+    """All live views of this process, by project."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -186,7 +184,7 @@ class Tails:
                 del self._guests[project_id], self._tails[project_id]
 
     async def missed(self, project_id: str, after: int, until: int) -> tuple[Sequence[Listed], int]:
-        """What happened between two positions; or, where that is too much, only how many it were."""
+        """The events between two positions; if they are too many, none of them and their number."""
         if until - after > FURTHEST:
             return [], until - after
         found: list[Listed] = []

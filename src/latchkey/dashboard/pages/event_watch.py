@@ -30,8 +30,7 @@ class Wanted:
 
     async def look_up(self, database: Database, project_id: str) -> None:
         if self.chosen.customer_id is not None:
-            async with database.acquire() as connection:
-                self.owner = await event_list.customer_key(connection, project_id, self.chosen.customer_id)
+            self.owner = await event_list.customer_key(database, project_id, self.chosen.customer_id)
 
 
 def tails_of(visit: Visit) -> Tails:

@@ -1,0 +1,142 @@
+"""A customer's events with their deliveries, and its movements of virtual currency, newest first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_PLACE = query("place_of_event")
+_NEWEST = query("newest_events_of_customer")
+_DELIVERIES = query("deliveries_of_events")
+_MOVEMENTS = query("movements_of_customer")
+_MAX = 2**63 - 1
+
+
+class Place(NamedTuple):
+    """Where an event stands in a customer's timeline. Later places are newer."""
+
+    position: int
+    # The key and sequence it was made under.
+    customer_key: int
+    sequence: int
+
+
+# After every event.
+END = Place(_MAX, 0, _MAX)
+
+
+class MovementPlace(NamedTuple):
+    """Where a movement stands among a customer's movements."""
+
+    at: Ms
+    key: str
+    code: str
+
+
+# After every movement.
+LAST_MOVEMENT = MovementPlace(_MAX, "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    id: str
+    # The customer's key and sequence when the event was made; its deliveries are stored under these.
+    customer_key: int
+    sequence: int
+    type: str
+    environment: str
+    occurred_at: Ms
+    # The event exactly as it is delivered, as JSON.
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An event's delivery to one webhook. The event's id is the delivery's."""
+
+    webhook_id: str
+    webhook_name: str
+    status: str
+    attempts: int
+    finished_at: Ms | None
+    response_status: int | None
+    error: str | None
+    # The webhook was deleted since, and its log with it.
+    is_gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    key: str
+    code: str
+    amount: int
+    balance: int
+    at: Ms
+    reference: str | None
+
+
+async def place_of(connection: Connection, project_id: str, event_id: str) -> Place | None:
+    row = await connection.fetchrow(_PLACE, project_id, event_id)
+    return None if row is None else Place(row["position"], row["customer_id"], row["sequence"])
+
+
+async def newest(
+    connection: Connection, project_id: str, customer_key: int, before: Place, limit: int
+) -> list[TimelineEvent]:
+    return [
+        TimelineEvent(
+            id=row["id"],
+            customer_key=row["customer_id"],
+            sequence=row["sequence"],
+            type=row["type"],
+            environment=row["environment"],
+            occurred_at=row["occurred_at"],
+            body=row["body"],
+        )
+        for row in await connection.fetch(_NEWEST, project_id, customer_key, *before, limit)
+    ]
+
+
+async def deliveries(connection: Connection, project_id: str, events: Sequence[TimelineEvent]) -> dict[str, list[Sent]]:
+    """By event id; an event without deliveries is left out."""
+    rows = await connection.fetch(
+        _DELIVERIES, project_id, [one.customer_key for one in events], [one.sequence for one in events]
+    )
+    by_event: dict[str, list[Sent]] = defaultdict(list)
+    for row in rows:
+        by_event[row["event_id"]].append(
+            Sent(
+                webhook_id=row["webhook_id"],
+                webhook_name=row["webhook_name"],
+                status=row["status"],
+                attempts=row["attempts"],
+                finished_at=row["finished_at"],
+                response_status=row["response_status"],
+                error=row["error"],
+                is_gone=row["is_gone"],
+            )
+        )
+    return by_event
+
+
+async def movements(
+    connection: Connection, project_id: str, customer_key: int, before: MovementPlace, limit: int
+) -> list[Movement]:
+    rows = await connection.fetch(_MOVEMENTS, project_id, customer_key, *before, limit)
+    return [
+        Movement(
+            key=row["idempotency_key"],
+            code=row["code"],
+            amount=row["amount"],
+            balance=row["balance"],
+            at=row["at"],
+            reference=row["reference"],
+        )
+        for row in rows
+    ]

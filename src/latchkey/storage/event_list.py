@@ -1,0 +1,177 @@
+"""Events for the dashboard, with counts of their deliveries. Every query reads a bounded number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_HEAD = query("feed_head")
+_NEWEST = query("listed_events")
+_OF_CUSTOMER = query("listed_events_of_customer")
+_OF_CLOCK = query("listed_events_of_clock")
+_AFTER = query("events_after")
+_LOAD = query("shown_event")
+_TALLY = query("tally_deliveries")
+_DELIVERIES = query("listed_deliveries_of_event")
+
+
+class Tally(NamedTuple):
+    """How many webhooks have received an event, are still to receive it, or were given up on."""
+
+    delivered: int = 0
+    waiting: int = 0
+    failed: int = 0
+
+
+_NONE = Tally()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    position: int
+    id: str
+    # The customer's key and sequence when the event was made; its deliveries are stored under these.
+    key: int
+    sequence: int
+    type: str
+    environment: str
+    occurred_at: Ms
+    committed_at: Ms
+    app_user_id: str
+    product_id: str | None
+    # The customer who has this app user id now, if there is one, and the test clock this customer lives on.
+    owner: int | None
+    test_clock_id: str | None
+    deliveries: Tally = _NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    webhook_id: str
+    webhook_name: str
+    status: str
+    attempts: int
+    response_status: int | None
+    error: str | None
+    created_at: Ms
+    finished_at: Ms | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    event: Listed
+    body: bytes
+    deliveries: list[Delivery]
+
+    @property
+    def delivered(self) -> bytes:
+        """The request body, byte for byte as receivers get it."""
+        return b'{"api_version":"1.0","event":' + self.body + b"}"
+
+
+async def head(connection: Connection, project_id: str) -> int:
+    """The position of the project's newest event; 0 if there is none."""
+    position: int | None = await connection.fetchval(_HEAD, project_id)
+    return position or 0
+
+
+async def newest(
+    connection: Connection,
+    project_id: str,
+    *,
+    before: int,
+    floor: int,
+    type: str | None,
+    environment: str | None,
+    limit: int,
+) -> list[Listed]:
+    """Newest first, at positions from `floor` up to and without `before`."""
+    rows = await connection.fetch(_NEWEST, project_id, before, floor, type, environment, limit)
+    return [_listed(row) for row in rows]
+
+
+async def newest_of_customer(
+    connection: Connection,
+    project_id: str,
+    customer_key: int,
+    *,
+    before: int,
+    type: str | None,
+    environment: str | None,
+    limit: int,
+) -> list[Listed]:
+    """Newest first, with the events of customers that were merged into this one."""
+    rows = await connection.fetch(_OF_CUSTOMER, project_id, customer_key, before, type, environment, limit)
+    return [_listed(row) for row in rows]
+
+
+async def newest_of_clock(
+    connection: Connection, project_id: str, test_clock_id: str, *, customers: int, until: int, limit: int
+) -> list[Listed]:
+    """Newest first, up to position `until`, of the `customers` on this clock who fall due first."""
+    rows = await connection.fetch(_OF_CLOCK, project_id, test_clock_id, customers, until, limit)
+    return [_listed(row) for row in rows]
+
+
+async def after(connection: Connection, project_id: str, position: int, limit: int) -> list[Listed]:
+    """Oldest first."""
+    return [_listed(row) for row in await connection.fetch(_AFTER, project_id, position, limit)]
+
+
+async def load(connection: Connection, project_id: str, event_id: str) -> Shown | None:
+    row = await connection.fetchrow(_LOAD, project_id, event_id)
+    if row is None:
+        return None
+    deliveries = await connection.fetch(_DELIVERIES, project_id, row["customer_id"], row["sequence"])
+    return Shown(_listed(row), row["body"], [_delivery(one) for one in deliveries])
+
+
+async def tallied(connection: Connection, project_id: str, events: Sequence[Listed]) -> list[Listed]:
+    """The same events with the present counts of their deliveries."""
+    if not events:
+        return []
+    counted: dict[int, dict[str, int]] = {}
+    for row in await connection.fetch(
+        _TALLY,
+        project_id,
+        [one.position for one in events],
+        [one.key for one in events],
+        [one.sequence for one in events],
+    ):
+        counted.setdefault(row["position"], {})[row["status"]] = row["amount"]
+    return [replace(one, deliveries=Tally(**counted.get(one.position, {}))) for one in events]
+
+
+def _listed(row: Record) -> Listed:
+    return Listed(
+        position=row["position"],
+        id=row["id"],
+        key=row["customer_id"],
+        sequence=row["sequence"],
+        type=row["type"],
+        environment=row["environment"],
+        occurred_at=row["occurred_at"],
+        committed_at=row["committed_at"],
+        app_user_id=row["app_user_id"] or "",
+        product_id=row["product_id"],
+        owner=row["owner"],
+        test_clock_id=row["test_clock_id"],
+    )
+
+
+def _delivery(row: Record) -> Delivery:
+    return Delivery(
+        webhook_id=row["id"],
+        webhook_name=row["name"],
+        status=row["status"],
+        attempts=row["attempts"],
+        response_status=row["response_status"],
+        error=row["error"],
+        created_at=row["created_at"],
+        finished_at=row["finished_at"],
+    )
