@@ -51,7 +51,7 @@ def shell(home: Path, script: str) -> str:
 
 def test_five_minutes_to_the_first_webhook(home: Path) -> None:
     with Running("receiver", "--data", home / ".latchkey") as receiver:
-        receiver.wait_for("Ctrl-C ends it")
+        receiver.wait_for("Press Ctrl-C")
         shown = shell(home, blocks("Five minutes to the first webhook")[0])
         assert '"type":"INITIAL_PURCHASE"' in shown
         assert "ada has pro until" in shown

@@ -1,4 +1,7 @@
-"""`latchkey receiver`: see webhooks arrive. Connects itself to the demo project of a running `latchkey up`."""
+"""`latchkey receiver`: shows webhooks as they arrive, and passes them on to an app on this machine if asked to.
+
+It creates a webhook in the demo project of a running `latchkey up`, and deletes it when it stops.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import contextlib
 import secrets
 import signal
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,79 +19,153 @@ import uvloop
 from msgspec import convert
 from pyreqwest.client import ClientBuilder
 from rich.console import Console
+from rich.markup import escape
 
 from latchkey.cli.data_folder import Connection, DataFolder
 from latchkey.cli.files import read_json
+from latchkey.cli.forwarding import CannotForwardError, Forwarder, Reply, check
 from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
 
 NAME = "latchkey receiver"
+# Of a reply so many characters are shown.
+SHOWN = 300
 _COLOURS = {"EXPIRATION": "red", "REFUND": "red", "BILLING_ISSUE": "yellow", "CANCELLATION": "yellow"}
+
+
+def _address_of_app(url: str | None) -> str | None:
+    try:
+        return check(url) if url is not None else None
+    except CannotForwardError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def receiver(
     data: Annotated[Path, typer.Option(help="The data folder of a running `latchkey up`.")] = Path(".latchkey"),
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 picks a free one.", min=0, max=65535)] = 0,
-    path: Annotated[str, typer.Option(help="How to behave: /, /status/503, /flaky/2, /slow/250, /hang, ...")] = "/",
-    bodies: Annotated[bool, typer.Option("--bodies", help="Show the whole event, too.")] = False,
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0, max=65535)] = 0,
+    forward_to: Annotated[
+        str | None,
+        typer.Option(
+            callback=_address_of_app,
+            help="Pass every webhook on to your app on this machine, such as http://localhost:3000/hook, "
+            "and return its reply to the service.",
+        ),
+    ] = None,
+    authorization: Annotated[
+        str | None,
+        typer.Option(help="The Authorization header that the service sends. A random one is chosen unless given."),
+    ] = None,
+    path: Annotated[
+        str, typer.Option(help="How to answer, to try failures: /, /status/503, /flaky/2, /slow/250, /hang, ...")
+    ] = "/",
+    bodies: Annotated[bool, typer.Option("--bodies", help="Show the whole body of each event.")] = False,
 ) -> None:
-    """Receive webhooks on this machine and show what arrives, well behaved or badly on request."""
+    """Receive webhooks from a running `latchkey up` over HTTPS, show them, and pass them on to your app if asked to."""
     console = Console(highlight=False)
     folder = DataFolder(data)
+    if forward_to is not None and path != "/":
+        raise typer.BadParameter("cannot be used together with --forward-to: your app answers.", param_hint="--path")
     found = read_json(folder.connection)
     if not found:
         console.print(f"[bold red]Error:[/bold red] nothing runs in {data}. Start it first: latchkey up --data {data}")
         raise typer.Exit(1)
+    connection = convert(found, Connection)
+    authority = Path(connection.ca_cert).read_bytes()
+    webhook = {
+        "name": NAME,
+        "authorization_header": authorization or f"Bearer {secrets.token_urlsafe(18)}",
+    }
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        connection = convert(found, Connection)
-        authority = Path(connection.ca_cert).read_bytes()
-        runner.run(_run(console, folder, connection, authority, port, path, bodies))
+        runner.run(_run(Screen(console, bodies), folder, connection, authority, webhook, port, path, forward_to))
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What the user sees. Everything from outside is shown as plain text."""
+
+    console: Console
+    bodies: bool
+
+    def arrived(self, arrival: Arrival, did: str) -> None:
+        self._line(arrival, f"answered {did.removeprefix('status ')}")
+
+    def forwarded(self, arrival: Arrival, reply: Reply) -> None:
+        if reply.error is not None:
+            self._line(arrival, f"[red]not forwarded, answered 502[/]: {plain(reply.error)}")
+            return
+        colour = "green" if reply.status == 200 else "red"
+        words = f"your app answered [{colour}]{reply.status}[/] in {reply.took_ms} ms"
+        self._line(arrival, f"{words}: {shown}" if (shown := plain(_text(reply.body))) else words)
+
+    def _line(self, arrival: Arrival, words: str) -> None:
+        event = arrival.event
+        colour = _COLOURS.get(event.type, "green")
+        who = f"{plain(event.app_user_id):<24} #{event.sequence:<4}"
+        self.console.print(f"[{colour}]{plain(event.type):<30}[/] {who} {words}", soft_wrap=True)
+        if self.bodies:
+            self.console.print_json(_text(arrival.body))
+
+
+def plain(text: str) -> str:
+    """One line without control characters, cut where it is long, and with nothing that Rich takes for markup."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return escape(line if len(line) <= SHOWN else f"{line[:SHOWN]}…")
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")
 
 
 async def _run(
-    console: Console,
+    screen: Screen,
     folder: DataFolder,
     connection: Connection,
     authority: bytes,
+    webhook: dict[str, str],
     port: int,
     path: str,
-    bodies: bool,
+    forward_to: str | None,
 ) -> None:
-    def told(arrival: Arrival, did: str) -> None:
-        event = arrival.event
-        colour = _COLOURS.get(event.type, "green")
-        answered = did.removeprefix("status ")
-        console.print(
-            f"[{colour}]{event.type:<30}[/] {event.app_user_id:<24} #{event.sequence:<4} answered {answered}",
-            soft_wrap=True,
-        )
-        if bodies:
-            console.print_json(arrival.body.decode("utf-8", "replace"))
-
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    server = await listen(Receiver(told), tls(folder.tls / "server.pem", folder.tls / "server.key"), port=port)
-    address: Any = server.sockets[0].getsockname()  # type: ignore[attr-defined]  # asyncio's own Server has it
-    url = f"https://127.0.0.1:{address[1]}{path}"
-    async with _connected(connection, authority, url):
-        console.print(f"Listening at [bold]{url}[/bold], connected to project {connection.project_id}.")
-        console.print("Buy something in the test store and watch it arrive. Ctrl-C ends it.", style="dim")
+    async with contextlib.AsyncExitStack() as stack:
+        receiving = Receiver(screen.arrived)
+        if forward_to is not None:
+            forwarder = await stack.enter_async_context(Forwarder(forward_to))
+
+            async def answering(arrival: Arrival) -> bytes:
+                reply = await forwarder.pass_on(arrival)
+                screen.forwarded(arrival, reply)
+                return reply.written()
+
+            receiving.answering = answering
+        server = await listen(receiving, tls(folder.tls / "server.pem", folder.tls / "server.key"), port=port)
+        stack.callback(server.close)
+        address: Any = server.sockets[0].getsockname()  # type: ignore[attr-defined]  # asyncio's own Server has it
+        url = f"https://127.0.0.1:{address[1]}{path}"
+        made = await stack.enter_async_context(_connected(connection, authority, {**webhook, "url": url}))
+        say = screen.console.print
+        say(f"Listening at [bold]{url}[/bold], connected to project {connection.project_id}.", soft_wrap=True)
+        if forward_to is not None:
+            say(
+                f"Forwarding to [bold]{escape(forward_to)}[/bold]. Your app can check each webhook with", soft_wrap=True
+            )
+            say(f"  Authorization   {escape(webhook['authorization_header'])}", soft_wrap=True)
+            say(f"  signing secret  {made['signing_secret']}", soft_wrap=True)
+        say("Buy something in the test store and watch it arrive. Press Ctrl-C to stop.", style="dim")
         await stop.wait()
-    server.close()
 
 
 @contextlib.asynccontextmanager
-async def _connected(connection: Connection, authority: bytes, url: str) -> AsyncIterator[None]:
-    """A webhook of the demo project that lives as long as this receiver."""
+async def _connected(connection: Connection, authority: bytes, new: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
+    """A webhook of the demo project, deleted again when this receiver stops."""
     webhooks = f"{connection.base_url}/v2/projects/{connection.project_id}/integrations/webhooks"
     builder = ClientBuilder().add_root_certificate_pem(authority).error_for_status(True)
     async with builder.default_headers({"authorization": f"Bearer {connection.api_key}"}).build() as http:
-        header = f"Bearer {secrets.token_urlsafe(18)}"
-        new = {"name": NAME, "url": url, "authorization_header": header}
         made = await (await http.post(webhooks).body_json(new).build().send()).json()
         try:
-            yield
+            yield made
         finally:
-            # The service may be gone already; then there is nothing to take down.
+            # The service may have stopped already; then there is nothing to delete.
             with contextlib.suppress(Exception):
                 await http.delete(f"{webhooks}/{made['id']}").build().send()

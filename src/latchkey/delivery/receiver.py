@@ -16,7 +16,7 @@ import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +55,8 @@ class Arrival:
 @dataclass(slots=True)
 class Receiver:
     told: Callable[[Arrival, str], None]
+    # Where this is given it makes the whole HTTP reply, and the path chooses nothing.
+    answering: Callable[[Arrival], Awaitable[bytes]] | None = None
     _began: dict[str, float] = field(default_factory=dict)
     _tries: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -94,6 +96,7 @@ class _Connection(asyncio.Protocol):
         self._connections = connections
         self._buffer = bytearray()
         self._transport: Any = None
+        self._answers: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -123,9 +126,20 @@ class _Connection(asyncio.Protocol):
         except Exception:  # whatever arrives is worth showing
             event = _Seen()
         arrival = Arrival(time.time_ns() // 1000, path, headers, body, event)
+        if self._receiver.answering is not None:
+            # The loop keeps only a weak reference to a task.
+            task = asyncio.create_task(self._write(self._receiver.answering(arrival)))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+            return
         word, number = self._receiver.behaviour(arrival)
         self._receiver.told(arrival, f"{word} {number}".removesuffix(" 0"))
         self._answer(word, number)
+
+    async def _write(self, answer: Awaitable[bytes]) -> None:
+        reply = await answer
+        if self._transport is not None:
+            self._transport.write(reply)
 
     def _answer(self, word: str, number: int) -> None:
         if self._transport is None:

@@ -1,0 +1,120 @@
+"""Passes a webhook on to an app on this machine that speaks plain HTTP, and its reply back to the service."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from http.client import responses
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+
+from latchkey.delivery import failure
+from latchkey.delivery.receiver import Arrival
+
+# A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
+PATIENCE_MS = 55_000
+# These belong to one connection and are not passed on. The client writes its own Host and Content-Length.
+_OF_THE_CONNECTION = {
+    "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
+    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+}  # fmt: skip
+_WITHOUT_BODY = {204, 304}
+
+
+class CannotForwardError(Exception):
+    """The address in --forward-to cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    took_ms: int
+    # Why there was no reply of the app; the service then gets a 502 with this text.
+    error: str | None = None
+
+    def written(self) -> bytes:
+        """As HTTP/1.1."""
+        lines = [
+            f"HTTP/1.1 {self.status} {responses.get(self.status, '')}",
+            *(f"{name}: {value}" for name, value in self.headers),
+        ]
+        if self.status in _WITHOUT_BODY:
+            return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
+        lines += [f"content-length: {len(self.body)}", "", ""]
+        return "\r\n".join(lines).encode("latin-1", "replace") + self.body
+
+
+def check(url: str) -> str:
+    """The address, if it is one of this machine: over plain HTTP a secret must not leave it."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise CannotForwardError(f"{url} is not a URL.") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise CannotForwardError(f"{url} is not an address such as http://localhost:3000/hook.")
+    if parts.scheme == "http" and not _is_this_machine(host):
+        raise CannotForwardError(
+            f"{url} is not on this machine. Webhooks carry secrets, so plain http:// works only to "
+            "localhost. For another machine, create a webhook with its https:// address."
+        )
+    return url
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Forwarder:
+    def __init__(self, url: str, patience_ms: int = PATIENCE_MS) -> None:
+        self._url = check(url)
+        self._patience_ms = patience_ms
+        # The reply is passed back as the app sent it: not decompressed, redirects not followed, no proxy in between.
+        self._http = (
+            ClientBuilder().timeout(timedelta(milliseconds=patience_ms)).follow_redirects(False).no_proxy()
+            .gzip(False).brotli(False).deflate(False).zstd(False).build()
+        )  # fmt: skip
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        await self._http.close()
+
+    async def pass_on(self, arrival: Arrival) -> Reply:
+        headers = {name: value for name, value in arrival.headers.items() if name not in _OF_THE_CONNECTION}
+        began = time.monotonic()
+        try:
+            sent = await self._http.post(self._url).headers(headers).body_bytes(arrival.body).build().send()
+            body = bytes(await sent.bytes())
+        except (PyreqwestError, TimeoutError) as error:
+            return self._unanswered(error, _since(began))
+        back = tuple(
+            (name, one)
+            for name, value in sent.headers.dict_multi_value().items()
+            for one in ([value] if isinstance(value, str) else value)
+            if name not in _OF_THE_CONNECTION
+        )
+        return Reply(sent.status, back, body, _since(began))
+
+    def _unanswered(self, error: Exception, took_ms: int) -> Reply:
+        reason = failure.in_words(error, took_ms, self._patience_ms).replace("the receiver", "the app")
+        words = f"{self._url}: {reason}"
+        return Reply(502, (("content-type", "text/plain; charset=utf-8"),), f"{words}\n".encode(), took_ms, words)
+
+
+def _since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
