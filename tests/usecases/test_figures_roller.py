@@ -20,7 +20,8 @@ from latchkey.domain.purchase import Environment
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
-from latchkey.usecases import figures_books, figures_roller
+from latchkey.storage.figures import books, progress
+from latchkey.usecases import figures_roller
 from latchkey.usecases.demo import add_catalog
 from latchkey.usecases.erasure import erase
 from latchkey.usecases.figures import catch_up, overview
@@ -184,10 +185,10 @@ async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
     await shop.act("change_product", new_product_id="pro_yearly")
     before = await kept(shop.db, shop.project_id), await position(shop)
     places = {
-        "delete_figure_lines": (figures_books, "_DELETE"),
-        "add_figure_lines": (figures_books, "_ADD"),
-        "add_to_figure_days": (figures_books, "_ADD_TO_DAYS"),
-        "save_figures": (figures_roller, "_SAVE"),
+        "delete_figure_lines": (books, "_DELETE"),
+        "add_figure_lines": (books, "_ADD"),
+        "add_to_figure_days": (books, "_ADD_TO_DAYS"),
+        "save_figures": (progress, "_SAVE"),
     }
     with monkeypatch.context() as broken:
         # The statement is done, and then the backend dies under it.

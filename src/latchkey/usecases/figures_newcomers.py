@@ -1,50 +1,41 @@
-"""Counting new customers, who need not do anything that an event would tell of: by following their ids.
+"""Counting new customers by their keys. A new customer need not cause an event, so the feed does not name them all.
 
-Ids become visible in another order than they were given, so a few seconds pass before one is counted: first the highest
-id is noted, then (a moment later, when whoever took a lower one has written it) a transaction id, and when all
-transactions before that one have ended, everybody up to the noted id is there. Those not counted yet are few, and are
-looked at one by one when figures are read.
+Keys become visible in another order than they were given, because transactions commit in another order. So a key is
+counted in three steps, a few seconds apart:
+1. Note the highest key (`mark_id`).
+2. A moment later, when every transaction that took a lower key has written it, note a transaction id (`mark_xid`).
+3. When all transactions before that id have ended, every customer up to `mark_id` is visible: count them.
+Customers who are not counted yet are few; a report counts them one by one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from latchkey.domain.instants import MINUTE, SECOND, Ms
-from latchkey.storage.sql import query
-
-_NEWEST = query("newest_customer")
-_XID = query("present_xid")
-_COUNT = query("count_newcomers")
+from latchkey.storage.database import Connection
+from latchkey.storage.figures import newcomers
+from latchkey.storage.figures.newcomers import Count
 
 AT_ONCE = 20_000
 _MOMENT: Ms = 1 * SECOND
-# No transaction lives this long. In a database that was restored elsewhere, transaction ids mean nothing.
+# No transaction runs this long. In a database that was restored elsewhere, old transaction ids mean nothing.
 _PATIENCE: Ms = 10 * MINUTE
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Customers up to `counted` are in the figures; those up to `mark_id` come next."""
-
-    counted: int
-    mark_id: int | None
-    mark_xid: int | None
-    marked_at: Ms | None
-
-
-async def carry_on(connection: Any, project_id: str, count: Count, oldest_xid: int, now: Ms) -> tuple[Count, bool]:
-    """One step further, and whether the next can be taken at once."""
+async def carry_on(
+    connection: Connection, project_id: str, count: Count, oldest_xid: int, now: Ms
+) -> tuple[Count, bool]:
+    """Takes the next step. Returns whether the step after it can be taken at once."""
     if count.mark_id is None or count.marked_at is None:
-        newest = await connection.fetchval(_NEWEST, project_id) or 0
+        newest = await newcomers.newest_customer(connection, project_id)
         return (Count(count.counted, newest, None, now) if newest > count.counted else count), False
     waited = abs(now - count.marked_at)
     if count.mark_xid is None:
-        return (replace(count, mark_xid=await connection.fetchval(_XID)) if waited >= _MOMENT else count), False
+        return (replace(count, mark_xid=await newcomers.present_xid(connection)) if waited >= _MOMENT else count), False
     if oldest_xid < count.mark_xid and waited < _PATIENCE:
         return count, False
-    row = await connection.fetchrow(_COUNT, project_id, count.counted, count.mark_id, AT_ONCE)
-    if row["customers"] == AT_ONCE:
-        return replace(count, counted=row["last"]), True
+    counted = await newcomers.count(connection, project_id, count.counted, count.mark_id, AT_ONCE)
+    if counted.customers == AT_ONCE and counted.last is not None:
+        return replace(count, counted=counted.last), True
     return Count(count.mark_id, None, None, None), False

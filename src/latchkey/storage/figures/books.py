@@ -1,0 +1,80 @@
+"""The lines of each purchase, and their sums by day. See `usecases/figures_books.py` for what keeps them equal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from latchkey.domain.figures_lines import Line
+from latchkey.domain.figures_tally import Tally
+from latchkey.domain.purchase import Environment
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_LINES_OF = query("figure_lines_of")
+_DELETE = query("delete_figure_lines")
+_ADD = query("add_figure_lines")
+_ADD_TO_DAYS = query("add_to_figure_days")
+
+
+class PurchaseLine(NamedTuple):
+    purchase: UUID
+    line: Line
+
+
+class DayChange(NamedTuple):
+    """What is added to the sum of one day."""
+
+    environment: Environment
+    day: int
+    currency: str
+    tally: Tally
+
+
+async def lines_of(connection: Connection, project_id: str, purchases: Collection[UUID]) -> dict[UUID, set[Line]]:
+    """A purchase without lines is left out."""
+    known: dict[UUID, set[Line]] = defaultdict(set)
+    for row in await connection.fetch(_LINES_OF, project_id, list(purchases)):
+        # The query ends with the fields of `Tally`, in their order.
+        purchase, at, currency, environment, *tally = row
+        known[purchase].add(Line(at, currency, Environment(environment), Tally(*tally)))
+    return known
+
+
+async def delete_lines(connection: Connection, project_id: str, gone: Sequence[PurchaseLine]) -> None:
+    if gone:
+        await connection.execute(
+            _DELETE,
+            [project_id] * len(gone),
+            [one.purchase for one in gone],
+            [one.line.at for one in gone],
+            [one.line.currency for one in gone],
+        )
+
+
+async def add_lines(connection: Connection, project_id: str, new: Sequence[PurchaseLine]) -> None:
+    if new:
+        await connection.execute(
+            _ADD,
+            project_id,
+            [one.purchase for one in new],
+            [one.line.at for one in new],
+            [one.line.currency for one in new],
+            [one.line.environment for one in new],
+            *zip(*(one.line.tally for one in new), strict=True),
+        )
+
+
+async def add_to_days(connection: Connection, project_id: str, changes: Sequence[DayChange]) -> None:
+    """In the given order, which must be the same everywhere: it is the order in which the rows are locked."""
+    if changes:
+        await connection.execute(
+            _ADD_TO_DAYS,
+            project_id,
+            [one.environment for one in changes],
+            [one.day for one in changes],
+            [one.currency for one in changes],
+            *zip(*(one.tally for one in changes), strict=True),
+        )

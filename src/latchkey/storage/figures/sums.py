@@ -1,0 +1,53 @@
+"""The sums that a report of the figures is made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from latchkey.domain.figures_tally import Tally
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchase import Environment
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_SUMS = query("figure_sums")
+_REST = query("figure_rest")
+_NEWCOMERS = query("newcomers_by_day")
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomers:
+    """New customers of a day. A day can come twice: counted ones, and ones not counted yet."""
+
+    day: int
+    customers: int
+    # Those of them who came before the asked hour.
+    before_hour: int
+
+
+async def by_day(
+    connection: Connection, project_id: str, environment: Environment, first: int, last: int
+) -> dict[int, dict[str, Tally]]:
+    """By day and currency. All days before `first` are added to it."""
+    days: dict[int, dict[str, Tally]] = defaultdict(dict)
+    # Both queries of tallies end with the fields of `Tally`, in their order.
+    for day, currency, *tally in await connection.fetch(_SUMS, project_id, environment, first, last):
+        days[day][currency] = Tally(*tally)
+    return days
+
+
+async def between(
+    connection: Connection, project_id: str, environment: Environment, after: Ms, before: Ms
+) -> dict[str, Tally]:
+    """By currency, between two instants."""
+    rows = await connection.fetch(_REST, project_id, environment, after, before)
+    return {currency: Tally(*tally) for currency, *tally in rows}
+
+
+async def newcomers(
+    connection: Connection, project_id: str, first: int, last: int, hour: int, counted: int, now: Ms
+) -> list[Newcomers]:
+    """From day `first` to day `last`; customers with keys after `counted` are counted one by one, up to `now`."""
+    rows = await connection.fetch(_NEWCOMERS, project_id, first, last, hour, counted, now)
+    return [Newcomers(day, customers, before_hour) for day, customers, before_hour in rows]
