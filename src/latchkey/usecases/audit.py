@@ -1,44 +1,17 @@
-"""The audit log: who changed what, when, from where, and how it went."""
+"""The audit log: who changed what, when, from where, and with which outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.database import Database, Record
-from latchkey.storage.sql import query
-
-BEGIN = query("begin_audit_entry")
-FINISH = query("finish_audit_entry")
-LIST = query("list_audit_entries")
-LIST_OF = query("list_audit_entries_of")
-LIST_BY = query("list_audit_entries_by")
-LOAD = query("load_audit_entry")
-ACCOUNT_CALLED = query("find_account")
-
-Outcome = Literal["begun", "done", "refused", "failed"]
+from latchkey.storage.access import accounts, audit
+from latchkey.storage.access.audit import Entry as Entry
+from latchkey.storage.access.audit import Outcome as Outcome
+from latchkey.storage.database import Database
 
 LONGEST_SUBJECT = 500
-# Before which every entry is. A condition that may be null could not lead into the middle of an index.
-NEWEST = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    position: int
-    project_id: str | None
-    at: Ms
-    account_id: str | None
-    actor: str
-    action: str
-    subject: str
-    outcome: Outcome
-    detail: Mapping[str, Any]
-    address: str
 
 
 async def begin(
@@ -52,12 +25,18 @@ async def begin(
     subject: str = "",
     address: str = "",
 ) -> int:
-    """Written before anything is changed, so that no change can go unseen."""
+    """Written before anything is changed, so that there is no change without an entry. Returns its position."""
     async with database.acquire() as connection:
-        position: int = await connection.fetchval(
-            BEGIN, project_id, now, account_id, actor, action, subject[:LONGEST_SUBJECT], b"{}", address
+        return await audit.begin(
+            connection,
+            project_id=project_id,
+            account_id=account_id,
+            actor=actor,
+            action=action,
+            subject=subject[:LONGEST_SUBJECT],
+            address=address,
+            now=now,
         )
-    return position
 
 
 async def finish(
@@ -69,10 +48,9 @@ async def finish(
     *,
     account_id: str | None = None,
 ) -> None:
-    """`account_id` is whose account it was about, where that was not known when it began."""
-    encoded = msgspec.json.encode(dict(detail or {}))
+    """`account_id` is the account that was changed, if it was not known at the beginning."""
     async with database.acquire() as connection:
-        await connection.execute(FINISH, position, outcome, subject[:LONGEST_SUBJECT], encoded, account_id)
+        await audit.finish(connection, position, outcome, subject[:LONGEST_SUBJECT], detail or {}, account_id)
 
 
 async def entries(
@@ -85,24 +63,16 @@ async def entries(
     limit: int = 50,
 ) -> list[Entry]:
     """Newest first: what was done in the project, and what its members did to their accounts."""
-    before = NEWEST if before is None else before
+    before = audit.END if before is None else before
     async with database.acquire() as connection:
         if actor is None:
-            rows = await connection.fetch(LIST, project_id, before, action, limit)
-        else:
-            account_id = await connection.fetchval(ACCOUNT_CALLED, actor.strip().lower())
-            wanted, whom = (LIST_BY, actor) if account_id is None else (LIST_OF, account_id)
-            rows = await connection.fetch(wanted, project_id, before, action, limit, whom)
-    return [_entry(row) for row in rows]
+            return await audit.page(connection, project_id, before, action, limit)
+        account = await accounts.find(connection, actor.strip().lower())
+        if account is None:
+            return await audit.page_by_name(connection, project_id, before, action, limit, actor)
+        return await audit.page_of_account(connection, project_id, before, action, limit, account.id)
 
 
 async def entry(database: Database, project_id: str, position: int) -> Entry | None:
     async with database.acquire() as connection:
-        row = await connection.fetchrow(LOAD, project_id, position)
-    return None if row is None else _entry(row)
-
-
-def _entry(row: Record) -> Entry:
-    values: list[Any] = list(row)
-    values[8] = msgspec.json.decode(values[8])
-    return Entry(*values)
+        return await audit.load(connection, project_id, position)

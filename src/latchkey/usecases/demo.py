@@ -1,4 +1,4 @@
-"""The demo project that `latchkey up` makes: a small catalog, one app in the test store, and two keys."""
+"""The demo project of `latchkey up`: a small catalog, one app in the test store, and two keys."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from dataclasses import dataclass, field
 from latchkey.domain.account import Role
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict
+from latchkey.storage.catalog import version
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from latchkey.storage.sandbox import demo
 from latchkey.usecases.accounts import create_account, find_account, has_password
 from latchkey.usecases.keys import create_public_key, create_secret_key, find_key
 from latchkey.usecases.projects import create_app, create_project
 from latchkey.usecases.team import add_member, places
-
-CATALOG = tuple(query(name) for name in ("add_demo_entitlements", "add_demo_currencies", "add_demo_products"))
-MAPPING = query("add_demo_mapping")
-HAS_CATALOG = query("has_catalog")
-ANNOUNCE_CATALOG = query("announce_catalog")
 
 PROJECT_ID = "proj_demo"
 APP_ID = "app_demo"
@@ -34,14 +30,14 @@ class Demo:
 
 
 async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, public_key: str | None) -> Demo:
-    """The demo project, made on the first call. Remembered keys that are still good are kept, others made anew."""
+    """The demo project, created on the first call. Keys that still work are kept, others are replaced."""
     with contextlib.suppress(Conflict):
         await create_project(database, "Demo", now, project_id=PROJECT_ID)
     with contextlib.suppress(Conflict):
         await create_app(database, PROJECT_ID, "Demo app", "test_store", now, app_id=APP_ID)
     async with database.acquire() as connection:
-        bare = not await connection.fetchval(HAS_CATALOG, PROJECT_ID)
-    # Only into an empty one: what somebody later takes out of the demo's catalog stays out.
+        bare = not await demo.has_catalog(connection, PROJECT_ID)
+    # Only into an empty catalog: what somebody deletes from the demo's catalog stays deleted.
     if bare:
         await add_catalog(database, PROJECT_ID, now)
     if not await _is_good(database, secret_key, "secret"):
@@ -54,18 +50,14 @@ async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, pu
 
 
 async def add_catalog(database: Database, project_id: str, now: Ms) -> None:
-    """The demo's entitlements, products and currency, in any project; what is there already stays as it is."""
+    """Adds the demo's entitlements, products and currency to any project. What is there already stays as it is."""
     async with database.transaction() as connection:
-        for statement in CATALOG:
-            await connection.execute(statement, project_id, now)
-        await connection.execute(MAPPING, project_id)
-        await connection.execute(ANNOUNCE_CATALOG, project_id)
+        await demo.add_catalog(connection, project_id, now)
+        await version.announce(connection, project_id)
 
 
 async def ensure_owner(database: Database, now: Ms, password: str | None) -> str | None:
-    """The demo's first account, made on the first call; its password, as far as the caller can know it.
-
-    A password that somebody has changed since stays theirs."""
+    """Makes the demo's first account on the first call. Returns its password, or None if somebody has changed it."""
     account = await find_account(database, OWNER)
     if account is None:
         password = secrets.token_urlsafe(12)

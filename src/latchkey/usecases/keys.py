@@ -1,4 +1,4 @@
-"""API keys: shown once, kept only as a hash, named, scoped, limited, revocable."""
+"""API keys: shown once, stored only as a hash; with a name, scopes and a rate limit; revocable."""
 
 from __future__ import annotations
 
@@ -7,50 +7,29 @@ import secrets
 import string
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.storage.database import Database, Record
-from latchkey.storage.sql import query
-from latchkey.usecases.admission import Scope
+from latchkey.storage.access import keys
+from latchkey.storage.access.keys import ApiKey as ApiKey
+from latchkey.storage.access.keys import Kind as Kind
+from latchkey.storage.access.keys import Scope as Scope
+from latchkey.storage.database import Database
 from latchkey.usecases.projects import PUBLIC_PREFIXES, load_app, load_project
-
-CREATE_KEY = query("create_key")
-LIST_KEYS = query("list_keys")
-LOAD_KEY = query("load_key")
-FIND_KEY = query("find_key")
-REVOKE_KEY = query("revoke_key")
-
-Kind = Literal["secret", "public"]
 
 SECRET_PREFIX = "sk_"  # noqa: S105 - how a secret begins, not one
 SCOPES: tuple[Scope, ...] = ("read", "write")
 RATE_LIMIT = 480
 FASTEST = 1_000_000
 _LETTERS = string.ascii_letters + string.digits
-# 32 of 62 letters are 190 bits: nobody guesses one, so a fast hash keeps it as safely as a slow one.
+# 32 of 62 letters are 190 bits. Nobody can guess one, so a fast hash is as safe as a slow one.
 _LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKey:
-    id: str
-    project_id: str
-    app_id: str | None
-    kind: Kind
-    name: str
-    scopes: tuple[Scope, ...]
-    hint: str
-    rate_limit: int
-    created_at: Ms
-    revoked_at: Ms | None
-
-
-@dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """A new key with its plaintext, which exists nowhere else and never again."""
+    """A new key with its plaintext, which is not stored and cannot be shown again."""
 
     key: ApiKey
     plaintext: str = field(repr=False)
@@ -69,7 +48,7 @@ async def create_secret_key(
     scopes: Collection[str] = SCOPES,
     rate_limit: int = RATE_LIMIT,
 ) -> IssuedKey:
-    """A key for servers: it reads and writes, as its scopes say, everything in the project."""
+    """A key for servers. It reads and writes everything in the project, as its scopes allow."""
     chosen = [scope for scope in SCOPES if scope in scopes]
     if not chosen or set(scopes) - set(SCOPES):
         raise Invalid(f"Scopes are some of {', '.join(SCOPES)}.", param="scopes")
@@ -80,7 +59,7 @@ async def create_secret_key(
 async def create_public_key(
     database: Database, project_id: str, app_id: str, name: str, now: Ms, *, rate_limit: int = RATE_LIMIT
 ) -> IssuedKey:
-    """A key that ships inside an app. What it may do is limited by being public, whatever its scopes."""
+    """A key that ships inside an app. Being public limits what it may do, whatever its scopes."""
     app = await load_app(database, project_id, app_id)
     return await _issue(database, project_id, app.id, PUBLIC_PREFIXES[app.store], name, list(SCOPES), rate_limit, now)
 
@@ -94,31 +73,28 @@ async def list_keys(
     kind: Kind | None = None,
     app_id: str | None = None,
 ) -> list[ApiKey]:
-    """A project's keys, oldest first, revoked ones too; only of one kind or of one app, where that is asked for."""
+    """A project's keys, oldest first, revoked ones too; of one kind or app if that is given."""
     async with database.acquire() as connection:
-        if after is not None and await connection.fetchrow(LOAD_KEY, project_id, after) is None:
+        if after is not None and await keys.load(connection, project_id, after) is None:
             raise NotFound(f"There is no key {after!r} to start after.", param="starting_after")
-        return [_key(row) for row in await connection.fetch(LIST_KEYS, project_id, after, limit, kind, app_id)]
+        return await keys.page(connection, project_id, after, limit, kind, app_id)
 
 
 async def load_key(database: Database, project_id: str, key_id: str) -> ApiKey:
     async with database.acquire() as connection:
-        row = await connection.fetchrow(LOAD_KEY, project_id, key_id)
-    return _found(row, key_id)
+        return _found(await keys.load(connection, project_id, key_id), key_id)
 
 
 async def find_key(database: Database, plaintext: str) -> ApiKey | None:
     """The key this plaintext belongs to, unless it was revoked."""
     async with database.acquire() as connection:
-        row = await connection.fetchrow(FIND_KEY, hash_of(plaintext))
-    return None if row is None else _key(row)
+        return await keys.find(connection, hash_of(plaintext))
 
 
 async def revoke_key(database: Database, project_id: str, key_id: str, now: Ms) -> ApiKey:
-    """From the next request on, nobody gets in with it. Revoking twice keeps the first moment."""
+    """The next request with it is refused. A key that is revoked already keeps its first moment."""
     async with database.transaction() as connection:
-        row = await connection.fetchrow(REVOKE_KEY, project_id, key_id, now)
-    return _found(row, key_id)
+        return _found(await keys.revoke(connection, project_id, key_id, now), key_id)
 
 
 async def _issue(
@@ -135,22 +111,25 @@ async def _issue(
         raise Invalid(f"A rate limit is from 1 to {FASTEST:,} requests a minute.", param="rate_limit")
     plaintext = prefix + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
     hint = f"{prefix}…{plaintext[-4:]}"
-    kind = "secret" if prefix == SECRET_PREFIX else "public"
-    key_id = f"key_{secrets.token_hex(8)}"
+    name = checked_name(name)
     async with database.transaction() as connection:
-        row = await connection.fetchrow(
-            CREATE_KEY, key_id, project_id, app_id, kind, checked_name(name), scopes, hash_of(plaintext), hint,
-            rate_limit, now,
-        )  # fmt: skip
-    return IssuedKey(_found(row, key_id), plaintext)
+        key = await keys.create(
+            connection,
+            key_id=f"key_{secrets.token_hex(8)}",
+            project_id=project_id,
+            app_id=app_id,
+            kind="secret" if prefix == SECRET_PREFIX else "public",
+            name=name,
+            scopes=scopes,
+            hash=hash_of(plaintext),
+            hint=hint,
+            rate_limit=rate_limit,
+            now=now,
+        )
+    return IssuedKey(key, plaintext)
 
 
-def _found(row: Record | None, key_id: str) -> ApiKey:
-    if row is None:
+def _found(key: ApiKey | None, key_id: str) -> ApiKey:
+    if key is None:
         raise NotFound(f"There is no key {key_id} in this project.", param="key_id")
-    return _key(row)
-
-
-def _key(row: Record) -> ApiKey:
-    key_id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at = row
-    return ApiKey(key_id, project_id, app_id, kind, name, tuple(scopes), hint, rate_limit, created_at, revoked_at)
+    return key

@@ -1,7 +1,7 @@
-"""An OpenID provider: where it is, how to ask it who somebody is, and which account that makes them.
+"""Sign-in with an OpenID provider: its description and keys, the sign-in itself, and the account it leads to.
 
-The authorization code flow with PKCE. What the provider says is believed only with its signature, under a key that it
-publishes now; who it names is let in only with an account that an owner has made before.
+The authorization code flow with PKCE. A token is accepted only if it is signed with a key that the provider publishes
+now. The person it names gets in only if an owner has made an account for them before.
 """
 
 from __future__ import annotations
@@ -25,28 +25,25 @@ from pyreqwest.request import RequestBuilder
 from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.domain.openid import Identity, NotBelieved, NotKnown, identity_of
 from latchkey.domain.refusal import Refusal
+from latchkey.storage.access import openid
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
-from latchkey.usecases.accounts import Account, account_of, find_account
+from latchkey.usecases.accounts import Account, find_account
 
-FIND_BY_OPENID = query("find_account_by_openid")
-LINK_OPENID = query("link_openid")
-
-# Signatures that anybody can check and only the provider can make. Never "none", never one with a shared secret.
+# Asymmetric signatures only: never "none", never one with a shared secret.
 ALGORITHMS = ("RS256", "ES256")
 DESCRIPTION_KEPT: Ms = 1 * HOUR
-# A key we do not know may be new; but nobody makes us ask for keys all the time.
+# An unknown key may be new, so the keys are asked for again, but not more often than this.
 KEYS_ASKED_EVERY: Ms = 1 * MINUTE
 PATIENCE = timedelta(seconds=10)
 LARGEST_ANSWER = 512 * 1024
 
 
 class ProviderAway(Refusal):
-    """The provider does not answer, or not in a way we understand."""
+    """The provider does not answer, or its answer makes no sense."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One sign-in under way: what the browser must bring back. Sealed into a cookie, it is kept nowhere else."""
+    """One sign-in under way: what the browser must bring back. Kept only in a sealed cookie."""
 
     state: str
     nonce: str
@@ -57,12 +54,12 @@ class Attempt(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the provider says of itself."""
+    """The provider's own description."""
 
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
-    # Some take the secret in the form only.
+    # Some providers take the client secret only in the form.
     secret_in_form: bool
     read_at: Ms
 
@@ -97,7 +94,7 @@ class Provider:
         return description.authorization_endpoint + glue + urlencode(asked), Attempt(state, nonce, verifier, next, now)
 
     async def finish(self, code: str, attempt: Attempt, return_to: str, now: Ms) -> Identity:
-        """Who came back with this code."""
+        """The person who came back with this code."""
         token = await self._exchange(code, attempt, return_to, now)
         claims = await self._checked(token, now)
         return identity_of(claims, issuer=self.issuer, client_id=self.client_id, nonce=attempt.nonce, now=now)
@@ -153,7 +150,7 @@ class Provider:
                 token,
                 key,
                 algorithms=[algorithm],
-                # Whose it is, for whom and until when is checked by the rule, at the instant it is given.
+                # `identity_of` checks issuer, audience and times, at the instant that it is given.
                 options={f"verify_{what}": False for what in ("exp", "iat", "nbf", "aud", "iss", "sub", "jti")},  # type: ignore[arg-type]  # the keys are of the typed dict
             )
         except jwt.PyJWTError:
@@ -182,7 +179,7 @@ class Provider:
             if one.get("kty") == kind and one.get("use", "sig") == "sig" and one.get("alg", algorithm) == algorithm
             if kid is None or one.get("kid") == kid
         ]
-        # Without a name it must be the only one.
+        # A token that names no key is accepted only if there is just one.
         return jwt.PyJWK(fitting[0], algorithm) if len(fitting) == 1 else None
 
     def _client(self) -> Client:
@@ -209,11 +206,11 @@ class Provider:
 
 
 async def account_for(database: Database, identity: Identity) -> Account:
-    """The account of whoever this is: linked before, or linked now by an address that the provider vouches for."""
+    """The account of this identity: linked before, or linked now by an e-mail address that the provider verified."""
     async with database.acquire() as connection:
-        row = await connection.fetchrow(FIND_BY_OPENID, identity.key)
-    if row is not None:
-        return account_of(row)
+        linked = await openid.find(connection, identity.key)
+    if linked is not None:
+        return linked
     if identity.email is None:
         raise NotKnown("Your e-mail address is not verified there, so we cannot know which account is yours.")
     try:
@@ -223,7 +220,7 @@ async def account_for(database: Database, identity: Identity) -> Account:
     if account is None:
         raise NotKnown(f"There is no account for {identity.email[:200]}. An owner makes one on the team page.")
     async with database.transaction() as connection:
-        if await connection.fetchval(LINK_OPENID, account.id, identity.key) is None:
+        if not await openid.link(connection, account.id, identity.key):
             raise NotKnown(f"The account {account.email} belongs to somebody else there.")
     return account
 

@@ -3,19 +3,19 @@
 insert into accounts (id, email, name, password_hash, openid, created_at)
 values ($1, $2, $3, $4, $5, $6)
 on conflict do nothing
-returning id, email, name, password_hash is not null, openid, created_at;
+returning id, email, name, password_hash is not null as has_password, openid, created_at;
 
 -- name: load_account
 -- one account
-select id, email, name, password_hash is not null, openid, created_at from accounts where id = $1;
+select id, email, name, password_hash is not null as has_password, openid, created_at from accounts where id = $1;
 
 -- name: find_account
 -- the account with this address
-select id, email, name, password_hash is not null, openid, created_at from accounts where email = $1;
+select id, email, name, password_hash is not null as has_password, openid, created_at from accounts where email = $1;
 
 -- name: find_account_by_openid
 -- the account that signed in with this identity before
-select id, email, name, password_hash is not null, openid, created_at from accounts where openid = $1;
+select id, email, name, password_hash is not null as has_password, openid, created_at from accounts where openid = $1;
 
 -- name: link_openid
 -- from now on this identity is this account
@@ -59,8 +59,8 @@ order by m.created_at, p.id;
 
 -- name: members_of_project
 -- everybody in a project, in the order they came
-select a.id, a.email, a.name, a.password_hash is not null, a.openid, a.created_at, m.role, m.created_at,
-       (select max(s.last_seen_at) from sessions s where s.account_id = a.id)
+select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at, m.role,
+    m.created_at as member_since, (select max(s.last_seen_at) from sessions s where s.account_id = a.id) as last_seen_at
 from memberships m join accounts a on a.id = m.account_id
 where m.project_id = $1
 order by m.created_at, a.id;
@@ -71,8 +71,8 @@ insert into sessions (token_hash, account_id, created_at, last_seen_at, address,
 
 -- name: find_session
 -- the session of a cookie, its account, and the account's role in the project that is asked for
-select s.created_at, s.last_seen_at, a.id, a.email, a.name, a.password_hash is not null, a.openid, a.created_at, m.role,
-       s.notice, s.notice_kind
+select s.created_at as opened_at, s.last_seen_at, s.notice, s.notice_kind, m.role,
+    a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at
 from sessions s
 join accounts a on a.id = s.account_id
 left join memberships m on m.account_id = a.id and m.project_id = $2
@@ -104,7 +104,7 @@ delete from sessions where account_id = $1 and encode(token_hash, 'hex') = $2;
 
 -- name: sessions_of_account
 -- where somebody is signed in
-select encode(token_hash, 'hex'), created_at, last_seen_at, address, agent
+select encode(token_hash, 'hex') as id, created_at, last_seen_at, address, agent
 from sessions where account_id = $1 order by last_seen_at desc;
 
 -- name: forget_old_sessions
@@ -121,7 +121,7 @@ delete from invitations where account_id = $1 or expires_at < $2;
 
 -- name: find_invitation
 -- whose link this is, if it still works
-select a.id, a.email, a.name, a.password_hash is not null, a.openid, a.created_at
+select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at
 from invitations i join accounts a on a.id = i.account_id
 where i.token_hash = $1 and i.expires_at > $2;
 
@@ -135,7 +135,7 @@ select pg_advisory_xact_lock(hashtextextended($1, 46));
 
 -- name: count_failed_sign_ins
 -- how often this went wrong lately, and when first
-select count(*), min(at) from failed_sign_ins where subject = $1 and at > $2;
+select count(*) as failures, min(at) as first_at from failed_sign_ins where subject = $1 and at > $2;
 
 -- name: note_failed_sign_in
 -- one wrong password, for the account and for the address it came from

@@ -1,0 +1,112 @@
+"""The audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_BEGIN = query("begin_audit_entry")
+_FINISH = query("finish_audit_entry")
+_LIST = query("list_audit_entries")
+_LIST_OF_ACCOUNT = query("list_audit_entries_of")
+_LIST_BY_NAME = query("list_audit_entries_by")
+_LOAD = query("load_audit_entry")
+
+Outcome = Literal["begun", "done", "refused", "failed"]
+
+# Before which every entry is. A condition that may be null could not lead into the middle of an index.
+END = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    position: int
+    project_id: str | None
+    at: Ms
+    account_id: str | None
+    actor: str
+    action: str
+    subject: str
+    outcome: Outcome
+    detail: Mapping[str, Any]
+    address: str
+
+
+async def begin(
+    connection: Connection,
+    *,
+    project_id: str | None,
+    account_id: str | None,
+    actor: str,
+    action: str,
+    subject: str,
+    address: str,
+    now: Ms,
+) -> int:
+    """A new entry without an outcome; returns its position."""
+    position: int = await connection.fetchval(
+        _BEGIN, project_id, now, account_id, actor, action, subject, b"{}", address
+    )
+    return position
+
+
+async def finish(
+    connection: Connection,
+    position: int,
+    outcome: Outcome,
+    subject: str,
+    detail: Mapping[str, Any],
+    account_id: str | None,
+) -> None:
+    """An `account_id` that the entry has already stays."""
+    encoded = msgspec.json.encode(dict(detail))
+    await connection.execute(_FINISH, position, outcome, subject, encoded, account_id)
+
+
+async def page(connection: Connection, project_id: str, before: int, action: str | None, limit: int) -> list[Entry]:
+    """Newest first: what was done in the project, and what its members did to their accounts."""
+    return [_entry(row) for row in await connection.fetch(_LIST, project_id, before, action, limit)]
+
+
+async def page_of_account(
+    connection: Connection, project_id: str, before: int, action: str | None, limit: int, account_id: str
+) -> list[Entry]:
+    """The same of one account."""
+    rows = await connection.fetch(_LIST_OF_ACCOUNT, project_id, before, action, limit, account_id)
+    return [_entry(row) for row in rows]
+
+
+async def page_by_name(
+    connection: Connection, project_id: str, before: int, action: str | None, limit: int, actor: str
+) -> list[Entry]:
+    """The same of an actor without an account, such as the command line."""
+    rows = await connection.fetch(_LIST_BY_NAME, project_id, before, action, limit, actor)
+    return [_entry(row) for row in rows]
+
+
+async def load(connection: Connection, project_id: str, position: int) -> Entry | None:
+    """None: there is no such entry, or this project may not see it."""
+    row = await connection.fetchrow(_LOAD, project_id, position)
+    return None if row is None else _entry(row)
+
+
+def _entry(row: Record) -> Entry:
+    return Entry(
+        position=row["position"],
+        project_id=row["project_id"],
+        at=row["at"],
+        account_id=row["account_id"],
+        actor=row["actor"],
+        action=row["action"],
+        subject=row["subject"],
+        outcome=row["outcome"],
+        detail=msgspec.json.decode(row["detail"]),
+        address=row["address"],
+    )

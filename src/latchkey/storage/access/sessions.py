@@ -1,0 +1,145 @@
+"""Sessions of the dashboard, and failed sign-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from latchkey.domain.account import Role
+from latchkey.domain.instants import Ms
+from latchkey.storage.access.accounts import Account, account_of
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_OPEN = query("open_session")
+_FIND = query("find_session")
+_TOUCH = query("touch_session")
+_END = query("end_session")
+_END_ONE_OF = query("end_session_of_account")
+_END_ALL_OF = query("end_sessions_of_account")
+_OF_ACCOUNT = query("sessions_of_account")
+_FORGET_OLD = query("forget_old_sessions")
+_SET_NOTICE = query("set_notice")
+_CLEAR_NOTICE = query("clear_notice")
+_AWAIT_TURN = query("await_turn_to_guess")
+_COUNT_FAILURES = query("count_failed_sign_ins")
+_NOTE_FAILURES = query("note_failed_sign_in")
+_FORGET_ONE_FAILURE = query("forget_one_sign_in")
+_FORGET_FAILURES = query("forget_failed_sign_ins")
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message for the next page of a session."""
+
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    opened_at: Ms
+    last_seen_at: Ms
+    account: Account
+    # The account's role in the project that was asked for.
+    role: Role | None
+    notice: Notice | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """One place where somebody is signed in."""
+
+    id: str
+    created_at: Ms
+    last_seen_at: Ms
+    address: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    count: int
+    # When the first of them was; None if there were none.
+    first_at: Ms | None
+
+
+async def open(connection: Connection, token_hash: bytes, account_id: str, now: Ms, address: str, agent: str) -> None:
+    await connection.execute(_OPEN, token_hash, account_id, now, address, agent)
+
+
+async def find(connection: Connection, token_hash: bytes, project_id: str | None) -> StoredSession | None:
+    row = await connection.fetchrow(_FIND, token_hash, project_id)
+    if row is None:
+        return None
+    return StoredSession(
+        opened_at=row["opened_at"],
+        last_seen_at=row["last_seen_at"],
+        account=account_of(row),
+        role=Role(row["role"]) if row["role"] else None,
+        notice=Notice(row["notice"], row["notice_kind"]) if row["notice"] else None,
+    )
+
+
+async def touch(connection: Connection, token_hash: bytes, now: Ms) -> None:
+    await connection.execute(_TOUCH, token_hash, now)
+
+
+async def end(connection: Connection, token_hash: bytes) -> None:
+    await connection.execute(_END, token_hash)
+
+
+async def end_one_of(connection: Connection, account_id: str, stay_id: str) -> None:
+    await connection.execute(_END_ONE_OF, account_id, stay_id)
+
+
+async def end_all_of(connection: Connection, account_id: str, *, keep: bytes = b"") -> None:
+    """Every session of the account but the one with the hash `keep`."""
+    await connection.execute(_END_ALL_OF, account_id, keep)
+
+
+async def stays(connection: Connection, account_id: str) -> list[Stay]:
+    """Last used first."""
+    return [
+        Stay(
+            id=row["id"],
+            created_at=row["created_at"],
+            last_seen_at=row["last_seen_at"],
+            address=row["address"],
+            agent=row["agent"],
+        )
+        for row in await connection.fetch(_OF_ACCOUNT, account_id)
+    ]
+
+
+async def forget_old(connection: Connection, opened_before: Ms, unused_since: Ms) -> None:
+    await connection.execute(_FORGET_OLD, opened_before, unused_since)
+
+
+async def set_notice(connection: Connection, token_hash: bytes, notice: Notice) -> None:
+    await connection.execute(_SET_NOTICE, token_hash, notice.text, notice.kind)
+
+
+async def clear_notice(connection: Connection, token_hash: bytes) -> None:
+    await connection.execute(_CLEAR_NOTICE, token_hash)
+
+
+async def failures(connection: Connection, subject: str, since: Ms) -> Failures:
+    """Failed sign-ins of an account or an address. Waits until no other transaction counts for this subject."""
+    await connection.execute(_AWAIT_TURN, subject)
+    row = await connection.fetchrow(_COUNT_FAILURES, subject, since)
+    assert row is not None, "an aggregate always has a row"
+    return Failures(row["failures"], row["first_at"])
+
+
+async def note_failures(connection: Connection, subjects: Sequence[str], now: Ms) -> None:
+    await connection.execute(_NOTE_FAILURES, subjects, now)
+
+
+async def forget_one_failure(connection: Connection, subject: str, at: Ms) -> None:
+    await connection.execute(_FORGET_ONE_FAILURE, subject, at)
+
+
+async def forget_failures(connection: Connection, subject: str, older_than: Ms) -> None:
+    """All of this subject, and those of everybody that are too old."""
+    await connection.execute(_FORGET_FAILURES, subject, older_than)

@@ -1,0 +1,24 @@
+"""The catalog of the demo project. Its contents are in `queries/demo.sql`."""
+
+from __future__ import annotations
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_CATALOG = tuple(query(name) for name in ("add_demo_entitlements", "add_demo_currencies", "add_demo_products"))
+_MAPPING = query("add_demo_mapping")
+_HAS_CATALOG = query("has_catalog")
+
+
+async def has_catalog(connection: Connection, project_id: str) -> bool:
+    """Whether the project has a product or an entitlement."""
+    there: bool = await connection.fetchval(_HAS_CATALOG, project_id)
+    return there
+
+
+async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
+    """What is in the catalog already stays as it is."""
+    for statement in _CATALOG:
+        await connection.execute(statement, project_id, now)
+    await connection.execute(_MAPPING, project_id)
