@@ -21,6 +21,8 @@ from latchkey.usecases.services import Services
 # 2027-01-15T08:00:00Z and a bit, so that truncating to seconds shows.
 NOW = 1_800_000_000_123
 DAY = 86_400_000
+# 2227-01-15T08:00:00.123Z: what V2 says of access that was bought at NOW and never ends.
+LIFETIME = 8_111_347_200_123
 
 
 @dataclass(frozen=True)

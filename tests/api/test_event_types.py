@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latchkey.domain.event import EventType
-from latchkey.domain.instants import to_iso
+from latchkey.domain.instants import end_to_iso, to_iso
 from latchkey.wire.event import Event
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, did, make_clock, move_in, told
@@ -78,7 +78,7 @@ async def test_initial_purchase(life: Life) -> None:
         is_trial_conversion=False,
         entitlements={
             "pro": {
-                "expires_date": to_iso(MONTH),
+                "expires_date": end_to_iso(MONTH, NOW),
                 "grace_period_expires_date": None,
                 "product_identifier": "pro_monthly",
                 "purchase_date": to_iso(NOW),
@@ -117,14 +117,14 @@ async def test_non_renewing_purchase(life: Life) -> None:
     assert event["entitlements"]["pro"]["expires_date"] is None
     grant = {"entitlement_id": "team", "expires_at": NOW + DAY}
     await post(life.shop, f"customers/{life.who}/actions/grant_entitlement", grant)
-    await life.last("NON_RENEWING_PURCHASE", product_id="rc_promo_team", expiration_at_ms=NOW + DAY)
+    await life.last("NON_RENEWING_PURCHASE", product_id="rc_promo_team_custom", expiration_at_ms=NOW + DAY)
 
 
 async def test_cancellation(life: Life) -> None:
     await life.do("purchase", "pro_monthly")
     await life.do("cancel")
     event = await life.last("CANCELLATION", expiration_at_ms=MONTH, cancellation_reason="UNSUBSCRIBE")
-    assert event["entitlements"]["pro"]["expires_date"] == to_iso(MONTH)
+    assert event["entitlements"]["pro"]["expires_date"] == end_to_iso(MONTH, NOW)
     assert "auto_resume_at_ms" not in event
 
 
@@ -161,8 +161,8 @@ async def test_billing_issue(life: Life) -> None:
     await life.do("fail_billing", grace_days=6)
     grace = MONTH + 6 * DAY
     event = await life.last("BILLING_ISSUE", grace_period_expires_at_ms=grace, expiration_at_ms=MONTH)
-    assert event["entitlements"]["pro"]["grace_period_expires_date"] == to_iso(grace)
-    assert event["entitlements"]["pro"]["expires_date"] == to_iso(grace)
+    assert event["entitlements"]["pro"]["grace_period_expires_date"] == end_to_iso(grace, NOW)
+    assert event["entitlements"]["pro"]["expires_date"] == end_to_iso(grace, NOW)
 
 
 async def test_expiration(life: Life) -> None:

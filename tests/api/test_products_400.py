@@ -16,6 +16,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"id": ".."}, "id"),
     ({"id": "x" * 101}, "id"),
     ({"id": 7}, "id"),
+    ({"id": "rc_promo_pro_monthly"}, "id"),
     ({"id": None}, "id"),
     ({"display_name": ""}, "display_name"),
     ({"display_name": "   "}, "display_name"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.instants import LATEST, to_iso
-from tests.api.client import DAY, NOW, Reply, Shop
+from latchkey.domain.instants import LATEST, end_to_iso, to_iso
+from tests.api.client import DAY, LIFETIME, NOW, Reply, Shop
 from tests.api.doings import advance, count_rows, did, make_clock, move_in, subscriber, told, types_told
 from tests.api.management import get, holds
 
@@ -40,14 +40,32 @@ async def test_every_duration_ends_when_it_says(steady_shop: Shop, duration: str
     reply = await grant(steady_shop, who, duration=duration)
     assert reply.status == 201
     assert reply.json() == (await steady_shop.v1(who)).json()
+    product = f"rc_promo_pro_{duration}"
     ends = NOW + days * DAY if days is not None else None
     assert reply.json()["subscriber"]["entitlements"]["pro"] == {
-        "expires_date": to_iso(ends) if ends is not None else None,
+        "expires_date": end_to_iso(ends, NOW) if ends is not None else None,
         "grace_period_expires_date": None,
-        "product_identifier": "rc_promo_pro",
+        "product_identifier": product,
         "purchase_date": to_iso(NOW),
     }
-    assert set(reply.json()["subscriber"]["non_subscriptions"]) == {"rc_promo_pro"}
+    assert reply.json()["subscriber"]["non_subscriptions"] == {}
+    # A subscription's end is never null; that of a lifetime grant lies 200 years ahead.
+    assert reply.json()["subscriber"]["subscriptions"] == {
+        product: {
+            "auto_resume_date": None,
+            "billing_issues_detected_at": None,
+            "expires_date": "2227-01-15T08:00:01Z" if ends is None else end_to_iso(ends, NOW),
+            "grace_period_expires_date": None,
+            "original_purchase_date": to_iso(NOW),
+            "purchase_date": to_iso(NOW),
+            "refunded_at": None,
+            "unsubscribe_detected_at": None,
+            "is_sandbox": False,
+            "ownership_type": "PURCHASED",
+            "period_type": "normal",
+            "store": "promotional",
+        }
+    }
     [event] = await told(steady_shop, who)
     assert (event["type"], event["store"], event["period_type"]) == (
         "NON_RENEWING_PURCHASE",
@@ -55,12 +73,13 @@ async def test_every_duration_ends_when_it_says(steady_shop: Shop, duration: str
         "promotional",
     )
     assert event.get("expiration_at_ms") == ends
-    assert (event["price"], event["environment"]) == (0, "PRODUCTION")
+    assert (event["price"], event["environment"], event["product_id"]) == (0, "PRODUCTION", product)
 
 
 async def test_an_end_of_ones_own_choice_is_taken_to_the_millisecond(steady_shop: Shop) -> None:
     reply = await grant(steady_shop, "until", end_time_ms=NOW + 1500)
     assert reply.status == 201
+    assert reply.json()["subscriber"]["entitlements"]["pro"]["product_identifier"] == "rc_promo_pro_custom"
     [item] = (await steady_shop.v2("until")).json()["active_entitlements"]["items"]
     assert item["expires_at"] == NOW + 1500
 
@@ -111,7 +130,13 @@ async def test_revoking_ends_every_running_grant_and_is_told(steady_shop: Shop) 
     await grant(steady_shop, who, duration="lifetime")
     reply = await revoke(steady_shop, who)
     assert reply.status == 200
-    assert reply.json()["subscriber"]["entitlements"]["pro"]["expires_date"] == to_iso(NOW)
+    # The vendor's web SDK must find nothing to take for active.
+    assert reply.json()["subscriber"]["entitlements"] == {}
+    listed = reply.json()["subscriber"]["subscriptions"]
+    assert {id: one["expires_date"] for id, one in listed.items()} == {
+        "rc_promo_pro_monthly": to_iso(NOW),
+        "rc_promo_pro_lifetime": to_iso(NOW),
+    }
     assert await holds(steady_shop, who) == set()
     events = await told(steady_shop, who)
     assert [event["type"] for event in events] == ["NON_RENEWING_PURCHASE"] * 2 + ["EXPIRATION"] * 2
@@ -161,7 +186,7 @@ async def test_v2_grants_until_a_moment_or_for_ever_and_revokes(steady_shop: Sho
     [item] = reply.json()["active_entitlements"]["items"]
     assert (item["entitlement_id"], item["expires_at"]) == ("team", NOW + DAY)
     reply = await steady_shop.client.post(f"{path}/grant_entitlement", {"entitlement_id": "team"})
-    assert reply.json()["active_entitlements"]["items"][0]["expires_at"] is None
+    assert reply.json()["active_entitlements"]["items"][0]["expires_at"] == LIFETIME
     reply = await steady_shop.client.post(f"{path}/revoke_granted_entitlement", {"entitlement_id": "team"})
     assert (reply.status, reply.json()["active_entitlements"]["items"]) == (200, [])
     assert await types_told(steady_shop, "vera") == ["NON_RENEWING_PURCHASE"] * 2 + ["EXPIRATION"] * 2

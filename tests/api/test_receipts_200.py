@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from latchkey.api.front import Front
-from latchkey.domain.instants import to_iso
+from latchkey.domain.instants import end_to_iso, to_iso
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import ANONYMOUS, TOKEN, did, make_clock, move_in, show_receipt, subscriber, told, types_told
 from tests.api.management import get, holds
@@ -24,7 +24,7 @@ async def test_a_receipt_of_a_stranger_makes_the_subscriber_and_answers_with_it(
     assert body["subscriptions"]["pro_monthly"] == {
         "auto_resume_date": None,
         "billing_issues_detected_at": None,
-        "expires_date": to_iso(NOW + 31 * DAY),
+        "expires_date": end_to_iso(NOW + 31 * DAY, NOW),
         "grace_period_expires_date": None,
         "original_purchase_date": to_iso(NOW),
         "purchase_date": to_iso(NOW),
@@ -36,7 +36,7 @@ async def test_a_receipt_of_a_stranger_makes_the_subscriber_and_answers_with_it(
         "store": "test_store",
     }
     assert body["entitlements"]["pro"] == {
-        "expires_date": to_iso(NOW + 31 * DAY),
+        "expires_date": end_to_iso(NOW + 31 * DAY, NOW),
         "grace_period_expires_date": None,
         "product_identifier": "pro_monthly",
         "purchase_date": to_iso(NOW),

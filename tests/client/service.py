@@ -72,8 +72,13 @@ def page(*items: Any, next_page: str | None = None) -> dict[str, Any]:
     return {"object": "list", "items": list(items), "next_page": next_page, "url": "/v2"}
 
 
+# What V2 says of access that never ends: some day 200 years ahead.
+FOR_EVER = 1_800_000_000_000 + 200 * 365 * 86_400_000
+
+
 def active(entitlement_id: str, expires_at: int | None = None) -> dict[str, Any]:
-    return {"object": "customer.active_entitlement", "entitlement_id": entitlement_id, "expires_at": expires_at}
+    ends = FOR_EVER if expires_at is None else expires_at
+    return {"object": "customer.active_entitlement", "entitlement_id": entitlement_id, "expires_at": ends}
 
 
 def customer(*entitlements: dict[str, Any], **more: Any) -> dict[str, Any]:

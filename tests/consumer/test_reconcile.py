@@ -13,7 +13,7 @@ async def test_where_nothing_was_missed_nothing_differs(here: World) -> None:
     one = event(sequence=1)
     await here.deliver(one)
     here.service.feed = [one]
-    here.service.holds["ada"] = {"pro": ENDS + 999}  # V2 has milliseconds, webhooks have seconds
+    here.service.holds["ada"] = {"pro": ENDS - 999}  # V2 has milliseconds, webhooks have whole seconds, rounded up
     report = await here.consumer.reconciler.everything()
     assert report == Report(events_examined=1, users_compared=1)
     assert report.clean

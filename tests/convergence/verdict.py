@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from latchkey.client import Client, NotFound
+from latchkey.consumer.instants import real_now
 from latchkey.consumer.record import LocalCopy
 from latchkey.consumer.storage.store import Store
+from latchkey.wire.lifetime import never_ends
 from latchkey.wire.v1 import Subscriber
 
 # The specification's table of states; every other type means `active`.
@@ -136,4 +138,5 @@ def _status_read(subscriber: Subscriber, held: Mapping[str, int | None]) -> str:
 
 
 def _second(at: int | None) -> int | None:
-    return at // 1000 if at is not None else None
+    """Rounded up, as webhooks write ends; access that never ends has an end 200 years ahead in V2."""
+    return None if never_ends(at, real_now()) or at is None else -(-at // 1000)

@@ -93,7 +93,7 @@ HELD: list[tuple[str, Customer, dict[str, tuple[str, Ms | None]]]] = [
     (
         "a promotional grant names its entitlement itself",
         grant(owner_of(subscribed()), "team", NOON + DAY, NOON),
-        {"pro": ("pro_monthly", MONTH_END), "team": ("rc_promo_team", NOON + DAY)},
+        {"pro": ("pro_monthly", MONTH_END), "team": ("rc_promo_team_custom", NOON + DAY)},
     ),
     (
         "of a product that was changed away from, until then",

@@ -2,7 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Duration, add, day_of_month, parse_duration, to_iso
+from latchkey.domain.instants import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Duration,
+    add,
+    day_of_month,
+    end_to_iso,
+    parse_duration,
+    to_iso,
+)
 from tests.domain.shop import at
 
 
@@ -49,6 +60,14 @@ def test_an_iso_duration_is_read_as_a_calendar_length(text: str, duration: Durat
 def test_what_is_no_iso_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="is not an ISO 8601 duration such as P1M"):
         parse_duration(text)
+
+
+def test_an_end_is_rounded_up_while_it_lies_ahead_and_down_once_it_is_over() -> None:
+    end = at("2026-01-15T12:00") + 1
+    assert end_to_iso(end, end - 1) == "2026-01-15T12:00:01Z"
+    assert end_to_iso(end, end) == end_to_iso(end, end + 5) == "2026-01-15T12:00:00Z"
+    assert end_to_iso(end - 1, end - 2) == end_to_iso(end - 1, end) == "2026-01-15T12:00:00Z"
+    assert end_to_iso(end + 998, end) == end_to_iso(end + 999, end) == "2026-01-15T12:00:01Z"
 
 
 @pytest.mark.parametrize("text", ["P0D", "P0M", "PT0S", "P0Y0M0DT0H"])

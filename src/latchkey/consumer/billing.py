@@ -119,6 +119,7 @@ class Billing:
             [*noted.items, *await client.rest(noted, Attribute, deadline=deadline)],
             subscriber,
             sequence,
+            now=self._now(),
         )
 
     async def _once(self, app_user_id: str, details: bool) -> LocalCopy | None:

@@ -12,6 +12,7 @@ from latchkey.consumer.event import Held
 from latchkey.consumer.instants import Ms, from_iso, from_iso_or_none
 from latchkey.consumer.status import ACTIVE, BILLING_ISSUE, CANCELLED, PAUSED, TRIAL, Standing
 from latchkey.wire import v1, v2
+from latchkey.wire.lifetime import never_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,12 @@ def reading_of(
     attributes: Sequence[v2.Attribute],
     subscriber: v1.Subscriber | None = None,
     sequence: int | None = None,
+    *,
+    now: Ms,
 ) -> Reading:
     return Reading(
         customer.id,
-        {one.entitlement_id: one.expires_at for one in active},
+        {one.entitlement_id: None if never_ends(one.expires_at, now) else one.expires_at for one in active},
         {one.name: one.value for one in attributes},
         details_of(subscriber) if subscriber is not None else None,
         sequence,

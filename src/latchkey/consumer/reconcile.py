@@ -216,8 +216,8 @@ class Reconciler:
 
 
 def _written(held: dict[str, Ms | None]) -> dict[str, str | None]:
-    """By the second: webhooks write their instants so, V2 has milliseconds."""
-    return {id: iso_or_none(ends_at) for id, ends_at in sorted(held.items())}
+    """By the second, rounded up: webhooks write ends so, V2 has milliseconds."""
+    return {id: iso_or_none(ends_at + 999 if ends_at else None) for id, ends_at in sorted(held.items())}
 
 
 def _why(report: Report, copy: LocalCopy, service: dict[str, str | None] | None, same_id: bool) -> str:

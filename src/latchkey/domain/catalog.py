@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from latchkey.domain.instants import Duration
+from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
 
 
@@ -37,9 +37,19 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
+class Former:
+    """What a product granted until it was detached from the entitlement at this moment."""
+
+    entitlement_id: str
+    detached_at: Ms
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
     products: Mapping[str, Product] = field(default_factory=dict)
     entitlements: frozenset[str] = frozenset()
+    # By test clock, because each has a present of its own, and by product. None is real time.
+    former: Mapping[str | None, Mapping[str, tuple[Former, ...]]] = field(default_factory=dict)
 
     def offered(self, product_id: str) -> Product | None:
         """The product, if it can be bought now."""

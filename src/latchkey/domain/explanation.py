@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer
 from latchkey.domain.entitlements import Access, accesses
-from latchkey.domain.instants import Ms, to_iso
+from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.purchase import Purchase, PurchaseKind, Reason
 from latchkey.domain.subscription import PeriodType, Subscription
 
@@ -55,7 +55,7 @@ def explain(customer: Customer, catalog: Catalog, entitlement_id: str, now: Ms) 
         renews=_renews(best),
         granting_products=products,
         would_change=_would_change(best, reason, products),
-        sentence=_sentence(who, best, reason),
+        sentence=_sentence(who, best, reason, now),
     )
 
 
@@ -151,10 +151,10 @@ def _would_change(access: Access, reason: str, products: tuple[str, ...]) -> tup
     return tuple(changes)
 
 
-def _sentence(who: str, access: Access, reason: str) -> str:
+def _sentence(who: str, access: Access, reason: str, now: Ms) -> str:
     what, product = access.entitlement_id, access.product_id
-    until = f"until {to_iso(access.ends_at)}" if access.ends_at is not None else "for ever"
-    ended = f"ended at {to_iso(access.ends_at)}" if access.ends_at is not None else ""
+    until = f"until {end_to_iso(access.ends_at, now)}" if access.ends_at is not None else "for ever"
+    ended = f"ended at {end_to_iso(access.ends_at, now)}" if access.ends_at is not None else ""
     bought = f"bought {product} at {to_iso(access.purchased_at)}"
     renews = _then(access.source)
     return {

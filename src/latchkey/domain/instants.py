@@ -77,6 +77,12 @@ def to_iso(at: Ms) -> str:
     return _date(day) + _MINUTES[second // 60] + _SECONDS[second % 60]
 
 
+def end_to_iso(at: Ms, now: Ms) -> str:
+    """An end of access, as somebody reads it at `now`: rounded up while it lies ahead, so that nobody loses the rest of
+    its last second, and down once it is over, so that nobody gains one."""
+    return to_iso(at + 999 if at > now else at)
+
+
 # A V1 read writes ten instants. Put together from ready parts each takes 0.4 µs, through strftime 3.
 _MINUTES = [f"T{minute // 60:02}:{minute % 60:02}:" for minute in range(24 * 60)]
 _SECONDS = [f"{second:02}Z" for second in range(60)]

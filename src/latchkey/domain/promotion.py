@@ -12,6 +12,10 @@ from latchkey.domain.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.refusal import Refusal
 
 STORE = "promotional"
+# What the products of grants are called begins with this, so no product of a catalog may.
+PREFIX = "rc_promo_"
+# Stands for the duration where a grant was given an end of its own.
+CUSTOM = "custom"
 
 DURATIONS: dict[str, Duration | None] = {
     "daily": Duration(days=1),
@@ -32,8 +36,17 @@ def end_of(duration: str, now: Ms) -> Ms | None:
     return add(now, length) if length is not None else None
 
 
-def grant(customer: Customer, entitlement_id: str, ends_at: Ms | None, now: Ms) -> Customer:
-    """Gives the entitlement until `ends_at`, or for ever. Each grant stands alone; the one that ends last counts."""
+def product_of(entitlement_id: str, duration: str) -> str:
+    """What a grant is called among the products a customer has: no duration ends like another, so it is never unclear
+    which entitlement it names."""
+    return f"{PREFIX}{entitlement_id}_{duration}"
+
+
+def grant(
+    customer: Customer, entitlement_id: str, ends_at: Ms | None, now: Ms, *, duration: str | None = None
+) -> Customer:
+    """Gives the entitlement until `ends_at`, or for ever. Each grant stands alone; the one that ends last counts.
+    `duration` is the name of its length, where it was chosen by one."""
     if ends_at is not None and ends_at <= now:
         raise Refusal("The grant would end in the past.", param="expires_at")
     number = sum(one.kind is PurchaseKind.PROMOTIONAL for one in customer.purchases) + 1
@@ -43,7 +56,7 @@ def grant(customer: Customer, entitlement_id: str, ends_at: Ms | None, now: Ms) 
             kind=PurchaseKind.PROMOTIONAL,
             store=STORE,
             id=event_id(customer.project_id, customer.original_app_user_id, "grant", entitlement_id, number, now),
-            product_id=f"rc_promo_{entitlement_id}",
+            product_id=product_of(entitlement_id, duration or ("lifetime" if ends_at is None else CUSTOM)),
             environment=Environment.SANDBOX if customer.test_clock_id else Environment.PRODUCTION,
             purchased_at=now,
             price=FREE,

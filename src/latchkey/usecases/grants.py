@@ -24,7 +24,7 @@ async def grant(
     def granted(situation: Situation) -> Customer:
         _known(situation, entitlement_id)
         end = promotion.end_of(duration, situation.now) if duration is not None else ends_at
-        return promotion.grant(situation.customer, entitlement_id, end, situation.now)
+        return promotion.grant(situation.customer, entitlement_id, end, situation.now, duration=duration)
 
     return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=granted, create=create))
 

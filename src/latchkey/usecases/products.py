@@ -10,6 +10,7 @@ from latchkey.domain.currency import MAX_BALANCE
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price, to_micros
 from latchkey.domain.naming import checked_currency, checked_duration, checked_id, checked_name
+from latchkey.domain.promotion import PREFIX
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.storage.catalog import currencies, products
 from latchkey.storage.catalog.products import Product as Product
@@ -35,6 +36,8 @@ class Terms:
 async def create_product(database: Database, project_id: str, product_id: str, terms: Terms, now: Ms) -> Product:
     """A new product, or a deleted one on new terms. It still grants what it granted to customers who hold it."""
     checked_id(product_id)
+    if product_id.startswith(PREFIX):
+        raise Invalid(f"Ids that begin with {PREFIX} are kept for promotional grants. Choose another id.", param="id")
     async with changing_catalog(database, project_id) as connection:
         before = await products.load(connection, project_id, product_id)
         if before is not None and before.deleted_at is None:

@@ -28,7 +28,7 @@ class Subscription(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class NonSubscription(Struct, frozen=True, kw_only=True, gc=False):
-    """One one-time purchase."""
+    """One one-time purchase. Grants stand among the subscriptions."""
 
     id: str
     is_sandbox: bool
@@ -47,7 +47,8 @@ class Subscriber(Struct, frozen=True, kw_only=True, gc=False):
     original_purchase_date: str | None
     non_subscriptions: dict[str, list[NonSubscription]]
     subscriptions: dict[str, Subscription]
-    # Every entitlement ever granted, the expired ones too.
+    # Every entitlement ever granted, the expired ones too; not one that rests only on a refunded one-time purchase or a
+    # revoked grant.
     entitlements: dict[str, Entitlement]
     # Left out for public keys: an app must not read what a server noted about its user.
     subscriber_attributes: dict[str, Attribute] | UnsetType = UNSET

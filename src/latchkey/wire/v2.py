@@ -22,8 +22,8 @@ class Page(Struct, Generic[Item], frozen=True, kw_only=True, gc=False):
 class ActiveEntitlement(Struct, frozen=True, kw_only=True, gc=False):
     object: Literal["customer.active_entitlement"] = "customer.active_entitlement"
     entitlement_id: str
-    # Null when it never ends.
-    expires_at: int | None
+    # Access that never ends has the moment of the purchase plus 200 years here; see `wire.lifetime`.
+    expires_at: int
 
 
 class Attribute(Struct, frozen=True, kw_only=True, gc=False):

@@ -11,7 +11,7 @@ from latchkey.domain.attributes import visible
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer
 from latchkey.domain.entitlements import Access, active
-from latchkey.domain.instants import Ms, to_iso
+from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.wire import event as wire
 
 T = TypeVar("T")
@@ -20,10 +20,10 @@ T = TypeVar("T")
 TAKEHOME = {"app_store": 0.85, "mac_app_store": 0.85, "play_store": 0.85, "amazon": 0.8, "galaxy": 0.7}
 
 
-def entitlement(access: Access) -> wire.Entitlement:
+def entitlement(access: Access, now: Ms) -> wire.Entitlement:
     return wire.Entitlement(
-        expires_date=to_iso(access.ends_at) if access.ends_at is not None else None,
-        grace_period_expires_date=to_iso(access.grace_ends_at) if access.grace_ends_at is not None else None,
+        expires_date=end_to_iso(access.ends_at, now) if access.ends_at is not None else None,
+        grace_period_expires_date=end_to_iso(access.grace_ends_at, now) if access.grace_ends_at is not None else None,
         product_identifier=access.product_id,
         purchase_date=to_iso(access.purchased_at),
     )
@@ -51,7 +51,7 @@ def event(happened: domain.Event, customer: Customer, catalog: Catalog, now: Ms,
         event_timestamp_ms=happened.at,
         environment=happened.environment,
         store=_or_absent(happened.store),
-        entitlements={id: entitlement(access) for id, access in held.items()},
+        entitlements={id: entitlement(access, now) for id, access in held.items()},
         subscriber_attributes={
             name: wire.Attribute(value=one.value, updated_at_ms=one.updated_at) for name, one in attributes.items()
         }

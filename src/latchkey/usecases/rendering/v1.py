@@ -6,11 +6,12 @@ from msgspec import UNSET
 
 from latchkey.domain.attributes import visible
 from latchkey.domain.customer import Customer
-from latchkey.domain.entitlements import held
-from latchkey.domain.instants import Ms, to_iso
-from latchkey.domain.purchase import Environment, Purchase
-from latchkey.domain.subscription import Period, Subscription
+from latchkey.domain.entitlements import on_record
+from latchkey.domain.instants import Ms, end_to_iso, to_iso
+from latchkey.domain.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.subscription import Period, PeriodType, Subscription
 from latchkey.usecases.rendering import event
+from latchkey.usecases.rendering.lifetime import lifetime_end
 from latchkey.usecases.view import View
 from latchkey.wire import v1
 
@@ -24,21 +25,23 @@ MANAGEMENT_URLS = {
 
 
 def subscriber(view: View, *, with_attributes: bool) -> v1.SubscriberResponse:
-    customer = view.customer
+    customer, now = view.customer, view.now
     return v1.SubscriberResponse(
-        request_date=to_iso(view.now),
-        request_date_ms=view.now,
+        request_date=to_iso(now),
+        request_date_ms=now,
         subscriber=v1.Subscriber(
             original_app_user_id=customer.original_app_user_id,
             # Only a receipt of the original app store tells it, and no adapter reads one yet.
             original_application_version=None,
             first_seen=to_iso(customer.first_seen_at),
             last_seen=to_iso(view.last_seen.at),
-            management_url=_management_url(customer, view.now),
+            management_url=_management_url(customer, now),
             original_purchase_date=_iso(_first_purchase_at(customer)),
             non_subscriptions=_non_subscriptions(customer) if customer.purchases else {},
-            subscriptions=_subscriptions(customer),
-            entitlements={id: event.entitlement(access) for id, access in held(customer, view.catalog).items()},
+            subscriptions=_subscriptions(customer, now),
+            entitlements={
+                id: event.entitlement(access, now) for id, access in on_record(customer, view.catalog).items()
+            },
             subscriber_attributes={
                 name: v1.Attribute(value=one.value, updated_at_ms=one.updated_at)
                 for name, one in visible(customer).items()
@@ -49,11 +52,19 @@ def subscriber(view: View, *, with_attributes: bool) -> v1.SubscriberResponse:
     )
 
 
-def _subscriptions(customer: Customer) -> dict[str, v1.Subscription]:
-    """Each product that was ever subscribed to, as its latest period stands: of several, the one that ends last."""
+def _subscriptions(customer: Customer, now: Ms) -> dict[str, v1.Subscription]:
+    """Each product that was ever subscribed to, as its latest period stands: of several, the one that ends last. Grants
+    and one-time purchases with an end stand here too, because the vendor's web SDK looks at no other end."""
     shown: dict[str, v1.Subscription] = {}
     ends: dict[str, Ms] = {}
-    several = len(customer.subscriptions) > 1
+    for purchase in customer.purchases:
+        if purchase.kind is PurchaseKind.ONE_TIME and purchase.ends_at is None:
+            continue
+        end = purchase.access_ends_at or lifetime_end(purchase.purchased_at)
+        if end >= ends.get(purchase.product_id, end):
+            ends[purchase.product_id] = end
+            shown[purchase.product_id] = _as_subscription(purchase, now)
+    several = bool(ends) or len(customer.subscriptions) > 1
     for subscription in customer.subscriptions:
         # Later periods overwrite earlier ones; another subscription to the same product only if it ends later.
         for product_id, period in {period.product_id: period for period in subscription.periods}.items():
@@ -62,7 +73,7 @@ def _subscriptions(customer: Customer) -> dict[str, v1.Subscription]:
                 if end < ends.get(product_id, end):
                     continue
                 ends[product_id] = end
-            shown[product_id] = _subscription(subscription, period)
+            shown[product_id] = _subscription(subscription, period, now)
     return shown
 
 
@@ -70,16 +81,38 @@ def _end(subscription: Subscription, period: Period) -> Ms:
     return subscription.access_ends_at if period is subscription.current else period.access_ends_at
 
 
-def _subscription(subscription: Subscription, period: Period) -> v1.Subscription:
+def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
+    purchased = to_iso(purchase.purchased_at)
+    # As with a subscription, a refund does not move the end that was paid for. A revoked grant ended with that.
+    bought = purchase.kind is PurchaseKind.ONE_TIME
+    ends_at = purchase.ends_at if bought else purchase.access_ends_at
+    return v1.Subscription(
+        auto_resume_date=None,
+        billing_issues_detected_at=None,
+        expires_date=end_to_iso(lifetime_end(purchase.purchased_at) if ends_at is None else ends_at, now),
+        grace_period_expires_date=None,
+        original_purchase_date=purchased,
+        purchase_date=purchased,
+        refunded_at=_iso(purchase.refunded_at),
+        unsubscribe_detected_at=None,
+        is_sandbox=purchase.environment is Environment.SANDBOX,
+        ownership_type=purchase.ownership,
+        # The vendor's Android SDK drops a subscription of any type it does not know.
+        period_type=PeriodType.NORMAL,
+        store=purchase.store,
+    )
+
+
+def _subscription(subscription: Subscription, period: Period, now: Ms) -> v1.Subscription:
     periods, status = subscription.periods, subscription.status
     # The status speaks of the running period. A product that was changed away from keeps none of it.
     running, failed_at = period is periods[-1], status.billing_issue_at
     return v1.Subscription(
         auto_resume_date=to_iso(status.pause.resumes_at) if running and status.pause is not None else None,
         billing_issues_detected_at=_iso(failed_at) if running else None,
-        expires_date=to_iso(period.ends_at),
-        grace_period_expires_date=_iso(status.grace_ends_at)
-        if failed_at is not None and running and subscription.in_grace
+        expires_date=end_to_iso(period.ends_at, now),
+        grace_period_expires_date=end_to_iso(status.grace_ends_at, now)
+        if failed_at is not None and running and subscription.in_grace and status.grace_ends_at is not None
         else None,
         original_purchase_date=to_iso(periods[0].purchased_at),
         purchase_date=to_iso(period.purchased_at),
@@ -95,7 +128,8 @@ def _subscription(subscription: Subscription, period: Period) -> v1.Subscription
 def _non_subscriptions(customer: Customer) -> dict[str, list[v1.NonSubscription]]:
     found: dict[str, list[v1.NonSubscription]] = {}
     for purchase in customer.purchases:
-        found.setdefault(purchase.product_id, []).append(_non_subscription(purchase))
+        if purchase.kind is PurchaseKind.ONE_TIME:
+            found.setdefault(purchase.product_id, []).append(_non_subscription(purchase))
     return found
 
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from latchkey.domain.attributes import visible
 from latchkey.domain.entitlements import held
+from latchkey.usecases.rendering.lifetime import lifetime_end
 from latchkey.usecases.view import View
 from latchkey.wire import v2
 
@@ -54,7 +55,10 @@ def attributes(view: View, limit: int, starting_after: str | None) -> v2.Page[v2
 
 def _active_entitlements(view: View) -> list[v2.ActiveEntitlement]:
     return [
-        v2.ActiveEntitlement(entitlement_id=access.entitlement_id, expires_at=access.ends_at)
+        v2.ActiveEntitlement(
+            entitlement_id=access.entitlement_id,
+            expires_at=access.ends_at if access.ends_at is not None else lifetime_end(access.purchased_at),
+        )
         for access in held(view.customer, view.catalog).values()
         if access.is_active(view.now)
     ]
