@@ -69,14 +69,8 @@ WITHOUT_DRIVER = ("usecases",)
 # Files of these parts that still talk to the driver. The list only gets shorter.
 STILL_WITH_DRIVER = {
     "usecases/admission.py",
-    "usecases/changes.py",
-    "usecases/erasure.py",
-    "usecases/identities.py",
-    "usecases/presence.py",
     "usecases/projects.py",
     "usecases/reading.py",
-    "usecases/receipts.py",
-    "usecases/unit_of_work.py",
 }
 DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
 DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}

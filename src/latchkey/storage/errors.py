@@ -3,6 +3,7 @@
 StorageError
 ├── DatabaseUnreachableError    nobody answers at the database's address
 ├── DatabaseBusyError           another process holds what we wait for
+├── CollisionError              two transactions changed the same rows; the same work may succeed now
 ├── SchemaNotMigratedError      the database is older than the code
 ├── SchemaTooNewError           the database is newer than the code
 ├── QueryNotNamedError          a query was asked for that no .sql file defines
@@ -21,6 +22,10 @@ class DatabaseUnreachableError(StorageError):
 
 
 class DatabaseBusyError(StorageError):
+    pass
+
+
+class CollisionError(StorageError):
     pass
 
 

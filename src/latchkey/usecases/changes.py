@@ -1,37 +1,28 @@
-"""Changes to one customer. Changes that meet share one transaction; a refused one leaves the others alone."""
+"""Changes to one customer. Changes that come at the same time share one transaction; a refused one does not affect
+the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import asyncpg
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer, newcomer
-from latchkey.domain.identity import RestoreBehavior, reclaimed
+from latchkey.domain.identity import reclaimed
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
-from latchkey.storage import customers
+from latchkey.storage import collisions, customers
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.customers import PurchaseKey, Stored
-from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.errors import CollisionError
+from latchkey.storage.project_settings import Project as Project
+from latchkey.storage.project_settings import load_projects as load_projects
 from latchkey.usecases.batch import Batch
 from latchkey.usecases.unit_of_work import UnitOfWork
 from latchkey.usecases.view import View
 from latchkey.wire.event import Event
 
-_PROJECTS = query("project_settings")
-
-# Two transactions wanted the same new row, or waited for each other: the loser simply tries again.
-COLLISIONS = (
-    asyncpg.UniqueViolationError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.ForeignKeyViolationError,
-)
 _TRIES = 4
 
 
@@ -73,19 +64,13 @@ class Committed:
         return View(self.stored.key, self.customer, self.catalog, now, self.stored.last_seen)
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
-    catalog: Catalog
-    restore_behavior: RestoreBehavior
-
-
 class Changes:
     def __init__(self, db: Database, now: Callable[[], Ms], catalogs: Catalogs | None = None) -> None:
         self.db = db
         self.now = now
         self.catalogs = catalogs or Catalogs()
         self._batch: Batch[Change, Committed | Refusal] = Batch(
-            self._commit, largest=64, under_way=2, splits_on=COLLISIONS
+            self._commit, largest=64, under_way=2, splits_on=(CollisionError,)
         )
 
     async def make(self, change: Change) -> Committed:
@@ -93,7 +78,7 @@ class Changes:
         for tries_left in reversed(range(_TRIES)):
             try:
                 answer = await self._batch.ask(change)
-            except COLLISIONS:
+            except CollisionError:
                 if not tries_left:
                     raise
             else:
@@ -107,7 +92,7 @@ class Changes:
 
     async def _commit(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
         wall = self.now()
-        async with self.db.transaction() as connection:
+        async with collisions.transaction(self.db) as connection:
             asked = sorted({(change.project_id, change.app_user_id) for change in batch})
             projects = await load_projects(connection, self.catalogs, {change.project_id for change in batch})
             clocks = await customers.share_clocks(connection, asked)
@@ -219,18 +204,8 @@ def _try(
         return refusal
 
 
-async def load_projects(connection: Any, catalogs: Catalogs, ids: set[str]) -> dict[str, Project]:
-    rows = await connection.fetch(_PROJECTS, sorted(ids))
-    return {
-        row["id"]: Project(
-            await catalogs.at(connection, row["id"], row["catalog_version"]), RestoreBehavior(row["restore_behavior"])
-        )
-        for row in rows
-    }
-
-
 async def _create(
-    connection: Any, found: dict[tuple[str, str], Stored], wanted: dict[tuple[str, str], Customer]
+    connection: Connection, found: dict[tuple[str, str], Stored], wanted: dict[tuple[str, str], Customer]
 ) -> set[tuple[str, str]]:
     """Make the customers that are wanted and missing, add them to `found`, and say which were made."""
     made: set[tuple[str, str]] = set()

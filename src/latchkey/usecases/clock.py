@@ -1,4 +1,4 @@
-"""The clock role: watches time pass for everybody who is not on a test clock."""
+"""The clock role: makes happen what falls due for customers who are not on a test clock."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Callable
 import structlog
 
 from latchkey.domain.instants import MINUTE, SECOND, Ms
-from latchkey.storage import customers
+from latchkey.storage import collisions, customers
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
-from latchkey.usecases.changes import COLLISIONS, load_projects
+from latchkey.storage.errors import CollisionError
+from latchkey.usecases.changes import load_projects
 from latchkey.usecases.passing_time import steps
 from latchkey.usecases.unit_of_work import UnitOfWork
 
-# Enough customers to make a round trip worth while, few enough that nobody waits long for a locked row.
+# Customers in one transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.
 AT_ONCE = 500
-# A purchase may fall due sooner than all that was known when we lay down to wait.
+# New purchases may be due earlier; cap the sleep.
 LONGEST_WAIT: Ms = 1 * SECOND
 POSTPONED_FOR: Ms = 5 * MINUTE
 
@@ -25,16 +26,16 @@ log = structlog.get_logger("latchkey.clock")
 
 
 async def run_clock(db: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Until told to stop. Any number of these may run: each takes customers that no other is busy with."""
+    """Runs until `stop` is set. Several may run at once: each takes customers that no other is working on."""
     catalogs = Catalogs()
     while not stop.is_set():
         try:
             changed = await pass_time(db, catalogs, now())
             wait = 0 if changed == AT_ONCE else await _until_next(db, now())
-        except COLLISIONS:
+        except CollisionError:
             continue
         except Exception:
-            # The database is away, or one customer cannot be understood: say so and keep watching for the others.
+            # The database may be away, or one customer cannot be decoded. Log it and go on.
             log.exception("clock.failed")
             wait = LONGEST_WAIT
         if wait:
@@ -45,8 +46,8 @@ async def run_clock(db: Database, now: Callable[[], Ms], stop: asyncio.Event) ->
 
 
 async def pass_time(db: Database, catalogs: Catalogs, now: Ms, limit: int = AT_ONCE) -> int:
-    """What has fallen due by `now`, for up to `limit` customers; how many there were."""
-    async with db.transaction() as connection:
+    """Makes happen what is due by `now`, for up to `limit` customers. Returns how many there were."""
+    async with collisions.transaction(db) as connection:
         due = await customers.due(connection, now, limit)
         if not due:
             return 0
@@ -57,7 +58,7 @@ async def pass_time(db: Database, catalogs: Catalogs, now: Ms, limit: int = AT_O
             try:
                 fallen_due = list(steps(stored.customer, catalog, now))
             except Exception:
-                # One customer that the rules cannot carry on must not stop time for everybody else.
+                # One customer that the rules fail on must not stop all others.
                 log.exception("clock.customer_postponed", project_id=stored.customer.project_id, customer=stored.key)
                 await customers.postpone(connection, stored, now + POSTPONED_FOR)
                 continue

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-import asyncpg
+from typing import TypeVar
 
 from latchkey.domain import identity
 from latchkey.domain.customer import Customer, newcomer
 from latchkey.domain.identity import LogIn, RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, OwnedByAnother
-from latchkey.storage import customers
+from latchkey.storage import collisions, customers
 from latchkey.storage.customers import PurchaseKey, Stored
-from latchkey.usecases.changes import COLLISIONS, Changes, Committed, Project, load_projects
+from latchkey.storage.database import Connection
+from latchkey.storage.errors import CollisionError
+from latchkey.usecases.changes import Changes, Committed, Project, load_projects
 from latchkey.usecases.unit_of_work import UnitOfWork, purchase_keys
 
 _TRIES = 4
@@ -48,7 +48,7 @@ async def restore(changes: Changes, project_id: str, app_user_id: str, key: Purc
 
 async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
     wall = changes.now()
-    async with changes.db.transaction() as connection:
+    async with collisions.transaction(changes.db) as connection:
         pair = await _Pair.locked(changes, connection, project_id, (app_user_id, new_app_user_id), wall)
         current, target = pair.found.get(app_user_id), pair.found.get(new_app_user_id)
         before = current.customer if current else newcomer(project_id, app_user_id, pair.now)
@@ -77,7 +77,7 @@ async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_u
 
 
 async def _transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
-    async with changes.db.transaction() as connection:
+    async with collisions.transaction(changes.db) as connection:
         pair = await _Pair.locked(changes, connection, project_id, (source_id, target_id), changes.now())
         source, target = pair.found.get(source_id), pair.found.get(target_id)
         if source is None:
@@ -89,7 +89,7 @@ async def _transfer(changes: Changes, project_id: str, source_id: str, target_id
 
 async def _restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
     wall = changes.now()
-    async with changes.db.transaction() as connection:
+    async with collisions.transaction(changes.db) as connection:
         owner_id = await customers.owner_of(connection, project_id, key)
         if owner_id is None:
             return None
@@ -113,14 +113,16 @@ async def _restore(changes: Changes, project_id: str, app_user_id: str, key: Pur
 class _Pair:
     """Two customers locked by one transaction, at one moment."""
 
-    connection: Any
+    connection: Connection
     found: dict[str, Stored]
     project: Project
     now: Ms
     unit: UnitOfWork
 
     @classmethod
-    async def locked(cls, changes: Changes, connection: Any, project_id: str, ids: tuple[str, str], wall: Ms) -> _Pair:
+    async def locked(
+        cls, changes: Changes, connection: Connection, project_id: str, ids: tuple[str, str], wall: Ms
+    ) -> _Pair:
         asked = sorted({(project_id, id) for id in ids})
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
         clocks = await customers.share_clocks(connection, asked)
@@ -153,19 +155,19 @@ class _Pair:
         return Committed(after, catalog, self.now, tuple(told.get(0, ())))
 
 
-async def _create(connection: Any, customer: Customer) -> Stored:
+async def _create(connection: Connection, customer: Customer) -> Stored:
     made = await customers.create(connection, [customer])
     if not made:
-        raise asyncpg.SerializationError("the id was taken by another transaction")
+        raise CollisionError("the id was taken by another transaction")
     return next(iter(made.values()))
 
 
 async def again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Two transactions that wanted the same row: the loser looks again."""
+    """Tries the work again after a collision with another transaction."""
     for tries_left in reversed(range(_TRIES)):
         try:
             return await attempt()
-        except COLLISIONS:
+        except CollisionError:
             if not tries_left:
                 raise
     raise AssertionError("unreachable")

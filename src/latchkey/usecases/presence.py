@@ -1,7 +1,7 @@
-"""When and from where customers were last seen. A read notes it in memory; the notes are written in batches, later.
+"""When and from where customers were last seen. A read notes it in memory; the notes are written later, in batches.
 
-Losing the last second of notes in a crash costs a slightly older `last_seen`; writing them within the read would cost
-every read a commit.
+A crash loses the notes of the last second, so that `last_seen` is slightly too old. Writing them with the read would
+cost every read a commit.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from contextlib import suppress
 
 import structlog
 
+from latchkey.storage import presence
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
 from latchkey.usecases.view import LastSeen
-
-TOUCH_CUSTOMERS = query("touch_customers")
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +49,7 @@ class Presence:
             self._notes[place] = merged(known, seen)
 
     async def flush(self) -> None:
-        """Write down everything noted so far. What cannot be written is kept for the next time."""
+        """Writes everything noted so far. What cannot be written is kept for the next time."""
         notes, self._notes = self._notes, {}
         places = sorted(notes)
         for start in range(0, len(places), self._chunk):
@@ -66,16 +64,7 @@ class Presence:
 
     async def _write(self, notes: list[tuple[tuple[str, int], LastSeen]]) -> None:
         async with self._database.acquire() as connection:
-            await connection.execute(
-                TOUCH_CUSTOMERS,
-                [project_id for (project_id, _), _ in notes],
-                [key for (_, key), _ in notes],
-                [seen.at for _, seen in notes],
-                [seen.platform for _, seen in notes],
-                [seen.platform_version for _, seen in notes],
-                [seen.app_version for _, seen in notes],
-                [seen.country for _, seen in notes],
-            )
+            await presence.write(connection, notes)
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())

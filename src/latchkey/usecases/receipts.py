@@ -6,14 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import asyncpg
-
 from latchkey.domain.attributes import with_attributes
 from latchkey.domain.customer import Attribute, Customer
 from latchkey.domain.intake import take_in
 from latchkey.domain.money import Price
 from latchkey.domain.purchase import Environment
 from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.storage.errors import CollisionError
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import STORE
 from latchkey.usecases.changes import Change, Changes, Committed, Situation
@@ -84,4 +83,4 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
             # It is theirs now, or nobody's any more: what else the receipt says is noted in the next round.
             continue
         return replace(taken, events=(*told, *taken.events))
-    raise asyncpg.SerializationError("the purchase changes hands faster than it can be restored")
+    raise CollisionError("the purchase changes hands faster than it can be restored")

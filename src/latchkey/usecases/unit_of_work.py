@@ -1,10 +1,9 @@
-"""Everything that one transaction changes: customers, what happened to them, and the events that tell of it."""
+"""Everything that one transaction changes: customers, their purchases and balances, and the events of the changes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from latchkey.delivery.enqueue import enqueue
 from latchkey.domain.catalog import Catalog
@@ -15,12 +14,11 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchase import PurchaseKind
 from latchkey.storage import customers, events
 from latchkey.storage.customers import PurchaseKey, Stored
-from latchkey.storage.sql import query
+from latchkey.storage.database import Connection
+from latchkey.storage.figures import marks
 from latchkey.usecases.passing_time import Step, next_due_at, steps
 from latchkey.usecases.rendering.event import event as render
 from latchkey.wire.event import Event as WireEvent
-
-_MARK_FOR_FIGURES = query("mark_for_figures")
 
 
 @dataclass(slots=True)
@@ -43,7 +41,7 @@ class _Told:
 
 @dataclass(slots=True)
 class UnitOfWork:
-    connection: Any
+    connection: Connection
     now: Ms
     _entries: dict[tuple[str, int], _Entry] = field(default_factory=dict)
     _told: list[_Told] = field(default_factory=list)
@@ -127,16 +125,13 @@ class UnitOfWork:
         await customers.move_purchases(self.connection, self._moved)
 
     async def _mark_silent(self, changed: list[tuple[Stored, Customer, Ms | None]], told: set[tuple[str, int]]) -> None:
-        """Purchases that were merged, or given away, without an event: who follows the feed would not hear of it."""
+        """Marks customers whose purchases changed without an event: the figures follow the feed and would miss them."""
         silent = [
             (after.project_id, stored.key)
             for stored, after, _ in changed
             if (after.project_id, stored.key) not in told and _bought(after) != _bought(stored.customer)
         ]
-        if silent:
-            await self.connection.execute(
-                _MARK_FOR_FIGURES, [project for project, _ in silent], [key for _, key in silent]
-            )
+        await marks.add(self.connection, silent)
 
     def _entry(self, stored: Stored) -> _Entry:
         key = stored.customer.project_id, stored.key
