@@ -45,9 +45,7 @@ async def test_an_empty_project_says_what_to_do_first(site: Site, browser: Brows
         visitor.site = own
         page = await visitor.open("/events")
         await expect(page.get_by_role("heading", name="Nothing has happened yet")).to_be_visible()
-        await expect(page.locator(".snippet code")).to_contain_text(
-            f"{site.url}/v2/projects/{project.id}/test_store/actions"
-        )
+        await expect(page.locator(".snippet code")).to_contain_text(f"{site.url}/v2/projects/{project.id}/")
         await expect(page.locator(".snippet code")).to_contain_text("$LATCHKEY_KEY")
         assert await serious_findings(page) == []
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -16,7 +18,7 @@ from latchkey.domain.webhook_health import Health
 from latchkey.usecases import projects, team
 from tests.api.doings import did
 from tests.api.receiving import HOOKS
-from tests.api.test_operational_events import failing
+from tests.api.test_operational_events import failing, failures
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
 
@@ -127,7 +129,7 @@ async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site:
     assert await serious_findings(page) == []
     await page.get_by_role("link", name="Billing").click()
     await expect(page.locator("h1")).to_contain_text("ok")
-    await expect(page.locator("#health")).to_contain_text("All is well.")
+    await expect(page.locator("#health")).to_contain_text("The last delivery succeeded.")
     assert [one["attempts_count"] for one in await site.settled(id, "delivered", 2)] == [2, 2]
 
 
@@ -261,6 +263,67 @@ async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: S
     await expect(page.locator("h1")).to_contain_text("failing")
     await expect(page.get_by_text("It failed again and again.")).to_be_visible()
     await site.call("POST", broken, {"enabled": False})
+
+
+async def failed(site: Site, webhook: str, times: int) -> None:
+    deadline = time.monotonic() + 300
+    while await failures(site, webhook) < times:
+        assert time.monotonic() < deadline
+
+
+async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_answer(
+    site: Site, viewer: Visitor
+) -> None:
+    broken = (await site.hook("/status/503", name="Down", retry_schedule_seconds=[3600]))["id"]
+    # The circuit opens after ten failures; those bought afterwards wait without a try, and are the newest.
+    for number in range(12):
+        await did(site, "purchase", f"early_{number}", "pro_yearly")
+    await failed(site, broken, 10)
+    for number in range(10):
+        await did(site, "purchase", f"late_{number}", "pro_yearly")
+    page = await viewer.open(f"/webhooks/{broken}")
+    for row in await page.locator(".deliveries tbody tr").all():
+        assert await row.locator(".tries").inner_text() == "0"
+    why = page.locator("#failure")
+    await expect(why).to_contain_text("answered 503 instead of 200")
+    await expect(why).to_contain_text("oops")
+    await expect(why.get_by_role("link", name="INITIAL_PURCHASE")).to_be_visible()
+    assert await serious_findings(page) == []
+
+    await why.get_by_role("link", name="All deliveries that ended like this").click()
+    await expect(page.get_by_label("HTTP status")).to_have_value("503")
+    tried = await page.locator("tbody tr").count()
+    assert 10 <= tried <= 12
+    assert await serious_findings(page) == []
+    for asked, shown in (("5xx", tried), ("4xx", 0), ("none", 0), ("200", 0)):
+        await page.get_by_label("HTTP status").fill(asked)
+        await page.get_by_role("button", name="Filter").click()
+        await expect(page.locator("tbody tr")).to_have_count(shown)
+    await page.get_by_label("HTTP status").fill("503")
+    await page.get_by_label("Outcome").select_option("Delivered")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.get_by_role("heading", name="Nothing like that")).to_be_visible()
+    await page.get_by_label("Outcome").select_option("Waiting")
+    await page.get_by_label("Customer").fill("early_0")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await page.get_by_label("HTTP status").fill("6")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.get_by_role("alert")).to_contain_text("a number such as 503, a class such as 5xx, or none")
+    viewer.complaints.clear()
+
+    # Nobody listens: no answer at all is said as plainly, and found under "none".
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"https://127.0.0.1:{closed.getsockname()[1]}/"
+        silent = (await site.hook("/", name="Gone", retry_schedule_seconds=[3600], url=url))["id"]
+        await did(site, "purchase", "unheard", "pro_yearly")
+        await failed(site, silent, 1)
+    await page.goto(site.path(f"/webhooks/{silent}"))
+    await expect(why).to_contain_text("connection refused")
+    await why.get_by_role("link", name="All deliveries that ended like this").click()
+    await expect(page.get_by_label("HTTP status")).to_have_value("none")
+    await expect(page.locator("tbody tr")).to_have_count(1)
 
 
 async def test_many_webhooks_are_listed_page_by_page(site: Site) -> None:

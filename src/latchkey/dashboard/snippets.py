@@ -2,27 +2,77 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+from shlex import quote
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote as encoded
 
 from msgspec import json
 
 from latchkey.dashboard.visit import Visit
+from latchkey.usecases.products import list_products
+
+JSON = "-H 'Content-Type: application/json'"
+# What a project without a catalog needs before anybody can buy.
+_PRODUCT = {"id": "pro_monthly", "kind": "subscription", "duration": "P1M", "price": 9.99, "currency": "USD"}
+_ENTITLEMENT = {"id": "pro", "display_name": "Pro"}
 
 
-def curl(visit: Visit, path: str, body: dict[str, Any]) -> str:
-    """The call of the API that does what the page is about."""
-    host = visit.request.headers.get("host", "localhost")
-    address = f"https://{host}/v2/projects/{quote(visit.project_id, safe='')}/{path}"
+def curl(visit: Visit, path: str, body: dict[str, Any] | None = None) -> str:
+    """A call of the V2 API below the project, or of another path of this service where it begins with a slash."""
+    lines = _call(visit, path)
+    if body is not None:
+        lines += [JSON, f"-d {quote(json.encode(body).decode())}"]
+    return " \\\n  ".join(lines)
+
+
+async def first_purchase(visit: Visit, user: str = "alice") -> str:
+    """The command with which `user` buys a product of this project. Where it has none, first those that create one."""
+    found = await list_products(visit.database, visit.project_id, limit=1)
+    product = found[0].id if found else str(_PRODUCT["id"])
+    if found:
+        return curl(visit, "test_store/actions", _buying(user, product))
+    attach = f"entitlements/{_ENTITLEMENT['id']}/actions/attach_products"
+    steps: dict[str, dict[str, Any]] = {
+        "products": _PRODUCT,
+        "entitlements": _ENTITLEMENT,
+        attach: {"product_ids": [product]},
+        "test_store/actions": _buying(user, product),
+    }
+    address, *headers = _call(visit, "")
     return "\n".join(
         (
-            f'curl -X POST "{address}" \\',
-            '  -H "Authorization: Bearer $LATCHKEY_KEY" -H "Content-Type: application/json" \\',
-            f"  -d '{json.encode(body).decode()}'",
+            "# This project has no products yet: create one, let it grant an entitlement, and buy it.",
+            " \\\n  ".join(("post() { " + f'{address}"$1"', *headers, JSON, '-d "$2"; echo; }')),
+            *(f"post {path} {quote(json.encode(body).decode())}" for path, body in steps.items()),
         )
     )
+
+
+def _buying(user: str, product: str) -> dict[str, Any]:
+    return {"action": "purchase", "app_user_id": user, "product_id": product}
+
+
+def _call(visit: Visit, path: str) -> list[str]:
+    host = visit.request.headers.get("host", "localhost")
+    below = path if path.startswith("/") else f"/v2/projects/{encoded(visit.project_id, safe='')}/{path}"
+    return [f"curl {_trust(visit)}{quote(f'https://{host}{below}')}", '-H "Authorization: Bearer $LATCHKEY_KEY"']
 
 
 def isolated(text: str) -> str:
     """Text from outside within a sentence of ours: its direction cannot turn the sentence around."""
     return f"\u2068{text}\u2069"
+
+
+def _trust(visit: Visit) -> str:
+    """What curl needs where the certificate comes from the local authority of `latchkey up`; elsewhere nothing."""
+    authority = _local_authority(visit.settings.tls_cert)
+    return f"--cacert {quote(str(authority))} " if authority is not None else ""
+
+
+@cache
+def _local_authority(cert: Path | None) -> Path | None:
+    """`latchkey up` keeps its authority beside the certificate."""
+    authority = cert.absolute().with_name("authority.pem") if cert is not None else None
+    return authority if authority is not None and authority.is_file() else None

@@ -10,9 +10,11 @@ from latchkey.domain.refusal import NotFound
 from latchkey.storage import customer_state
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.webhooks import log
+from latchkey.storage.webhooks.log import Answered as Answered
 from latchkey.storage.webhooks.log import Attempt as Attempt
 from latchkey.storage.webhooks.log import Delivery as Delivery
 from latchkey.storage.webhooks.log import Detail as Detail
+from latchkey.storage.webhooks.log import FailedAttempt as FailedAttempt
 from latchkey.storage.webhooks.log import Place
 from latchkey.storage.webhooks.log import Status as Status
 
@@ -24,6 +26,7 @@ EXAMINED = 20_000
 class Filter:
     status: Status | None = None
     type: str | None = None
+    answered: Answered | None = None
     # Any of the customer's ids.
     customer_id: str | None = None
     # From `since` on, and before `until`.
@@ -43,7 +46,7 @@ async def page_of_deliveries(
 ) -> Page:
     """Newest first."""
     since = chosen.since if chosen.since is not None else 0
-    filtered = chosen.status is not None or chosen.type is not None
+    filtered = chosen.status is not None or chosen.type is not None or chosen.answered is not None
     async with database.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
         before = await _place(connection, project_id, key, after)
@@ -53,14 +56,31 @@ async def page_of_deliveries(
         if chosen.customer_id is None:
             examined = EXAMINED if filtered else limit + 1
             found = await log.page(
-                connection, key, before, since, chosen.status, chosen.type, limit=limit + 1, examined=examined
+                connection,
+                key,
+                before,
+                since,
+                chosen.status,
+                chosen.type,
+                chosen.answered,
+                limit=limit + 1,
+                examined=examined,
             )
         else:
             customer = await customer_state.key_of(connection, project_id, chosen.customer_id)
             if customer is None:
                 raise NotFound(f"There is no customer {chosen.customer_id!r}.", param="customer_id")
             found = await log.page_of_customer(
-                connection, project_id, customer, key, before, since, chosen.status, chosen.type, limit=limit + 1
+                connection,
+                project_id,
+                customer,
+                key,
+                before,
+                since,
+                chosen.status,
+                chosen.type,
+                chosen.answered,
+                limit=limit + 1,
             )
     if len(found.deliveries) > limit:
         return Page(found.deliveries[:limit], found.deliveries[limit - 1].event_id)
@@ -74,6 +94,12 @@ async def load_delivery(database: Database, project_id: str, webhook_id: str, ev
     if detail is None:
         raise missing_delivery(webhook_id, event_id)
     return detail
+
+
+async def last_failed_attempt(database: Database, project_id: str, webhook_id: str) -> FailedAttempt | None:
+    """Why a webhook fails: its newest failed attempt."""
+    async with database.acquire() as connection:
+        return await log.last_failed_attempt(connection, await _webhook(connection, project_id, webhook_id))
 
 
 def missing_delivery(webhook_id: str, event_id: str) -> NotFound:

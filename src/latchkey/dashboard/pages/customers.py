@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Pages
+from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.attributes import visible
 from latchkey.domain.entitlements import active
@@ -49,7 +50,8 @@ async def _newest(visit: Visit) -> Response:
     )
     more = visit.path("customers", before=listing.before) if listing.before else None
     rows = [_row(visit, view) for view in listing.views]
-    return _page(visit, rows, more=more, is_first=not before)
+    purchase = "" if rows else await first_purchase(visit)
+    return _page(visit, rows, more=more, is_first=not before, purchase=purchase)
 
 
 def _page(
@@ -60,6 +62,7 @@ def _page(
     found: Found | None = None,
     more: str | None = None,
     is_first: bool = False,
+    purchase: str = "",
 ) -> Response:
     return visit.page(
         "customers.html",
@@ -69,7 +72,7 @@ def _page(
         found=found,
         more=more,
         is_first=is_first,
-        host=visit.request.headers.get("host", ""),
+        purchase=purchase,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,14 +14,14 @@ from starlette.responses import Response
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.snippets import curl
+from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit
 from latchkey.delivery import requeue
 from latchkey.delivery.reply import BODY_LIMIT
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases import delivery_log
-from latchkey.usecases.delivery_log import Attempt, Filter, Status
+from latchkey.usecases.delivery_log import Answered, Attempt, Filter, Status
 from latchkey.usecases.rendering import webhooks as render
 from latchkey.usecases.sample_events import TYPES
 from latchkey.wire.webhooks import Webhook
@@ -28,8 +29,8 @@ from latchkey.wire.webhooks import Webhook
 pages = Pages()
 
 ON_A_PAGE = 50
-# What makes the first event.
-PURCHASE = {"action": "purchase", "app_user_id": "ada", "product_id": "pro_monthly"}
+# In the filter by HTTP status: it was tried, and no answer came.
+NO_ANSWER = "none"
 STATUSES = ("waiting", "delivered", "failed")
 
 
@@ -59,7 +60,7 @@ async def show_log(visit: Visit) -> Response:
         )
     except Refusal as refusal:
         error = refusal.message
-    kept = {name: asked.text(name) for name in ("status", "type", "customer", "since", "until")}
+    kept = {name: asked.text(name) for name in ("status", "answered", "type", "customer", "since", "until")}
     return visit.page(
         "delivery_log.html",
         400 if error else 200,
@@ -72,7 +73,7 @@ async def show_log(visit: Visit) -> Response:
         error=error,
         types=TYPES,
         statuses=STATUSES,
-        purchase=curl(visit, "test_store/actions", PURCHASE),
+        purchase="" if found.deliveries or error else await first_purchase(visit),
     )
 
 
@@ -87,7 +88,7 @@ async def show_delivery(visit: Visit) -> Response:
         customer_at=partial(address, visit),
         next_at=found.next_at,
         body=bytes(render.detail(webhook.id, found).request_body),
-        attempts=[_shown(one) for one in reversed(found.attempts)],
+        attempts=[shown_attempt(one) for one in reversed(found.attempts)],
     )
 
 
@@ -115,10 +116,25 @@ def read_filter(asked: Form) -> Filter:
     return Filter(
         status=cast("Status | None", status or None),
         type=type or None,
+        answered=read_answered(asked.text("answered")),
         customer_id=asked.text("customer") or None,
         since=since,
         until=until,
     )
+
+
+def read_answered(text: str) -> Answered | None:
+    """`503` is that status, `5xx` any that begins with 5, `none` a try without an answer."""
+    if not text:
+        return None
+    word = text.lower()
+    if word == NO_ANSWER:
+        return Answered(0, 0)
+    if re.fullmatch("[1-5]xx", word):
+        return Answered(int(word[0]) * 100, int(word[0]) * 100 + 99)
+    if re.fullmatch("[1-5][0-9]{2}", word):
+        return Answered(int(word), int(word))
+    raise Invalid(f"An HTTP status is a number such as 503, a class such as 5xx, or {NO_ANSWER}.", param="answered")
 
 
 def read_moment(form: Form, name: str) -> Ms | None:
@@ -133,7 +149,7 @@ def in_order(since: Ms | None, until: Ms | None) -> None:
         raise Invalid("The end of the time must be later than its beginning.", param="until")
 
 
-def _shown(one: Attempt) -> ShownAttempt:
+def shown_attempt(one: Attempt) -> ShownAttempt:
     body = one.response_body or b""
     return ShownAttempt(
         one.number,

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.pages.event_row import row_of
 from latchkey.dashboard.pages.event_watch import Wanted, lasting, tails_of
+from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.stream import MEDIA_TYPE, Stream, Watch
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.event import EventType
@@ -45,7 +46,7 @@ async def show_events(visit: Visit) -> Response:
         examined=event_list.EXAMINED if page.before is not None and len(page.events) < ON_A_PAGE else None,
         stream=visit.path("events", "stream", **kept) if live else None,
         after=page.head,
-        base_url=f"https://{visit.request.headers.get('host', '')}",
+        purchase="" if page.events or error else await first_purchase(visit),
     )
 
 

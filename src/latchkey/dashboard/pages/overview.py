@@ -10,6 +10,7 @@ from starlette.responses import Response
 from latchkey.dashboard import texts
 from latchkey.dashboard.charts import Chart, Kind, chart
 from latchkey.dashboard.page import Pages
+from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit
 from latchkey.domain import figures as rules
 from latchkey.domain.figures import Figure, Unit
@@ -40,6 +41,7 @@ SHORT_WAY = 2_000
 @pages.get("")
 async def show_overview(visit: Visit) -> Response:
     overview = await _figures(visit)
+    anybody = bool(await list_customers(visit.database, visit.project_id, limit=1))
     return visit.page(
         "overview.html",
         here="overview",
@@ -48,9 +50,9 @@ async def show_overview(visit: Visit) -> Response:
         charts_drawn=[drawn(overview, figure, kind) for figure, kind in CHARTS],
         periods=list(PERIODS.items()),
         environments=[(one.lower(), one.capitalize()) for one in Environment],
-        anybody=bool(await list_customers(visit.database, visit.project_id, limit=1)),
+        anybody=anybody,
         troubles=await troubles_of(visit.database, visit.project_id),
-        base_url=f"https://{visit.request.headers.get('host', '')}",
+        purchase="" if anybody else await first_purchase(visit),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.snippets import curl
+from latchkey.dashboard.snippets import curl, first_purchase
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.identity import RestoreBehavior
 from latchkey.domain.refusal import Refusal
@@ -21,7 +21,7 @@ BEHAVIORS = {
 
 @pages.get("/settings")
 async def show_settings(visit: Visit) -> Response:
-    return _page(visit)
+    return await _page(visit)
 
 
 @pages.post("/settings", Needs.MANAGE, "project.changed")
@@ -35,18 +35,17 @@ async def change_settings(visit: Visit) -> Response:
         )
     except Refusal as refusal:
         visit.audit(refusal=refusal.message)
-        return _page(visit, 400, refusal.message)
+        return await _page(visit, 400, refusal.message)
     before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior")}
     after = {name: getattr(changed, name) for name in before}
     visit.detail.update({name: [before[name], after[name]] for name in before if before[name] != after[name]})
     return await visit.to(visit.path("settings"), "Saved.")
 
 
-def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
+async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
     assert visit.project is not None
     host = visit.request.headers.get("host", "localhost")
     base = f"https://{host}"
-    buy = {"action": "purchase", "app_user_id": "alice", "product_id": "pro_monthly"}
     hook = {"name": "My server", "url": "https://app.example.com/webhooks/latchkey"}
     return visit.page(
         "settings.html",
@@ -56,8 +55,8 @@ def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
         name=visit.form.text("name") or visit.project.name,
         behavior=visit.form.text("restore_behavior") or visit.project.restore_behavior,
         base=base,
-        read=f'curl "{base}/v1/subscribers/alice" -H "Authorization: Bearer $LATCHKEY_KEY"',
-        buy=curl(visit, "test_store/actions", buy),
+        read=curl(visit, "/v1/subscribers/alice"),
+        buy=await first_purchase(visit),
         hook=curl(visit, "integrations/webhooks", hook),
         user=f"latchkey user create them@example.com --project {visit.project_id} --role viewer",
     )

@@ -13,6 +13,7 @@ from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.pages import test_clock_counter as counter
 from latchkey.dashboard.pages.event_row import row_of
+from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.instants import EARLIEST, LATEST, parse_duration
@@ -158,6 +159,7 @@ async def _list(visit: Visit, refusal: Refusal | None = None) -> Response:
         older=visit.path("test-clocks", after=shown[-1].clock.id) if len(clocks) > ON_A_PAGE else None,
         error=error,
         filled=visit.form.values(),
+        create=curl(visit, "test_clocks", {"name": "Does a trial convert?"}),
     )
 
 

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Needs, Pages
-from latchkey.dashboard.pages.deliveries import PURCHASE
+from latchkey.dashboard.pages.deliveries import shown_attempt
 from latchkey.dashboard.pages.webhook_setup import write_schedule
-from latchkey.dashboard.snippets import curl
+from latchkey.dashboard.snippets import curl, first_purchase
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.usecases import delivery_log
@@ -112,9 +112,13 @@ async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Respo
     announced = await page_of_operational_events(
         visit.database, visit.project_id, webhook_id=webhook.id, after=None, limit=LISTED
     )
+    failing = webhook.health.failing_since is not None
+    failure = await delivery_log.last_failed_attempt(visit.database, visit.project_id, webhook.id) if failing else None
     return visit.page(
         "webhook.html",
         webhook=webhook,
+        failure=failure,
+        failed_attempt=shown_attempt(failure.attempt) if failure else None,
         schedule=write_schedule(webhook.retry_schedule_seconds),
         types=TYPES,
         overlaps=OVERLAPS,
@@ -127,5 +131,5 @@ async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Respo
         replays=await recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
         # As a field for a date and a time has it.
         since=texts.iso(webhook.health.failing_since or visit.now - DAY)[:16],
-        purchase=curl(visit, "test_store/actions", PURCHASE),
+        purchase="" if log.deliveries else await first_purchase(visit),
     )

@@ -48,7 +48,8 @@ where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
 -- a webhook's deliveries, newest first. So many are looked at, whatever is asked for; the last row, where it is marked,
 -- says how far that was, so that a rare status among millions costs its reader pages and never minutes.
 with examined as materialized (
-    select d.*, ($6::text is null or d.status = $6) and ($7::text is null or d.event_type = $7) as wanted
+    select d.*, ($6::text is null or d.status = $6) and ($7::text is null or d.event_type = $7)
+        and ($10::int is null or d.attempts > 0 and coalesce(d.response_status, 0) between $10 and $11) as wanted
     from deliveries d
     where d.webhook_key = $1 and (d.created_at, d.customer_id, d.sequence) < ($2::bigint, $3::bigint, $4::bigint)
         and d.created_at >= $5
@@ -85,6 +86,7 @@ where d.project_id = $1
     and (d.created_at, d.customer_id, d.sequence) < ($4::bigint, $5::bigint, $6::bigint)
     and d.created_at >= $7
     and ($8::text is null or d.status = $8) and ($9::text is null or d.event_type = $9)
+    and ($11::int is null or d.attempts > 0 and coalesce(d.response_status, 0) between $11 and $12)
 order by d.created_at desc, d.customer_id desc, d.sequence desc
 limit $10;
 
@@ -112,6 +114,48 @@ select number, at, took_ms, error, status, request_headers, response_headers, re
 from attempts
 where project_id = $1 and customer_id = $2 and webhook_key = $3 and sequence = $4
 order by number;
+
+-- name: last_failed_attempt
+-- the newest failed attempt of a webhook, among a bounded number: those of lanes that are being retried, and those of
+-- the newest deliveries that have an error. An attempt's time is in no index.
+with tried as (
+    (
+        select d.project_id, d.customer_id, d.sequence, d.event_id, d.event_type, d.attempts
+        from (
+            select * from lanes where webhook_key = $1 order by next_at desc limit 1000
+        ) as l
+        cross join lateral (
+            select * from deliveries h
+            where h.project_id = l.project_id and h.customer_id = l.customer_id and h.webhook_key = $1
+                and h.sequence = case when l.aside > 0 then l.aside else (
+                    select min(w.sequence) from deliveries w
+                    where w.project_id = l.project_id and w.customer_id = l.customer_id and w.webhook_key = $1
+                        and w.sequence > l.done and w.status = 'waiting' and not w.aside
+                ) end
+        ) as d
+        where l.tries > 0 and d.error is not null
+        limit 200
+    )
+    union
+    (
+        select project_id, customer_id, sequence, event_id, event_type, attempts
+        from (
+            select * from deliveries where webhook_key = $1
+            order by created_at desc, customer_id desc, sequence desc
+            limit 10000
+        ) as newest
+        where error is not null
+        limit 200
+    )
+)
+select t.event_id, t.event_type, a.number, a.at, a.took_ms, a.error, a.status, a.request_headers, a.response_headers,
+    a.response_body
+from tried t
+join attempts a on a.project_id = t.project_id and a.customer_id = t.customer_id and a.webhook_key = $1
+    and a.sequence = t.sequence and a.number = t.attempts
+where a.error is not null
+order by a.at desc
+limit 1;
 
 -- name: page_of_operational_events
 -- what was announced of webhooks, newest first

@@ -15,8 +15,16 @@ _PAGE = query("page_of_deliveries")
 _PAGE_OF_CUSTOMER = query("deliveries_of_customer")
 _LOAD = query("load_delivery")
 _ATTEMPTS = query("attempts_of_delivery")
+_LAST_FAILED = query("last_failed_attempt")
 
 Status = Literal["waiting", "delivered", "failed"]
+
+
+class Answered(NamedTuple):
+    """The receiver's last answer, as a range of HTTP statuses. (0, 0): it was tried and did not answer."""
+
+    low: int
+    high: int
 
 
 class Place(NamedTuple):
@@ -61,6 +69,13 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    event_id: str
+    event_type: str
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
 class Detail:
     delivery: Delivery
     # The event's JSON.
@@ -96,12 +111,15 @@ async def page(
     since: Ms,
     status: Status | None,
     event_type: str | None,
+    answered: Answered | None,
     *,
     limit: int,
     examined: int,
 ) -> Examined:
     """Newest first. Looks at `examined` deliveries at most, so that a rare status does not read the whole log."""
-    rows = await connection.fetch(_PAGE, webhook_key, *before, since, status, event_type, limit, examined)
+    rows = await connection.fetch(
+        _PAGE, webhook_key, *before, since, status, event_type, limit, examined, *_range(answered)
+    )
     mark = rows.pop()["event_id"] if rows and rows[-1]["is_mark"] else None
     return Examined([_delivery(row) for row in rows], mark)
 
@@ -115,12 +133,22 @@ async def page_of_customer(
     since: Ms,
     status: Status | None,
     event_type: str | None,
+    answered: Answered | None,
     *,
     limit: int,
 ) -> Examined:
     """Newest first, with the deliveries of customers that were merged into this one."""
     rows = await connection.fetch(
-        _PAGE_OF_CUSTOMER, project_id, customer_key, webhook_key, *before, since, status, event_type, limit
+        _PAGE_OF_CUSTOMER,
+        project_id,
+        customer_key,
+        webhook_key,
+        *before,
+        since,
+        status,
+        event_type,
+        limit,
+        *_range(answered),
     )
     return Examined([_delivery(row) for row in rows])
 
@@ -131,6 +159,16 @@ async def load(connection: Connection, project_id: str, webhook_key: int, event_
         return None
     attempts = await connection.fetch(_ATTEMPTS, project_id, row["customer_id"], webhook_key, row["sequence"])
     return Detail(_delivery(row), row["body"], row["next_at"], [_attempt(one) for one in attempts])
+
+
+async def last_failed_attempt(connection: Connection, webhook_key: int) -> FailedAttempt | None:
+    """The newest failed attempt that can be found without reading the whole log."""
+    row = await connection.fetchrow(_LAST_FAILED, webhook_key)
+    return None if row is None else FailedAttempt(row["event_id"], row["event_type"], _attempt(row))
+
+
+def _range(answered: Answered | None) -> tuple[int | None, int | None]:
+    return (None, None) if answered is None else (answered.low, answered.high)
 
 
 def _delivery(row: Record) -> Delivery:
