@@ -18,11 +18,17 @@ REFUSED = [
     "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:10.1.2.3", "::ffff:169.254.169.254", "64:ff9b::808:808",
     "64:ff9b:1::1", "100::1", "2001::1", "2001:1::1", "2001:db8::1", "2002:808:808::1", "3fff::1", "5f00::1", "fc00::1",
     "fd12:3456::1", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1",
+    # Forms that have an IPv4 address inside: IPv4-translated, IPv4-compatible, NAT64, 6to4, Teredo.
+    "::ffff:0:127.0.0.1", "::ffff:0:8.8.8.8", "::8.8.8.8", "64:ff9b::127.0.0.1", "64:ff9b:1::7f00:1",
+    "2002:7f00:1::", "2001:0:7f00:1::1", "2001:0:4136:e378:8000:63bf:3fff:fdfd",
+    # Never assigned to anybody, on both sides of global unicast.
+    "1fff:ffff::1", "4000::1", "4000::", "6000::1", "8000::1", "c000::1", "f000::1", "::1:0:0:1", "200::1", "400::1",
+    "fbff::1", "::ffff:ffff:7f00:1", "0:0:0:1::1", "3fff:fff::1", "2001:1ff:ffff::1", "4000::1%eth0", "::1%lo",
 ]  # fmt: skip
 ALLOWED = [
     "1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0",
     "198.17.255.255", "198.20.0.0", "223.255.255.255", "::ffff:8.8.8.8", "2606:4700::1111", "2a00:1450:4001::1",
-    "2001:4860:4860::8888",
+    "2001:4860:4860::8888", "2000::1", "2001:200::1", "2003::1", "3ffe:ffff::1", "3fff:1000::1",
 ]  # fmt: skip
 
 
@@ -46,6 +52,36 @@ def test_what_the_standard_library_calls_private_is_refused_too(address: ipaddre
 @given(st.ip_addresses(v=4))
 def test_a_mapped_address_is_judged_by_the_one_inside(address: ipaddress.IPv4Address) -> None:
     assert refusal(ipaddress.IPv6Address(f"::ffff:{address}")) == refusal(address)
+
+
+@given(st.ip_addresses(v=6))
+def test_only_global_unicast_is_public(address: ipaddress.IPv6Address) -> None:
+    if int(address) >> 125 != 1 and address.ipv4_mapped is None:
+        assert refusal(address) is not None
+
+
+@given(st.ip_addresses(v=4), st.integers(0, 2**128 - 1), st.sampled_from(range(0, 97, 8)))
+def test_no_ipv6_form_outside_global_unicast_reaches_an_ipv4_address(
+    inner: ipaddress.IPv4Address, around: int, shift: int
+) -> None:
+    """Whatever stands around the 32 bits, and wherever in the address they are."""
+    mask = (2**32 - 1) << shift
+    address = ipaddress.IPv6Address(around & ~mask | int(inner) << shift)
+    if address.ipv4_mapped is None and address not in ipaddress.ip_network("2000::/3"):
+        assert refusal(address) is not None
+
+
+@given(st.ip_addresses(v=6), st.sampled_from(["eth0", "1", "lo"]))
+def test_a_zone_changes_no_judgement(address: ipaddress.IPv6Address, zone: str) -> None:
+    assert refusal(ipaddress.IPv6Address(f"{address}%{zone}")) == refusal(address)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[fe80::1%eth0]/", "https://[fe80::1%25eth0]/", "https://[2606:4700::1111%25lo]/"]
+)
+def test_a_url_with_a_zone_is_refused(url: str) -> None:
+    with pytest.raises(NotAllowed):
+        target(url)
 
 
 def test_the_operator_may_list_a_network() -> None:

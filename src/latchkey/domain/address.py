@@ -31,8 +31,9 @@ _REFUSED: Sequence[tuple[Network, str]] = [
         ("203.0.113.0/24", "documentation"),
         ("224.0.0.0/4", "multicast"),
         ("240.0.0.0/4", "reserved"),
-        # Contains :: and ::1, and the long-dead form that embeds a v4 address.
+        # ::, ::1, and an obsolete form that has an IPv4 address inside.
         ("::/96", "loopback or unspecified"),
+        ("::ffff:0:0:0/96", "IPv4-translated"),
         ("64:ff9b::/96", "NAT64"),
         ("64:ff9b:1::/48", "NAT64"),
         ("100::/64", "discarded"),
@@ -47,6 +48,9 @@ _REFUSED: Sequence[tuple[Network, str]] = [
         ("ff00::/8", "multicast"),
     )
 ]
+# The only IPv6 addresses that the registry gives to the public Internet. A list of what is refused would let through
+# every block that is not assigned yet, and forms of an IPv4 address that nobody thought of.
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
 class NotAllowed(ValueError):
@@ -109,7 +113,12 @@ def refusal(address: Address, allowed: Iterable[Network] = ()) -> str | None:
     judged = inner if inner is not None else address
     if any(one in network for network in allowed for one in {address, judged}):
         return None
-    return next((why for network, why in _REFUSED if judged in network), None)
+    for network, why in _REFUSED:
+        if judged in network:
+            return why
+    if isinstance(judged, ipaddress.IPv6Address) and judged not in _GLOBAL_UNICAST:
+        return "not global unicast"
+    return None
 
 
 def _looks_like_a_number(label: str) -> bool:
