@@ -38,10 +38,10 @@ _numbers = itertools.count(1)
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
     """Whoever configures the log does it for one test: the next one must hear what it says, whatever came before."""
-    before, chosen = structlog.get_config(), (logs._writes_info, logs._writes_json)
+    before, chosen = structlog.get_config(), (logs._writes_info, logs._json_stream)
     yield
     structlog.configure(**before)
-    logs._writes_info, logs._writes_json = chosen
+    logs._writes_info, logs._json_stream = chosen
 
 
 @pytest.fixture(scope="session")

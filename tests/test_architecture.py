@@ -35,7 +35,8 @@ ARROWS: dict[str, set[str]] = {
     # What every process needs.
     "now": set(),
     "garbage": set(),
-    "logs": set(),
+    "log_stream": set(),
+    "logs": {"log_stream"},
     "tally": set(),
     "settings": {"domain"},
     "server": {"garbage", "settings"},

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, BinaryIO
+from typing import Any, cast
 
 import structlog
 from msgspec import json
 from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 
+from latchkey.log_stream import LogStream
+
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 # What `configure` chose, for the one writer that cannot afford structlog: the line that every request leaves.
 _writes_info = True
-_writes_json = False
+_json_stream: LogStream | None = None
 
 
 def writes_info() -> bool:
     return _writes_info
 
 
-def json_stream() -> BinaryIO | None:
+def json_stream() -> LogStream | None:
     """Where whole lines of JSON may be written, if that is what the log is made of."""
-    return sys.stderr.buffer if _writes_json else None
+    return _json_stream
 
 
 def configure(level: str = "info", form: str = "auto", *, lasting: bool = False) -> None:
@@ -33,13 +35,13 @@ def configure(level: str = "info", form: str = "auto", *, lasting: bool = False)
     pretty = form == "pretty" or (form == "auto" and sys.stderr.isatty())
     # Local variables hold keys and secrets: where something failed is shown, what was at hand is not.
     last: list[structlog.types.Processor] = (
-        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        [structlog.dev.ConsoleRenderer(sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if pretty
         else [ExceptionRenderer(ExceptionDictTransformer(show_locals=False)), _as_json]
     )
-    stream = structlog.PrintLoggerFactory(sys.stderr) if pretty else structlog.BytesLoggerFactory(sys.stderr.buffer)
-    global _writes_info, _writes_json
-    _writes_info, _writes_json = _LEVELS[level] <= logging.INFO, not pretty
+    stream = LogStream(sys.stderr)
+    global _writes_info, _json_stream
+    _writes_info, _json_stream = _LEVELS[level] <= logging.INFO, None if pretty else stream
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -48,7 +50,8 @@ def configure(level: str = "info", form: str = "auto", *, lasting: bool = False)
             *last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=stream,
+        # Of a file, structlog uses `write` and `flush` alone.
+        logger_factory=(structlog.WriteLoggerFactory if pretty else structlog.BytesLoggerFactory)(cast("Any", stream)),
         cache_logger_on_first_use=lasting,
     )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.storage.embedded import EmbeddedServer
 from latchkey.wire import v1, v2
 from tests.api.client import Client, Clock, Shop, running
 
@@ -36,6 +38,19 @@ async def test_with_an_older_schema_it_is_not_ready(shop: Shop) -> None:
     reply = await shop.client.get("/readyz")
     assert (reply.status, reply.json()["status"]) == (503, "not_ready")
     assert "schema" in reply.json()["reason"]
+
+
+async def test_a_database_that_takes_no_changes_is_not_ready(database_url: str, postgres: EmbeddedServer) -> None:
+    name = database_url.partition("?")[0].rpartition("/")[2]
+    administration = await asyncpg.connect(postgres.url("postgres"))
+    await administration.execute(f"alter database {name} set default_transaction_read_only = on")
+    async with Database(database_url) as database:
+        client = Client(create_application(database, Settings(secret_key=bytes(32)), Clock()))
+        reply = await client.get("/readyz")
+        assert reply.status == 503
+        assert reply.json()["reason"] == "The database takes no changes: its disk is full, or it is read-only."
+    await administration.execute(f"alter database {name} reset default_transaction_read_only")
+    await administration.close()
 
 
 async def test_the_metrics_count_requests_by_route_and_status_and_the_sizes_of_batches(shop: Shop) -> None:

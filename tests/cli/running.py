@@ -19,6 +19,7 @@ from unittest import mock
 from urllib.parse import urlsplit
 
 from latchkey.cli.main import main
+from tests.patience import PATIENCE
 
 LATCHKEY = Path(sys.executable).with_name("latchkey")
 # A process that does not get there never will; on a busy machine one that does can need minutes.
@@ -158,10 +159,10 @@ class Up(Running):
 def get(base_url: str, authority: str | None, path: str, **headers: str) -> tuple[int, bytes]:
     host = urlsplit(base_url).netloc
     if authority is None:
-        connection = http.client.HTTPConnection(host, timeout=10)
+        connection = http.client.HTTPConnection(host, timeout=60)
     else:
         trusted = ssl.create_default_context(cafile=authority)
-        connection = http.client.HTTPSConnection(host, timeout=10, context=trusted)
+        connection = http.client.HTTPSConnection(host, timeout=60, context=trusted)
     try:
         connection.request("GET", path, headers=headers)
         reply = connection.getresponse()

@@ -60,4 +60,3 @@ class AccessLog:
         for line in lines:
             line.timestamp = timestamp
         stream.write(_encoder.encode_lines(lines))
-        stream.flush()

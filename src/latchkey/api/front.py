@@ -95,16 +95,19 @@ class Front:
 
     async def _fail(self, exchange: Exchange, error: Exception) -> None:
         reply = as_api_error(error)
-        if reply.status >= 500:
-            log.error(
-                "request_failed",
-                request_id=exchange.request_id.decode(),
-                route=exchange.route,
-                key_id=exchange.key_id,
-                exc_info=error,
-            )
-        if not exchange.status:
-            await exchange.fail(reply)
+        try:
+            # The reply first: whatever happens to the log, the caller gets the documented body.
+            if not exchange.status:
+                await exchange.fail(reply)
+        finally:
+            if reply.status >= 500:
+                log.error(
+                    "request_failed",
+                    request_id=exchange.request_id.decode(),
+                    route=exchange.route,
+                    key_id=exchange.key_id,
+                    exc_info=error,
+                )
 
     def _write(self, exchange: Exchange, seconds: float) -> None:
         request_id, ms = exchange.request_id.decode(), round(seconds * 1000, 2)

@@ -14,7 +14,7 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.storage import migrate
 from latchkey.storage.errors import StorageError
-from latchkey.storage.passing import PASSING
+from latchkey.storage.passing import PASSING, REFUSES_WRITES
 
 router = APIRouter(tags=["Operation"])
 
@@ -39,10 +39,15 @@ async def healthz() -> Response:
     response_class=Response,
 )
 async def readyz(services: Provided) -> Response:
-    """The database answers and has the schema this version expects."""
+    """The database answers, has the schema this version expects, and takes changes."""
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS), services.database.acquire() as connection:
-            await migrate.require_current(connection)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with services.database.acquire() as connection:
+                await migrate.require_current(connection)
+            await services.write_probe.check()
+    except REFUSES_WRITES:
+        reason = "The database takes no changes: its disk is full, or it is read-only."
+        return reply(Health(status="not_ready", reason=reason), 503)
     except PASSING:
         return reply(Health(status="not_ready", reason="The database does not answer."), 503)
     except StorageError:

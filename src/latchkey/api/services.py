@@ -15,6 +15,7 @@ from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
+from latchkey.storage.write_probe import WriteProbe
 from latchkey.usecases.admission import Admission
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.presence import Presence
@@ -36,6 +37,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
         presence=Presence(database, dropped=metrics.visit_dropped),
         webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
         sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
+        write_probe=WriteProbe(database),
     )
 
 

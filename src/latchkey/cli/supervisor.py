@@ -155,14 +155,28 @@ class Supervisor:
             if self._stopping:
                 return
             child.crashes = 1 if time.monotonic() - began > HEALTHY_AFTER else child.crashes + 1
-            delay = min(FIRST_DELAY * 2 ** (child.crashes - 1), LONGEST_DELAY)
-            log.error("process ended", process=child.name, code=code, restart_in_seconds=delay)
-            await asyncio.sleep(delay)
-            await self._start(child)
-            self._instruct(child)
+            log.error("process ended", process=child.name, code=code, restart_in_seconds=_delay(child))
+            await self._start_again(child)
+
+    async def _start_again(self, child: Child) -> None:
+        while True:
+            await asyncio.sleep(_delay(child))
+            try:
+                await self._start(child)
+            except OSError as error:
+                # No memory or no process left for it. Giving up would leave the service without this child for good.
+                child.crashes += 1
+                log.error("process not started", process=child.name, reason=str(error), again_in_seconds=_delay(child))
+            else:
+                self._instruct(child)
+                return
 
     async def _hear(self, child: Child) -> None:
         assert child.line is not None
         with contextlib.suppress(OSError):
             if await asyncio.get_running_loop().sock_recv(child.line, 16):
                 child.ready.set()
+
+
+def _delay(child: Child) -> float:
+    return min(FIRST_DELAY * 2.0 ** min(child.crashes - 1, 10), LONGEST_DELAY)

@@ -15,9 +15,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from latchkey import logs
 from latchkey.cli import demo_consumer
 from latchkey.cli.authority import Certificates, ensure_certificates, may_sign_for
 from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder
+from latchkey.cli.database_watch import keep_running
 from latchkey.cli.demo_consumer import DemoConsumer
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.push_sandbox import PushConnection, push_sandbox
@@ -29,7 +31,6 @@ from latchkey.now import real_now
 from latchkey.settings import ROLES, Settings, default_workers
 from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded import EmbeddedServer
-from latchkey.storage.errors import ServerDidNotStartError
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.demo import OWNER, Demo, ensure_demo, ensure_owner
 
@@ -45,16 +46,23 @@ def up(
     workers: Annotated[int, typer.Option(help="Processes that answer requests; 0 means one for two cores.", min=0)] = 0,
 ) -> None:
     """Start everything on this machine: database, certificates, service, consumer and a demo project."""
+    # The supervisor's own log. What the processes say goes to a file.
+    logs.configure("info", "pretty")
     console = Console(highlight=False)
     with console.status("Starting") as status:
+        up = False
 
         def said(words: str) -> None:
             status.update(words)
-            # A spinner shows nothing where there is no terminal.
-            if not console.is_terminal:
-                console.print(f"{words} ...", soft_wrap=True)
+            # A spinner shows nothing where there is no terminal, and it ends when everything is up.
+            if up or not console.is_terminal:
+                # Output that goes to a full disk must not end the service.
+                with contextlib.suppress(OSError):
+                    console.print(f"{words} ...", soft_wrap=True)
 
         def started(connection: Connection) -> None:
+            nonlocal up
+            up = True
             status.stop()
             announce(console, DataFolder(data), connection)
 
@@ -87,7 +95,7 @@ async def run(data: Path, host: str, port: int, workers: int, said: Said, starte
                         folder, server, certificates, push, consumer, host, listening[0], supervisor, signal, said
                     )
                     started(connection)
-                    await watch(server, signal)
+                    await keep_running(server, signal, said)
                     said("Stopping")
                 finally:
                     await supervisor.stop()
@@ -176,17 +184,6 @@ def describe(
         consumer=consumer.connection,
         dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=password),
     )
-
-
-async def watch(server: EmbeddedServer, signal: StopSignal) -> None:
-    """Until somebody asks us to stop, or there is no point in going on."""
-    while not signal.asked.is_set():
-        if server.failed():
-            raise ServerDidNotStartError(
-                f"PostgreSQL ended by itself. Its log is {server.log}; `latchkey up` starts it again."
-            )
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(signal.asked.wait(), 0.5)
 
 
 def addresses_of(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:

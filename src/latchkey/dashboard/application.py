@@ -23,7 +23,7 @@ from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.templates import warm
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
-from latchkey.storage.passing import PASSING
+from latchkey.storage.passing import PASSING, REFUSES_WRITES
 from latchkey.usecases.services import Services
 from latchkey.usecases.sessions import TooManyGuesses
 
@@ -74,13 +74,11 @@ class Dashboard:
         try:
             await self._app(scope, receive, sending)
         except Exception as error:
-            passing = isinstance(error, PASSING)
             log.error("page_failed", request_id=request_id(scope), path=_route(scope), exc_info=error)
             if started:
                 raise
-            words = "The database does not answer right now." if passing else "Something went wrong on our side."
-            page = self._fault(Request(scope), 503 if passing else 500, words)
-            await page(scope, receive, sending)
+            status, words = _fault_of(error)
+            await self._fault(Request(scope), status, words)(scope, receive, sending)
 
     async def _refuse(self, request: Request, error: Exception) -> Response:
         status, words = status_of(error)
@@ -101,6 +99,14 @@ class Dashboard:
             request_id=request_id(request.scope) if status >= 500 else None,
             back=_back(request),
         )
+
+
+def _fault_of(error: Exception) -> tuple[int, str]:
+    if isinstance(error, REFUSES_WRITES):
+        return 503, "The database takes no changes right now: its disk is full, or it is read-only."
+    if isinstance(error, PASSING):
+        return 503, "The database does not answer right now."
+    return 500, "Something went wrong on our side."
 
 
 def request_id(scope: MutableMapping[str, Any]) -> str:

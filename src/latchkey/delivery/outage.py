@@ -9,11 +9,13 @@ import asyncpg
 import structlog
 
 from latchkey.storage.errors import StorageError
+from latchkey.storage.passing import REFUSES_WRITES
 
 log = structlog.get_logger()
 
-# Gone, going, coming back, overloaded, or a collision of two transactions: all of them pass.
+# Gone, going, coming back, overloaded, on a full disk, or a collision of two transactions: all of them pass.
 OUTAGES: tuple[type[Exception], ...] = (
+    *REFUSES_WRITES,
     OSError,
     TimeoutError,
     StorageError,

@@ -67,25 +67,44 @@ class EmbeddedServer:
             self._reach_programs(user)
             leftovers.stop_leftovers(self.data, said)
             self._initialise(user, said)
-            self._write_configuration(user)
-            self._launch(user)
-            self._wait_until_ready(said)
+            self._run_server(user, said)
         except BaseException:
             self.stop()
             raise
 
+    def restart(
+        self, said: Callable[[str], None] = lambda _: None, given_up: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Start the server again after it ended by itself. The folder stays ours, whether or not that succeeds.
+
+        Called from another thread, it returns early, with ServerDidNotStartError, once `given_up` says so.
+        """
+        self._end_process()
+        # Without its main process the others end by themselves, unless they are busy. They must be gone before
+        # a new server opens the same files.
+        leftovers.stop_leftovers(self.data, said)
+        try:
+            self._run_server(server_user(), said, given_up)
+        except BaseException:
+            self._end_process()
+            raise
+
     def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            # Fast shutdown; then immediate, which the next start recovers from.
-            for number, patience in ((signal.SIGINT, STOP_PATIENCE), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0)):
-                with contextlib.suppress(ProcessLookupError):
-                    process.send_signal(number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(patience)
-                    break
+        self._end_process()
         self._lock.release()
         self._claimed = False
+
+    def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        # Fast shutdown; then immediate, which the next start recovers from.
+        for number, patience in ((signal.SIGINT, STOP_PATIENCE), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0)):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
+                break
 
     def url(self, database: str = DATABASE) -> str:
         if self._sockets is None:
@@ -97,8 +116,8 @@ class EmbeddedServer:
         return self._process.pid if self._process is not None else None
 
     def failed(self) -> bool:
-        """True when the server ended although nobody stopped it."""
-        return self._process is not None and self._process.poll() is not None
+        """True when the server is not running although nobody stopped it."""
+        return self._claimed and (self._process is None or self._process.poll() is not None)
 
     def _reach_programs(self, user: SystemUser) -> None:
         if not user.is_other or self._can_run(user):
@@ -149,6 +168,13 @@ class EmbeddedServer:
             raise ServerDidNotStartError(f"PostgreSQL could not make its files in {draft}: {made.stderr.strip()}")
         draft.rename(self.data)
 
+    def _run_server(
+        self, user: SystemUser, said: Callable[[str], None], given_up: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._write_configuration(user)
+        self._launch(user)
+        self._wait_until_ready(said, given_up)
+
     def _write_configuration(self, user: SystemUser) -> None:
         self._sockets = socket_folder(self.data, user)
         # Nobody runs here any more, yet a dead postmaster that nobody has reaped still counts as living to PostgreSQL.
@@ -159,10 +185,14 @@ class EmbeddedServer:
             **access_rules(user),
         }
         for name, text in contents.items():
-            path = self.data / name
-            path.write_text(text)
-            path.chmod(0o600)
-            user.own(path)
+            path, draft = self.data / name, self.data / f"{name}.new"
+            if path.exists() and path.read_text() == text:
+                continue
+            # Made aside: on a full disk, writing over the file would leave an empty one.
+            draft.write_text(text)
+            draft.chmod(0o600)
+            user.own(draft)
+            draft.rename(path)
 
     def _launch(self, user: SystemUser) -> None:
         if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
@@ -181,7 +211,7 @@ class EmbeddedServer:
                 extra_groups=user.switch_groups,
             )
 
-    def _wait_until_ready(self, said: Callable[[str], None]) -> None:
+    def _wait_until_ready(self, said: Callable[[str], None], given_up: Callable[[], bool]) -> None:
         assert self._process is not None
         began = time.monotonic()
         told = False
@@ -190,6 +220,8 @@ class EmbeddedServer:
                 raise ServerDidNotStartError(f"PostgreSQL did not start. The end of {self.log}:\n{tail(self.log)}")
             if self._status() == "ready":
                 return
+            if given_up():
+                raise ServerDidNotStartError("Stopped while PostgreSQL was starting.")
             if not told and time.monotonic() - began > 3:
                 said("Waiting for PostgreSQL to recover what a crash left unfinished")
                 told = True

@@ -22,13 +22,15 @@ def stop_leftovers(data: Path, said: Callable[[str], None]) -> None:
     """Stop every postgres that runs on `data`, then remove its stale pid file."""
     found = processes_on(data)
     if found:
-        said("Stopping the PostgreSQL a killed Latchkey left behind")
-        heads = [process for process in found if _parent(process) not in {other.pid for other in found}]
-        # Fast shutdown for the postmaster, which ends the rest; then ever less polite.
+        said("Stopping PostgreSQL processes that were left behind")
+        main = [process for process in found if process.pid == _main_process(data)]
+        # Fast shutdown for the main process, which ends the rest; then ever less polite. Without it, the rest takes an
+        # interrupt only for the end of a query.
+        politely = [(main, signal.SIGINT, 30.0), (main, signal.SIGQUIT, 5.0)] if main else []
         for targets, number, patience in (
-            (heads, signal.SIGINT, 30.0),
-            (heads, signal.SIGQUIT, 5.0),
-            (found, signal.SIGKILL, 5.0),
+            *politely,
+            (found, signal.SIGQUIT, 5.0),
+            (found, signal.SIGKILL, 30.0),
         ):
             for process in targets:
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -75,8 +77,8 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _parent(process: psutil.Process) -> int | None:
+def _main_process(data: Path) -> int | None:
     try:
-        return int(process.ppid())
-    except psutil.Error:
+        return int((data / "postmaster.pid").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
         return None

@@ -6,15 +6,24 @@ import asyncpg
 
 from latchkey.storage.errors import DatabaseUnreachableError
 
-# The database is away, starting, stopping or overrun: likely over soon, and worth another try.
+# The database answers, but takes no changes: its disk is full or broken, or it is a standby.
+REFUSES_WRITES = (
+    asyncpg.DiskFullError,
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+# The database is away, starting, stopping, overrun or takes no changes: likely over soon, and worth another try.
 PASSING = (
+    *REFUSES_WRITES,
     DatabaseUnreachableError,
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    # What the driver says of a connection that broke at an unlucky moment.
+    asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
-    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.QueryCanceledError,

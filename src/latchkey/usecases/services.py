@@ -9,6 +9,7 @@ from latchkey.delivery.sender import Sender
 from latchkey.domain.instants import Ms
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
+from latchkey.storage.write_probe import WriteProbe
 from latchkey.usecases.admission import Admission
 from latchkey.usecases.changes import Changes
 from latchkey.usecases.presence import Presence
@@ -29,3 +30,5 @@ class Services:
     webhooks: Registry
     # For test events only; what really happened is sent by the delivery role.
     sender: Sender
+    # For whoever asks whether this process can do its work.
+    write_probe: WriteProbe

@@ -1,0 +1,50 @@
+"""Where log lines go. A line that cannot be written is counted and dropped: nothing may fail because the disk that
+holds the log is full, or because nobody reads the pipe any more."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+
+class LogStream:
+    """Writes whole lines, unbuffered: after a failed write a buffer would keep the lines and fail again with each."""
+
+    def __init__(self, file: IO[Any]) -> None:
+        binary = getattr(file, "buffer", file)
+        self._raw = getattr(binary, "raw", binary)
+        self._dropped = 0
+        # The disk took only the first part of a line.
+        self._cut = False
+
+    def write(self, text: bytes | str) -> None:
+        data = text.encode(errors="backslashreplace") if isinstance(text, str) else text
+        try:
+            if self._dropped or self._cut:
+                self._catch_up()
+            self._put(data)
+        except (OSError, ValueError):  # ValueError: the stream was closed
+            self._dropped += data.count(b"\n") or 1
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def _catch_up(self) -> None:
+        """End the line that was cut off, and say how many are missing."""
+        if self._cut:
+            self._put(b"\n")
+            self._cut = False
+        if self._dropped:
+            self._put(b'{"event":"log_lines_dropped","level":"warning","count":%d}\n' % self._dropped)
+            self._dropped = 0
+
+    def _put(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                written = self._raw.write(rest)
+                if not written:
+                    raise BlockingIOError
+                rest = rest[written:]
+        except (OSError, ValueError):
+            self._cut = self._cut or 0 < len(rest) < len(data)
+            raise

@@ -1,0 +1,80 @@
+"""PostgreSQL's main process killed under `latchkey up`: it is started again, and everybody finds it again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import psutil  # type: ignore[import-untyped]  # ships no types
+import pytest
+
+from latchkey.storage.leftovers import processes_on
+from tests.cli.running import Up
+from tests.crash.shoppers import Shop, Shopper
+from tests.patience import until, wait_until
+
+# Takes an interrupt for the end of the query and notices nothing else: it has no reason to look at the main process.
+BUSY = "do $$ begin loop begin loop end loop; exception when query_canceled then null; end; end loop; end $$"
+
+
+@pytest.fixture
+def up(short_folder: Path) -> Iterator[Up]:
+    with Up(short_folder / "killed", "--port", "0") as up:
+        up.wait_until_ready()
+        yield up
+        assert up.terminate() == 0
+    assert processes_on(up.folder / "postgres") == []
+
+
+def main_process(up: Up) -> int:
+    found = [one for one in psutil.Process(up.process.pid).children() if one.name().startswith("postgres")]
+    return int(found[0].pid) if found else 0
+
+
+async def test_a_killed_database_is_started_again_and_nothing_answered_is_lost(up: Up) -> None:
+    shop = await Shop.open(up)
+    others = {one.pid for one in psutil.Process(up.process.pid).children()} - {main_process(up)}
+    shoppers = [Shopper(shop, name) for name in ("ann", "bob")]
+    for shopper in shoppers:
+        shopper.start()
+
+    def bought() -> int:
+        return sum(len(shopper.bought) for shopper in shoppers)
+
+    async def running() -> int | None:
+        """The backend that is busy with something of its own."""
+        connection = await asyncpg.connect(shop.connection["database_url"])
+        try:
+            found = await connection.fetchval(
+                "select pid from pg_stat_activity where query = $1 and state = 'active'", BUSY
+            )
+            return int(found) if found else None
+        finally:
+            await connection.close()
+
+    for _ in range(3):
+        enough = bought() + 10
+        await asyncio.to_thread(wait_until, lambda enough=enough: bought() >= enough, lambda: up.output)
+        connection = await asyncpg.connect(shop.connection["database_url"])
+        query = asyncio.ensure_future(connection.execute(BUSY, timeout=None))
+        backend = await until(running)
+        assert backend is not None
+        killed = main_process(up)
+        os.kill(killed, signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda killed=killed: main_process(up) not in (0, killed))
+        await asyncio.gather(query, return_exceptions=True)
+        await asyncio.to_thread(wait_until, shop.is_ready, lambda: up.output)
+        assert backend not in {one.pid for one in processes_on(up.folder / "postgres")}
+    for shopper in shoppers:
+        await asyncio.to_thread(shopper.stop)
+
+    replies = [reply for shopper in shoppers for reply in shopper.replies]
+    assert {reply.status for reply in replies} <= {200, 503}
+    assert all(reply.is_documented for reply in replies)
+    assert {one.pid for one in psutil.Process(up.process.pid).children()} - {main_process(up)} == others
+    assert up.output.count("PostgreSQL runs again") == 3
+    await shop.has_lost_nothing([user for shopper in shoppers for user in shopper.bought])

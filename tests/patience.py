@@ -1,0 +1,34 @@
+"""Waiting for what should happen. The limit is long: a busy machine is slow, and that is no failure of the code.
+
+A test that waits for a condition ends as soon as it is met, so a long limit costs nothing where the code works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# Seconds. Starting everything takes 3 s on a quiet machine and 40 s at a load of 20 on two cores.
+PATIENCE = 240.0
+
+
+def wait_until(met: Callable[[], T], what: str | Callable[[], object] = "", every: float = 0.02) -> T:
+    """The first true answer of `met`. `what` says in the failure what was waited for, or how far it came."""
+    deadline = time.monotonic() + PATIENCE
+    while not (answer := met()):
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        time.sleep(every)
+    return answer
+
+
+async def until(met: Callable[[], Awaitable[T]], what: str | Callable[[], object] = "", every: float = 0.02) -> T:
+    """As `wait_until`, for a question that has to be awaited."""
+    deadline = time.monotonic() + PATIENCE
+    while not (answer := await met()):
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        await asyncio.sleep(every)
+    return answer
