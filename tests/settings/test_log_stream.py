@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import IO, cast
 
 import pytest
 import structlog
@@ -34,7 +35,7 @@ class Disk(io.RawIOBase):
 
 def test_lines_that_find_no_room_are_dropped_and_counted() -> None:
     disk = Disk(room=10)
-    stream = LogStream(disk)
+    stream = LogStream(cast("IO[bytes]", disk))
     stream.write(b"one\n")
     stream.write(b"two, which is cut\n")
     stream.write(b"three\n")
