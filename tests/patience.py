@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 # Seconds. Starting everything takes 3 s on a quiet machine and 40 s at a load of 20 on two cores.
-PATIENCE = 240.0
+PATIENCE = 300.0
 
 
 def wait_until(met: Callable[[], T], what: str | Callable[[], object] = "", every: float = 0.02) -> T:

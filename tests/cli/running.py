@@ -22,8 +22,6 @@ from latchkey.cli.main import main
 from tests.patience import PATIENCE
 
 LATCHKEY = Path(sys.executable).with_name("latchkey")
-# A process that does not get there never will; on a busy machine one that does can need minutes.
-PATIENCE = 300.0
 
 
 def clean_environment(**more: str) -> dict[str, str]:

@@ -18,9 +18,10 @@ import pytest
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
 from latchkey.storage.embedded import EmbeddedServer
-from tests.cli.running import LATCHKEY, PATIENCE, Running, Shell, Up, get
+from tests.cli.running import LATCHKEY, Running, Shell, Up, get
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.machine import ensure
+from tests.patience import PATIENCE
 
 README = Path(__file__).parents[2] / "README.md"
 
