@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
@@ -13,6 +15,7 @@ from msgspec import json
 
 from latchkey import logs
 from latchkey.api import application
+from latchkey.log_stream import LogStream
 from latchkey.settings import Settings
 from tests.api.client import Client, Clock, Shop
 
@@ -79,7 +82,7 @@ async def test_whatever_answers_get_answers_head(shop: Shop) -> None:
 async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "_writes_json", False)
+    monkeypatch.setattr(logs, "_json_stream", None)
     with structlog.testing.capture_logs() as lines:
         await shop.client.get(V1, headers={"x-request-id": "mine"})
         await shop.client.get(f"{V2}/attributes?starting_after=x")
@@ -101,7 +104,7 @@ async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(
 async def test_as_json_requests_that_end_together_are_written_together(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setattr(logs, "_writes_json", True)
+    monkeypatch.setattr(logs, "_json_stream", LogStream(sys.stderr))
     await asyncio.gather(*(shop.v1(f"user{n}") for n in range(3)))
     await asyncio.sleep(0)
     lines = [json.decode(line) for line in capfdbinary.readouterr().err.splitlines()]
@@ -125,7 +128,7 @@ async def test_as_json_requests_that_end_together_are_written_together(
 async def test_a_quiet_log_has_no_requests(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setattr(logs, "_writes_json", True)
+    monkeypatch.setattr(logs, "_json_stream", LogStream(sys.stderr))
     monkeypatch.setattr(logs, "_writes_info", False)
     await shop.v1("ada")
     await asyncio.sleep(0)
@@ -151,6 +154,10 @@ class Broken:
         (asyncpg.ConnectionDoesNotExistError("hunter2"), 503),
         (ConnectionRefusedError("hunter2"), 503),
         (asyncpg.QueryCanceledError("hunter2"), 503),
+        (asyncpg.DiskFullError("hunter2"), 503),
+        (asyncpg.PostgresIOError("hunter2"), 503),
+        (asyncpg.ReadOnlySQLTransactionError("hunter2"), 503),
+        (asyncpg.InternalClientError("hunter2"), 503),
     ],
 )
 @pytest.mark.parametrize("path", [V1, V2, f"{V2}/attributes"])
@@ -172,6 +179,25 @@ async def test_a_fault_of_ours_shows_no_detail_but_a_request_id_that_the_log_has
         assert (set(reply.json()), reply.json()["code"]) == ({"code", "message"}, 7110)
     else:
         assert (reply.json()["type"], reply.json()["retryable"]) == ("server_error", True)
+
+
+@pytest.fixture
+def log_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        logs.configure("info", "json")
+        yield
+
+
+@pytest.mark.usefixtures("log_on_a_full_disk")
+@pytest.mark.parametrize("path", [V1, V2, f"{V2}/attributes"])
+async def test_a_fault_keeps_its_documented_body_when_nothing_can_be_logged(path: str) -> None:
+    database: Any = Broken(RuntimeError("hunter2"))
+    client = Client(application.create_application(database, Settings(secret_key=bytes(32)), Clock()), "sk_any")
+    for _ in range(20):
+        reply = await client.get(path)
+        assert reply.status == 500
+        assert reply.headers["x-request-id"] in reply.json()["message"]
 
 
 async def test_one_customer_that_cannot_be_decoded_fails_nobody_else(shop: Shop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import json
 
 from latchkey import logs
 from latchkey.delivery.receiver import tls
+from latchkey.log_stream import LogStream
 from tests.api.client import Reply
 from tests.api.doings import did
 from tests.api.management import delete, get, patch
@@ -46,7 +48,7 @@ async def test_no_secret_leaves_by_any_reply_or_the_log(
     post: Post, echo: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As in a service: lines of JSON on the stderr of this moment, whatever logging an earlier test has set up.
-    monkeypatch.setattr(logs, "_writes_json", True)
+    monkeypatch.setattr(logs, "_json_stream", LogStream(sys.stderr))
     monkeypatch.setattr(logs, "_writes_info", True)
     replies: list[Reply] = []
 
