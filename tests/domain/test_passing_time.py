@@ -3,15 +3,19 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import with_purchase, with_subscription
 from latchkey.domain.diff import diff
 from latchkey.domain.event import EventType
-from latchkey.domain.instants import DAY
+from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchase import Reason
 from latchkey.stores.test_store import actions
-from latchkey.usecases.passing_time import next_due_at, steps
+from latchkey.usecases.passing_time import MOST_ACTS, at_present, next_due_at, steps
 from tests.domain.book import Book
+from tests.domain.lives import PAUSES, Life, lives
 from tests.domain.shop import CATALOG, NOON, PRO_PASS, PRO_YEARLY, TEAM_MONTHLY, at, bought, someone, subscribed
 
 T = EventType
@@ -91,3 +95,22 @@ def test_only_the_test_store_acts_by_itself() -> None:
     assert all(
         event.type is T.EXPIRATION for s in steps(customer, CATALOG, END + DAY) for event in diff(s.before, s.after)
     )
+
+
+@given(lives(), st.data())
+def test_what_a_read_shows_is_where_every_step_would_lead(life: Life, data: st.DataObject) -> None:
+    begun, customer = data.draw(st.sampled_from(life.book.states))
+    now = begun + data.draw(st.sampled_from(PAUSES)) + data.draw(st.integers(0, 2))
+    walked = customer
+    for step in steps(customer, CATALOG, now):
+        walked = step.after
+
+    assert at_present(customer, CATALOG, now) == walked
+
+
+def test_a_subscription_that_renews_every_second_does_not_hold_up_a_read_for_long() -> None:
+    quick = replace(PRO_YEARLY, duration=Duration(ms=1000))
+    catalog = Catalog({quick.id: quick})
+    customer = with_subscription(someone(), subscribed(quick))
+    (shown,) = at_present(customer, catalog, NOON + 7 * DAY).subscriptions
+    assert len(shown.periods) == MOST_ACTS + 1

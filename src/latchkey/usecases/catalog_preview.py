@@ -17,6 +17,7 @@ from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.usecases.catalog_mapping import ChangedMeanwhile
 from latchkey.usecases.customer_walk import Place, mention, walk
+from latchkey.usecases.passing_time import at_present
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ async def preview_mapping(
     gains, losses = Counter(so_far.gains), Counter(so_far.losses)
 
     def look(customer: Customer, lives_at: Ms) -> None:
-        gained, lost = gains_and_losses(customer, before, after, lives_at)
+        gained, lost = gains_and_losses(at_present(customer, before, lives_at), before, after, lives_at)
         gains.update(gained)
         losses.update(lost)
 

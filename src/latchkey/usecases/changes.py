@@ -19,6 +19,7 @@ from latchkey.storage.errors import CollisionError
 from latchkey.storage.project_settings import Project as Project
 from latchkey.storage.project_settings import load_projects as load_projects
 from latchkey.usecases.batch import Batch
+from latchkey.usecases.passing_time import at_present
 from latchkey.usecases.unit_of_work import UnitOfWork
 from latchkey.usecases.view import View
 from latchkey.wire.event import Event
@@ -61,7 +62,9 @@ class Committed:
         assert self.stored is not None, "this was not made by Changes"
         assert self.stored.last_seen is not None, "this was not loaded for a change"
         now = wall if self.customer.test_clock_id is None else self.now
-        return View(self.stored.key, self.customer, self.catalog, now, self.stored.last_seen)
+        # What falls due while the change is written down has happened for whoever reads the answer.
+        customer = at_present(self.customer, self.catalog, now)
+        return View(self.stored.key, customer, self.catalog, now, self.stored.last_seen)
 
 
 class Changes:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.storage import customer_search
@@ -17,6 +18,7 @@ from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.customer_search import FoundCustomer
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.changes import load_projects
+from latchkey.usecases.passing_time import at_present
 from latchkey.usecases.view import View
 
 # No longer text can match: ids have 100 characters, e-mail addresses 500.
@@ -152,7 +154,8 @@ async def _views(
     connection: Connection, catalogs: Catalogs, project_id: str, found: Iterable[FoundCustomer], now: Ms
 ) -> list[View]:
     catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
-    return [
-        View(one.key, one.customer, catalog, now if one.clock_now is None else one.clock_now, one.last_seen)
-        for one in found
-    ]
+    return [_view(one, catalog, now if one.clock_now is None else one.clock_now) for one in found]
+
+
+def _view(one: FoundCustomer, catalog: Catalog, now: Ms) -> View:
+    return View(one.key, at_present(one.customer, catalog, now), catalog, now, one.last_seen)

@@ -21,6 +21,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.sql import query
 from latchkey.usecases.admission import Verdict, caller_of, limited
 from latchkey.usecases.batch import Batch
+from latchkey.usecases.passing_time import at_present
 from latchkey.usecases.view import LastSeen, View
 
 READ_CUSTOMERS = query("read_customers")
@@ -34,18 +35,25 @@ class Row(Struct, frozen=True, gc=False):
     state: bytes
     catalog: Catalog
     clock_now: Ms | None
+    # When time alone will next change the customer, as of the last change.
+    due_at: Ms | None
     last_seen: LastSeen
 
     def view(self, now: Ms) -> View:
         """Decoded for one request alone: a customer that cannot be decoded fails nobody else."""
-        return self._view(customers.decode(self.state), now)
+        return self._view(customers.decode, now)
 
     def glance(self, now: Ms) -> View:
         """The same for whoever only renders it."""
-        return self._view(customers.glance(self.state), now)
+        return self._view(customers.glance, now)
 
-    def _view(self, customer: Customer, now: Ms) -> View:
+    def _view(self, decode: Callable[[bytes], Customer], now: Ms) -> View:
+        """The customer as time has it: what fell due happened, though the clock role may not have written it yet."""
         own_now = now if self.clock_now is None else self.clock_now
+        if self.due_at is None or self.due_at > own_now:
+            customer = decode(self.state)
+        else:
+            customer = at_present(customers.decode(self.state), self.catalog, own_now)
         return View(self.key, customer, self.catalog, own_now, self.last_seen)
 
 
@@ -126,7 +134,7 @@ class Reader:
                 for project_id, version in {(row[0], row[1]) for row in rows if row[0] is not None}
             }
         return [
-            Row(row[2], row[3], catalogs[row[0], row[1]], row[4], LastSeen(row[5], row[6], row[7], row[8], row[9]))
+            Row(row[2], row[3], catalogs[row[0], row[1]], row[4], row[5], LastSeen(*row[6:11]))
             if row[2] is not None
             else None
             for row in rows
@@ -145,8 +153,8 @@ class Reader:
             )
             keys: dict[bytes, _Key] = {}
             for row in rows:
-                if row[9] is not None:
-                    said = _SAID.decode(row[9])
+                if row[10] is not None:
+                    said = _SAID.decode(row[10])
                     caller = caller_of(said.key_id, said.project_id, said.app_id, said.kind, said.scopes)
                     catalog = await self._catalogs.at(connection, caller.project_id, said.catalog_version)
                     last = row[0] + said.granted - 1
@@ -154,7 +162,7 @@ class Reader:
                         caller, limited(caller, said.retry_after_us), last, catalog
                     )
         answers = [_STRANGER] * len(questions)
-        for place, row_key, state, clock_now, at, platform, platform_version, app_version, country, _ in rows:
+        for place, row_key, state, clock_now, due_at, at, platform, platform_version, app_version, country, _ in rows:
             index = order[place - 1]
             key = keys[questions[index].key_hash]
             # First come, first served.
@@ -163,5 +171,5 @@ class Reader:
                 answers[index] = Answer(verdict, None)
             else:
                 seen = LastSeen(at, platform, platform_version, app_version, country)
-                answers[index] = Answer(verdict, Row(row_key, state, key.catalog, clock_now, seen))
+                answers[index] = Answer(verdict, Row(row_key, state, key.catalog, clock_now, due_at, seen))
         return answers

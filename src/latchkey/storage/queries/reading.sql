@@ -1,7 +1,7 @@
 -- name: read_customers
 -- all that the reads of one tick need, each by its project: customer, clock, catalog version
 select
-    p.id as project_id, p.catalog_version, c.id as key, c.state, t.now_ms,
+    p.id as project_id, p.catalog_version, c.id as key, c.state, t.now_ms, c.next_due_at,
     c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
 from unnest($1::text[], $2::text[]) with ordinality as asked (project_id, app_user_id, place)
 left join projects p on p.id = asked.project_id
@@ -38,7 +38,7 @@ with admitted as materialized (
     join projects p on p.id = asked.project_id
 )
 select
-    k.first + q.place as place, c.id as key, c.state, t.now_ms,
+    k.first + q.place as place, c.id as key, c.state, t.now_ms, c.next_due_at,
     c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country,
     case when q.place = 1 then k.said end as of_key
 from admitted k
