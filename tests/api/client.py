@@ -23,6 +23,7 @@ NOW = 1_800_000_000_123
 DAY = 86_400_000
 # 2227-01-15T08:00:00.123Z: what V2 says of access that was bought at NOW and never ends.
 LIFETIME = 8_111_347_200_123
+APP = "the app's key"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Reply:
 class Client:
     app: ASGIApp
     key: str | None = None
+    # The key of an app in the test store; sent where a request says `key=APP`.
+    public: str | None = None
     # How many bytes of request bodies the application has asked for.
     bytes_read: int = 0
 
@@ -64,6 +67,7 @@ class Client:
     ) -> Reply:
         """`path` goes out as it is written. `key=None` sends none; by default the client's own is sent."""
         sent = {"host": "localhost"}
+        key = self.public if key == APP else key
         if key is not None and (key or self.key):
             sent["authorization"] = f"Bearer {key or self.key}"
         if content_type is not None:

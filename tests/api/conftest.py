@@ -62,4 +62,6 @@ async def opened(database: Database) -> AsyncIterator[Shop]:
     app = create_application(database, Settings(database_url=database.url, secret_key=bytes(32)), clock)
     async with running(app):
         changes = Changes(database, clock)
-        yield Shop(database, Client(app, demo.secret_key), clock, changes, demo.secret_key, demo.public_key)
+        yield Shop(
+            database, Client(app, demo.secret_key, demo.public_key), clock, changes, demo.secret_key, demo.public_key
+        )

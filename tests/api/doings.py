@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from latchkey.usecases import keys
+from latchkey.usecases import keys, projects
+from latchkey.usecases.demo import APP_ID
 from tests.api.client import NOW, Reply, Shop
 from tests.api.management import post, walk
 
@@ -17,8 +18,9 @@ TOKEN = "test_1800000000123_4f0c"
 async def show_receipt(
     shop: Shop, app_user_id: str, token: str = TOKEN, product_id: str | None = "pro_monthly", **more: Any
 ) -> Reply:
-    """An app shows a receipt. Headers and the key are given as `headers` and `key`, everything else is the body's."""
-    options = {name: more.pop(name) for name in ("headers", "key") if name in more}
+    """The demo's app, which is in the test store, shows a receipt. Headers and another key are given as `headers` and
+    `key`, everything else is the body's."""
+    options = {"key": shop.public} | {name: more.pop(name) for name in ("headers", "key") if name in more}
     body = {"app_user_id": app_user_id, "fetch_token": token, "product_id": product_id, **more}
     return await shop.client.post("/v1/receipts", body, **options)
 
@@ -72,9 +74,17 @@ async def subscriber(shop: Shop, app_user_id: str = "ada") -> dict[str, Any]:
 
 
 async def unhurried(shop: Shop) -> None:
-    """From here on the shop's client has a key that no limit slows."""
+    """From here on the shop's client and its app have keys that no limit slows."""
     issued = await keys.create_secret_key(shop.database, shop.project_id, "unhurried", NOW, rate_limit=1_000_000)
     shop.client.key = issued.plaintext
+    app = await keys.create_public_key(shop.database, shop.project_id, APP_ID, "unhurried", NOW, rate_limit=1_000_000)
+    shop.public = shop.client.public = app.plaintext
+
+
+async def app_key(shop: Shop, store: projects.Store) -> str:
+    """The public key of a new app in a store."""
+    app = await projects.create_app(shop.database, shop.project_id, f"An app in {store}", store, NOW)
+    return (await keys.create_public_key(shop.database, shop.project_id, app.id, store, NOW)).plaintext
 
 
 async def count_rows(shop: Shop) -> dict[str, int]:

@@ -114,7 +114,7 @@ async def test_one_who_has_too_many_from_receipts_can_still_delete_and_change_so
             "product_id": "coins_100",
             "attributes": attributes,
         }
-        assert (await steady_shop.client.post("/v1/receipts", body)).status == 200
+        assert (await steady_shop.client.post("/v1/receipts", body, key=steady_shop.public)).status == 200
     assert (await note(steady_shop, "collector", {"n0.1": one(None, NOW + 1)})).status == 200
     assert (await note(steady_shop, "collector", {"n0.2": one("y", NOW + 1)})).status == 200
     assert (await note(steady_shop, "collector", {"another": one("y")})).status == 422
@@ -147,6 +147,6 @@ async def test_attributes_of_another_shape_are_400(steady_shop: Shop, attributes
 async def test_the_next_event_carries_them(steady_shop: Shop) -> None:
     await note(steady_shop, "told", {"plan": one("x")})
     body = {"app_user_id": "told", "fetch_token": "test_1_told", "product_id": "pro_monthly"}
-    await steady_shop.client.post("/v1/receipts", body)
+    await steady_shop.client.post("/v1/receipts", body, key=steady_shop.public)
     [event] = (await steady_shop.v2("told", "/events")).json()["items"]
     assert event["subscriber_attributes"] == {"plan": one("x")}

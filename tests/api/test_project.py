@@ -13,6 +13,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "x" * 101}, "name"),
     ({"restore_behavior": "steal"}, "restore_behavior"),
     ({"restore_behavior": None}, "restore_behavior"),
+    ({"test_store": "ajar"}, "test_store"),
+    ({"test_store": True}, "test_store"),
+    ({"test_store": None}, "test_store"),
     ({"id": "proj_other"}, "id"),
     ({"catalog_version": 1}, "catalog_version"),
 ]
@@ -25,12 +28,16 @@ async def test_200_for_reading_and_changing_it(shop: Shop) -> None:
         "id": "proj_demo",
         "name": "Demo",
         "restore_behavior": "transfer",
+        "test_store": "open",
         "created_at": NOW,
     }
     assert (await patch(shop, "", {"name": "Shop"})).json() == {**before.json(), "name": "Shop"}
     changed = await patch(shop, "", {"restore_behavior": "keep"})
     assert changed.json() == {**before.json(), "name": "Shop", "restore_behavior": "keep"}
     assert (await get(shop, "")).json() == changed.json()
+    closed = await patch(shop, "", {"test_store": "closed"})
+    assert closed.json() == {**changed.json(), "test_store": "closed"}
+    assert (await patch(shop, "", {"name": "Demo"})).json()["test_store"] == "closed"
 
 
 async def test_200_means_that_the_next_restore_obeys(shop: Shop) -> None:

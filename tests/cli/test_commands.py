@@ -75,6 +75,28 @@ def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -
     assert typed("key", "revoke", "key_none", **environment).returncode == 1
 
 
+def test_a_projects_settings_are_shown_and_changed(database_url: str) -> None:
+    environment = {"LATCHKEY_DATABASE_URL": database_url}
+    made = typed("project", "create", "Shop", **environment)
+    assert "test store is open" in made.stdout
+    (project,) = set(re.findall(r"proj_[0-9a-f]+", made.stdout))
+    told = typed("project", "set", project, "--test-store", "closed", "--restore-behavior", "keep", **environment)
+    assert told.returncode == 0, told.stderr
+    assert "restored purchases keep, test store closed" in told.stdout
+    (line,) = [line for line in typed("project", "list", **environment).stdout.splitlines() if project in line]
+    assert "closed" in line
+    assert "Shop" in line
+    for words, complaint in (
+        ((project,), "--test-store"),
+        ((project, "--test-store", "ajar"), "ajar"),
+        (("proj_none", "--test-store", "open"), "no project"),
+    ):
+        told = typed("project", "set", *words, **environment)
+        assert told.returncode != 0
+        assert complaint in told.stderr
+        assert "Traceback" not in told.stderr
+
+
 def test_a_refused_key_says_why_without_a_traceback(database_url: str) -> None:
     typed("project", "create", "Shop", LATCHKEY_DATABASE_URL=database_url)
     for words, complaint in (

@@ -26,6 +26,7 @@ from latchkey.usecases.sample_events import sample
 from latchkey.wire.event import Envelope
 from tests.api.client import DAY, NOW, Client, Reply, Shop
 from tests.api.conftest import opened
+from tests.api.doings import app_key
 from tests.api.routes import Route, routes_of
 
 CONTRACT = Path(__file__).parents[2] / "contract"
@@ -66,7 +67,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
     async with opened(database) as shop:
         # Requests draw numbers too; an id of their own keeps the others where they are.
-        shop.client = Named(shop.client.app, shop.client.key)
+        shop.client = Named(shop.client.app, shop.client.key, shop.client.public)
         yield shop
 
 
@@ -199,7 +200,7 @@ async def live(story: Story, shop: Shop) -> None:
     public = shop.public
     await story.ask("GET /v1/subscribers/{app_user_id}", key=public, app_user_id="eve")
     await story.ask("GET /v1/subscribers/{app_user_id}", key=public, also=".public", app_user_id="eve")
-    await story.ask("POST /v1/receipts", {**MONTHLY, "app_user_id": ANONYMOUS})
+    await story.ask("POST /v1/receipts", {**MONTHLY, "app_user_id": ANONYMOUS}, key=public)
     await story.ask("POST /v1/subscribers/identify", {"app_user_id": ANONYMOUS, "new_app_user_id": "ada"})
     await story.ask("POST /v1/subscribers/identify", {"app_user_id": ANONYMOUS, "new_app_user_id": "ada"})
     noted = {"$email": {"value": "ada@example.com", "updated_at_ms": NOW}}
@@ -258,8 +259,11 @@ async def operate(story: Story) -> None:
 async def refuse(story: Story, shop: Shop) -> None:
     """One of each refusal, in both bodies."""
     receipt = "POST /v1/receipts"
-    await story.ask(receipt, {**MONTHLY, "fetch_token": "none"}, also=".invalid_receipt")
-    await story.ask(receipt, {**MONTHLY, "app_user_id": "null"}, also=".invalid_app_user_id")
+    await story.ask(receipt, {**MONTHLY, "fetch_token": "none"}, key=shop.public, also=".invalid_receipt")
+    await story.ask(receipt, {**MONTHLY, "app_user_id": "null"}, key=shop.public, also=".invalid_app_user_id")
+    appl = await app_key(shop, "app_store")
+    await story.ask(receipt, MONTHLY, key=appl, also=".test_token_of_another_store")
+    await story.ask(receipt, {**MONTHLY, "fetch_token": "eyJhbGciOiJFUzI1NiJ9.e30.c2ln"}, key=appl)
     wrong = {"attributes": {"$email": {"value": "nobody", "updated_at_ms": NOW}}}
     await story.ask("POST /v1/subscribers/{app_user_id}/attributes", wrong)
     await story.ask("GET /v1/subscribers/{app_user_id}", key="sk_unknown")

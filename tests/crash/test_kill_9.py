@@ -20,7 +20,7 @@ from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases import grants, keys
 from latchkey.usecases.changes import Changes
-from latchkey.usecases.demo import PROJECT_ID, ensure_demo
+from latchkey.usecases.demo import APP_ID, PROJECT_ID, ensure_demo
 from tests.cli.running import Running
 from tests.crash.books import audit
 
@@ -103,7 +103,7 @@ def killing(running: Running, until: float, pauses: Callable[[], float]) -> int:
 async def test_processes_killed_amid_purchases_leave_nothing_half_done(database: Database) -> None:
     now = real_now()
     await ensure_demo(database, now, secret_key=None, public_key=None)
-    issued = await keys.create_secret_key(database, PROJECT_ID, "crowd", now, rate_limit=1_000_000)
+    issued = await keys.create_public_key(database, PROJECT_ID, APP_ID, "crowd", now, rate_limit=1_000_000)
 
     def storm() -> tuple[int, list[Buyer]]:
         with serving(database.url, "--roles", "api", "--workers", "2") as running:

@@ -33,6 +33,17 @@ async def test_a_developer_renames_the_project_and_changes_what_a_restore_does(s
     assert detail == '{"name":["Réglage <i>\u202e x","Demo"],"restore_behavior":["keep","transfer"]}'
 
 
+async def test_a_developer_closes_the_test_store_and_opens_it_again(site: Site, developer: Visitor) -> None:
+    page = await developer.open("/settings")
+    await expect(page.get_by_label(re.compile("^Open"))).to_be_checked()
+    await expect(page.get_by_text("Close it before you ship.")).to_be_visible()
+    for word, stored in (("^Closed", "closed"), ("^Open", "open")):
+        await page.get_by_label(re.compile(word)).check()
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("Saved.")).to_be_visible()
+        assert (await load_project(site.database, site.project_id)).test_store == stored
+
+
 async def test_the_page_says_where_the_project_is_and_shows_nobodys_key(site: Site, viewer: Visitor) -> None:
     page = await viewer.open("/settings")
     await expect(page.get_by_text(site.project_id, exact=True)).to_be_visible()
@@ -47,9 +58,11 @@ async def test_what_makes_no_sense_is_refused_with_the_form_filled_in(site: Site
     me = await somebody(site, Role.DEVELOPER)
     path = site.path("/settings").removeprefix(site.url)
     for form in (
-        {"name": "", "restore_behavior": "keep"},
-        {"name": "n" * 101, "restore_behavior": "keep"},
-        {"name": "Fine", "restore_behavior": "share"},
+        {"name": "", "restore_behavior": "keep", "test_store": "open"},
+        {"name": "n" * 101, "restore_behavior": "keep", "test_store": "open"},
+        {"name": "Fine", "restore_behavior": "share", "test_store": "open"},
+        {"name": "Fine", "restore_behavior": "keep", "test_store": "ajar"},
+        {"name": "Fine", "restore_behavior": "keep"},
         {"name": "Fine"},
     ):
         assert (await me.post(path, form)).status == 400, form

@@ -392,7 +392,7 @@ def test_who_lives_on_a_test_clock_buys_in_the_sandbox_only() -> None:
         assert refused.value.param == "environment"
 
 
-def test_ownership_price_and_app_are_the_buyers() -> None:
+def test_ownership_and_app_are_the_buyers_and_the_price_is_the_catalogs() -> None:
     made = actions.buy(
         someone(),
         PRO_MONTHLY,
@@ -400,12 +400,11 @@ def test_ownership_price_and_app_are_the_buyers() -> None:
         id="new",
         environment=PRODUCTION,
         ownership=Ownership.FAMILY_SHARED,
-        price=Price(5_000_000, "EUR"),
         app_id="app",
     )
     assert isinstance(made, Subscription)
     assert (made.ownership, made.app_id, made.environment) == (Ownership.FAMILY_SHARED, "app", PRODUCTION)
-    assert made.current.price == Price(5_000_000, "EUR")
+    assert made.current.price == PRO_MONTHLY.price
 
 
 # One-time purchases and outages.

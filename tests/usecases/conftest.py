@@ -42,7 +42,7 @@ class Shop:
 
     async def show(self, user: str, token: str, product: str | None = None) -> Committed:
         """The app of `user` shows a receipt."""
-        receipt = Receipt(app_user_id=user, token=token, product_id=product)
+        receipt = Receipt(app_user_id=user, token=token, product_id=product, app_id="app_shop", store="test_store")
         return await take_receipt(self.changes, self.project_id, receipt)
 
     async def wait(self, length: Ms) -> None:

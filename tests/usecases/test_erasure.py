@@ -9,7 +9,13 @@ from latchkey.usecases.erasure import erase
 from latchkey.usecases.receipts import Receipt, take_receipt
 from tests.usecases.conftest import Shop
 
-RECEIPT = Receipt(app_user_id="alice@example.com", token="test_1_a", product_id="pro_monthly")
+RECEIPT = Receipt(
+    app_user_id="alice@example.com",
+    token="test_1_a",
+    product_id="pro_monthly",
+    app_id="app_shop",
+    store="test_store",
+)
 
 
 async def test_an_erased_person_leaves_no_trace_but_the_books_stay(shop: Shop) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from latchkey.domain import figures
+from latchkey.domain.catalog import ProductKind
 from latchkey.domain.figures import CARDS, PERIODS, SERIES, Figure
 from latchkey.domain.figures_overview import Amount, Line, Overview
 from latchkey.domain.instants import DAY, HOUR, SECOND
-from latchkey.domain.money import Price
 from latchkey.domain.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.usecases.erasure import erase
 from latchkey.usecases.figures import catch_up, overview
 from latchkey.usecases.figures_roller import AT_ONCE
-from latchkey.usecases.receipts import Receipt, take_receipt
+from latchkey.usecases.products import Terms, create_product
 from latchkey.usecases.test_clocks import create_clock, create_customer
 from tests.usecases.conftest import NOON, Shop
 
@@ -138,14 +138,10 @@ async def test_a_refund_belongs_to_the_period_of_its_payment(shop: Shop) -> None
 
 
 async def test_money_is_never_converted_and_the_currency_with_most_payments_leads(shop: Shop) -> None:
-    for number, (amount, currency) in enumerate([(5_000_000, "EUR"), (6_000_000, "EUR"), (900_000_000, "JPY")]):
-        receipt = Receipt(
-            app_user_id="alice",
-            token=f"test_1_{number}",
-            product_id="pro_monthly",
-            price=Price(amount, currency),
-        )
-        await take_receipt(shop.changes, shop.project_id, receipt)
+    for number, (amount, currency) in enumerate([(5, "EUR"), (6, "EUR"), (900, "JPY")]):
+        terms = Terms(kind=ProductKind.SUBSCRIPTION, price=amount, currency=currency, duration="P1M")
+        await create_product(shop.db, shop.project_id, f"monthly_{number}", terms, shop.time)
+        await shop.act("purchase", user="alice", product=f"monthly_{number}")
     seen = await look(shop)
     assert seen.currencies == ("EUR", "JPY")
     revenue = seen.card(figures.REVENUE)

@@ -166,7 +166,9 @@ async def test_a_grant_and_its_revocation_are_told(shop: Shop) -> None:
 
 
 async def test_the_same_receipt_is_one_purchase(shop: Shop) -> None:
-    receipt = Receipt(app_user_id="alice", token="test_1_abc", product_id="pro_monthly")
+    receipt = Receipt(
+        app_user_id="alice", token="test_1_abc", product_id="pro_monthly", app_id="app_shop", store="test_store"
+    )
     answers = await asyncio.gather(*(take_receipt(shop.changes, shop.project_id, receipt) for _ in range(20)))
     assert sum(len(answer.events) for answer in answers) == 1
     assert await shop.told() == ["INITIAL_PURCHASE"]

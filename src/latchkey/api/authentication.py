@@ -44,9 +44,9 @@ def admitted(verdict: Verdict, exchange: Exchange) -> Caller:
     if verdict is None:
         raise Unauthenticated("This API key is not known here, or it was revoked.")
     if isinstance(verdict, Limited):
-        exchange.key_id = verdict.caller.key_id
+        exchange.key_id, exchange.store = verdict.caller.key_id, verdict.caller.store
         raise TooManyRequests(verdict.retry_after_ms)
-    exchange.key_id = verdict.key_id
+    exchange.key_id, exchange.store = verdict.key_id, verdict.store
     return verdict
 
 

@@ -16,7 +16,8 @@ ApiError
 ├── Unprocessable              422  makes no sense in the present state
 ├── TooManyRequests            429  the key's minute is used up
 ├── Failure                    500  our fault; the log has the rest
-└── Unavailable                503  our fault, and likely over soon
+├── Unavailable                503  our fault, and likely over soon
+└── StoreNotConnected          503  a receipt of a store that we cannot ask yet; the phone keeps the purchase
 
 An error knows both of its bodies; which one is sent depends on the path alone. The tree hangs under Starlette's
 HTTPException because FastAPI lets only those through while it reads a body.
@@ -193,6 +194,18 @@ class Unavailable(ApiError):
             headers={"retry-after": "1"},
             backoff_ms=1000,
         )
+
+
+class StoreNotConnected(ApiError):
+    """In place of every 4xx that would make a phone drop a purchase which may be real."""
+
+    status = 503
+    code = 7101
+    type = "store_error"
+    retryable = True
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"retry-after": "60"}, backoff_ms=60_000)
 
 
 def from_refusal(refusal: Refusal) -> ApiError:

@@ -47,7 +47,7 @@ _LINES_FOR_BROWSERS = (*_LINES, *CORS_HEADERS)
 class Exchange:
     __slots__ = (
         "_send", "headers", "key_id", "method", "raw_path", "request_id", "route", "sequence", "started", "status",
-        "version",
+        "store", "version",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -58,7 +58,9 @@ class Exchange:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         sent = self.headers.get(b"x-request-id")
         self.request_id = b"%s%08x" % (_PROCESS, next(_count)) if sent is None or not _SANE_ID.fullmatch(sent) else sent
+        # Of the key, once it is known; the store is that of the key's app.
         self.key_id: str | None = None
+        self.store: str | None = None
         self.route = "unmatched"
         # Of the customer that was read: which of its events the answer already includes.
         self.sequence: int | None = None

@@ -16,6 +16,7 @@ from latchkey.api.errors import ApiError, BadRequest, InvalidAppUserId, InvalidP
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.front import as_api_error
 from latchkey.api.models import EMPTY_USER_ID, INVALID_USER_ID
+from latchkey.api.v1.receipts import spared
 from latchkey.domain.refusal import Refusal
 
 # Where a value was found; not part of its name.
@@ -27,15 +28,15 @@ def handle_faults(app: FastAPI) -> None:
     methods = _methods_by_path(app)
 
     async def on_error(request: Request, error: Exception) -> Response:
-        return _response(request, as_api_error(error))
+        return await _response(request, as_api_error(error))
 
     async def on_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return _response(request, _from_http_exception(error, request.scope["path"], methods))
+        return await _response(request, _from_http_exception(error, request.scope["path"], methods))
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _response(request, from_validation(error))
+        return await _response(request, from_validation(error))
 
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(RequestValidationError, on_invalid)
@@ -74,8 +75,9 @@ def _from_http_exception(error: HTTPException, path: str, methods: list[tuple[re
     return as_api_error(error)
 
 
-def _response(request: Request, error: ApiError) -> Response:
+async def _response(request: Request, error: ApiError) -> Response:
     exchange: Exchange = request.scope[SCOPE_KEY]
+    error = await spared(exchange, request.app.state.services, error)
     body = error.body(exchange.version, exchange.request_id.decode())
     return Response(body, error.status, headers=error.headers, media_type="application/json")
 

@@ -16,6 +16,7 @@ from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.metrics import Metrics
 from latchkey.api.path import segments_of
 from latchkey.api.reads import Reads
+from latchkey.api.v1 import receipts
 from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.passing import PASSING
@@ -23,6 +24,7 @@ from latchkey.storage.passing import PASSING
 log = structlog.get_logger("latchkey.api")
 
 _READS = frozenset({"GET", "HEAD"})
+_RECEIPTS = receipts.ROUTE[1:].split("/")
 _API = frozenset({"v1", "v2"})
 # Where the pages for people begin. They are an application of their own, with their own way to say what is wrong.
 PAGES = "dashboard"
@@ -72,6 +74,8 @@ class Front:
             exchange.route = "/"
             await exchange.reply(307, b"", [(b"location", b"/" + PAGES.encode())])
             return
+        if method == "POST" and segments == _RECEIPTS:
+            exchange.route = receipts.ROUTE
         check_announced(exchange.headers.get(b"content-length"))
         body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
         # Of a header sent twice the framework takes the first and we take the last: leave those to it.
@@ -94,13 +98,13 @@ class Front:
             exchange.route = getattr(route, "path", "unmatched")
 
     async def _fail(self, exchange: Exchange, error: Exception) -> None:
-        reply = as_api_error(error)
+        reply = await self._writes.spared(exchange, as_api_error(error))
         try:
             # The reply first: whatever happens to the log, the caller gets the documented body.
             if not exchange.status:
                 await exchange.fail(reply)
         finally:
-            if reply.status >= 500:
+            if reply.status >= 500 and not isinstance(error, ApiError):
                 log.error(
                     "request_failed",
                     request_id=exchange.request_id.decode(),

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from latchkey.api.authentication import app_caller, project_caller
 from latchkey.api.body import CheckedBody
+from latchkey.api.errors import ApiError
 from latchkey.api.exchange import Exchange
 from latchkey.api.v1 import receipts
 from latchkey.api.v2 import test_store
@@ -31,7 +32,6 @@ class Writes:
         """The reply, if these are the segments of one of the two writes and its body fits."""
         match segments:
             case ["v1", "receipts"]:
-                exchange.route = receipts.ROUTE
                 return await self._receipt(exchange, body)
             # No project's id is empty.
             case ["v2", "projects", project_id, "test_store", "actions"] if project_id:
@@ -40,13 +40,18 @@ class Writes:
             case _:
                 return None
 
+    async def spared(self, exchange: Exchange, error: ApiError) -> ApiError:
+        """What a phone is told instead of an error that would make it drop a purchase."""
+        return await receipts.spared(exchange, self._services, error)
+
     async def _receipt(self, exchange: Exchange, body: CheckedBody) -> bytes | None:
         new = _fitting(receipts.NewReceipt, await body.value())
         if new is None:
             return None
         caller = await app_caller(exchange, self._services, "write")
-        platform, is_sandbox = _header(exchange, b"x-platform"), _header(exchange, b"x-is-sandbox")
-        return _encode(await receipts.take(exchange, self._services, caller, new, platform, is_sandbox))
+        platform = exchange.headers.get(b"x-platform")
+        said = platform.decode("latin-1") if platform is not None else None
+        return _encode(await receipts.take(exchange, self._services, caller, new, said))
 
     async def _action(self, exchange: Exchange, project_id: str, body: CheckedBody) -> bytes | None:
         new = _fitting(test_store.NewAction, await body.value())
@@ -61,8 +66,3 @@ def _fitting(model: type[Model], value: Any) -> Model | None:
         return model.model_validate(value)
     except ValidationError:
         return None
-
-
-def _header(exchange: Exchange, name: bytes) -> str | None:
-    value = exchange.headers.get(name)
-    return value.decode("latin-1") if value is not None else None

@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
+from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.domain.identity import RestoreBehavior
+from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases import projects
@@ -33,7 +37,50 @@ def create(
     project = asyncio.run(run())
     console = Console(highlight=False)
     console.print(f"[green]✓[/green] Project {project.id} ({project.name})", soft_wrap=True)
+    console.print(
+        f"Its test store is {project.test_store}: test purchases give access and cost nothing. "
+        f"Before you ship: latchkey project set {project.id} --test-store closed",
+        style="dim",
+        soft_wrap=True,
+    )
     console.print(f"Next: latchkey key create --project {project.id} --name server", style="dim", soft_wrap=True)
+
+
+@app.command("set")
+def change(
+    project: Annotated[str, typer.Argument(help="The project's id, as `latchkey project list` shows it.")],
+    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    restore_behavior: Annotated[
+        RestoreBehavior | None, typer.Option(help="What happens to a purchase that another user restores.")
+    ] = None,
+    test_store: Annotated[
+        projects.TestStore | None,
+        typer.Option(help="Whether test purchases can be made and renewed. Close it before you ship."),
+    ] = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Change a project's settings. What is not given stays as it is."""
+    given = {"name": name, "restore_behavior": restore_behavior, "test_store": test_store}
+    changes = {key: str(value) for key, value in given.items() if value is not None}
+    if not changes:
+        raise Refusal("Say what to change: --name, --restore-behavior or --test-store.")
+
+    async def run() -> projects.Project:
+        async with (
+            Database(database_url(config, data), max_size=2) as database,
+            audited(database, project, "project.changed", project, **changes),
+        ):
+            return await projects.update_project(
+                database, project, name=name, restore_behavior=restore_behavior, test_store=test_store
+            )
+
+    changed = asyncio.run(run())
+    Console(highlight=False).print(
+        f"[green]✓[/green] Project {changed.id} ({escape(changed.name)}): "
+        f"restored purchases {changed.restore_behavior}, test store {changed.test_store}",
+        soft_wrap=True,
+    )
 
 
 @app.command("list")
@@ -44,7 +91,7 @@ def show(config: ConfigOption = None, data: DataOption = DATA) -> None:
         async with Database(database_url(config, data), max_size=2) as database:
             return await projects.list_projects(database)
 
-    table = Table("id", "name", "created")
+    table = Table(Column("id", no_wrap=True), "name", "restored purchases", "test store", "created")
     for project in asyncio.run(run()):
-        table.add_row(project.id, project.name, shown(project.created_at))
+        table.add_row(project.id, project.name, project.restore_behavior, project.test_store, shown(project.created_at))
     Console(highlight=False).print(table)

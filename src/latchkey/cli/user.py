@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,21 +12,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from latchkey.cli.audited import audited
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
 from latchkey.cli.instants import shown
 from latchkey.cli.key import ProjectOption, chosen
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.account import EXPLAINED, Role
-from latchkey.domain.refusal import Conflict, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases import accounts, audit, sessions, team
+from latchkey.usecases import accounts, sessions, team
 
 app = typer.Typer(no_args_is_help=True, help="Accounts for the dashboard: made, listed, invited anew, taken away.")
 
 EmailArgument = Annotated[str, typer.Argument(help="The e-mail address they sign in with.")]
-ACTOR = "the command line"
 
 
 @app.command()
@@ -53,7 +51,7 @@ def create(
             known = await accounts.find_account(database, email)
             if known is not None and password is not None:
                 raise Conflict(f"There is already an account {known.email}; its password stays as it is.")
-            async with _audited(database, project_id, "member.added", email, role=role):
+            async with audited(database, project_id, "member.added", email, role=role):
                 if password is not None:
                     await accounts.create_account(database, email, now, name=name, password=password)
                 account, made = await team.add_member(database, project_id, email, role, now, name=name)
@@ -88,7 +86,7 @@ def invite(email: EmailArgument, config: ConfigOption = None, data: DataOption =
     async def work() -> str:
         async with Database(database_url(config, data), max_size=1) as database:
             account = await _known(database, email)
-            async with _audited(database, None, "account.invited", account.email, account_id=account.id):
+            async with audited(database, None, "account.invited", account.email, account_id=account.id):
                 return await accounts.invite(database, account.id, real_now())
 
     _show_link(asyncio.run(work()), config, data)
@@ -104,7 +102,7 @@ def remove(
         async with Database(database_url(config, data), max_size=1) as database:
             project_id = await chosen(database, project)
             account = await _known(database, email)
-            async with _audited(database, project_id, "member.removed", account.email):
+            async with audited(database, project_id, "member.removed", account.email):
                 await team.remove_member(database, project_id, account.id)
                 for stay in await sessions.stays(database, account.id):
                     await sessions.end_stay(database, account.id, stay.id)
@@ -119,34 +117,6 @@ async def _known(database: Database, email: str) -> accounts.Account:
     if account is None:
         raise NotFound(f"There is no account {email}. `latchkey user create` makes one.")
     return account
-
-
-@asynccontextmanager
-async def _audited(
-    database: Database,
-    project_id: str | None,
-    action: str,
-    subject: str,
-    *,
-    account_id: str | None = None,
-    **detail: str,
-) -> AsyncIterator[None]:
-    """As on a page: written down before it is done, and again with how it went."""
-    position = await audit.begin(
-        database,
-        project_id=project_id,
-        account_id=account_id,
-        actor=ACTOR,
-        action=action,
-        now=real_now(),
-        subject=subject,
-    )
-    try:
-        yield
-    except Refusal as refusal:
-        await audit.finish(database, position, "refused", subject, {**detail, "refusal": refusal.message})
-        raise
-    await audit.finish(database, position, "done", subject, detail)
 
 
 def _show_link(token: str, config: Path | None, data: Path) -> None:

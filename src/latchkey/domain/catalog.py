@@ -50,6 +50,8 @@ class Catalog:
     entitlements: frozenset[str] = frozenset()
     # By test clock, because each has a present of its own, and by product. None is real time.
     former: Mapping[str | None, Mapping[str, tuple[Former, ...]]] = field(default_factory=dict)
+    # A closed test store sells nothing and renews nothing.
+    test_store_open: bool = True
 
     def offered(self, product_id: str) -> Product | None:
         """The product, if it can be bought now."""

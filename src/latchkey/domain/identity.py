@@ -112,6 +112,12 @@ def transfer(source: Customer, target: Customer, now: Ms, *, keys: frozenset[tup
     return Moved(left, received, told)
 
 
+def came_from_an_app(customer: Customer, key: tuple[str, str]) -> bool:
+    """Whether an app reported this purchase. One that the operator made has no app, and no phone can claim it."""
+    bought = customer.subscription(*key) or customer.purchase(*key)
+    return bought is not None and bought.app_id is not None
+
+
 def reclaimed(customer: Customer, now: Ms) -> Customer:
     """A purchase whose owner was erased turned up with this customer."""
     return _told_of_transfer(customer, (ERASED,), now)

@@ -59,7 +59,11 @@ class Catalogs:
         if row is None:
             return Catalog()
         products = (one.product() for one in _ROWS.decode(row["products"]))
-        catalog = Catalog({one.id: one for one in products}, frozenset(row["entitlements"]))
+        catalog = Catalog(
+            {one.id: one for one in products},
+            frozenset(row["entitlements"]),
+            test_store_open=row["test_store"] == "open",
+        )
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog
         return catalog

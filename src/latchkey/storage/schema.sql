@@ -12,7 +12,9 @@ create table projects (
     -- Bumped with every change of products, entitlements or their mapping: readers compare it, so a parsed catalog may be
     -- kept in memory and is never stale.
     catalog_version bigint not null default 1,
-    created_at bigint not null
+    created_at bigint not null,
+    -- Whether the test store sells and renews. Kept with the catalog: a change of it bumps catalog_version.
+    test_store text not null default 'open' check (test_store in ('open', 'closed'))
 );
 
 -- The head of each project's event feed. Writers take this row's lock last, so positions become visible in order and a

@@ -29,6 +29,8 @@ class Caller:
     key_id: str
     project_id: str
     app_id: str | None
+    # The store of the key's app; None for a secret key.
+    store: str | None
     # An app's key, which anybody can read out of the app; every other is secret.
     is_public: bool
     scopes: frozenset[str]
@@ -72,5 +74,7 @@ def limited(caller: Caller, retry_after_us: int | None) -> Limited | None:
     return Limited(caller, -(-retry_after_us // 1000)) if retry_after_us is not None else None
 
 
-def caller_of(key_id: str, project_id: str, app_id: str | None, kind: str, scopes: list[str]) -> Caller:
-    return Caller(key_id, project_id, app_id, kind == "public", frozenset(scopes))
+def caller_of(
+    key_id: str, project_id: str, app_id: str | None, store: str | None, kind: str, scopes: list[str]
+) -> Caller:
+    return Caller(key_id, project_id, app_id, store, kind == "public", frozenset(scopes))

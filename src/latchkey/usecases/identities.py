@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from latchkey.domain import identity
+from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer, newcomer
 from latchkey.domain.identity import LogIn, RestoreBehavior
 from latchkey.domain.instants import Ms
@@ -40,10 +41,12 @@ async def transfer(changes: Changes, project_id: str, source_id: str, target_id:
     return await again(lambda: _transfer(changes, project_id, source_id, target_id))
 
 
-async def restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
+async def restore(
+    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog], None]
+) -> Committed | None:
     """A purchase turned up with `app_user_id` though it belongs to somebody else. None where it has changed hands
-    meanwhile, so that whoever asked must look again."""
-    return await again(lambda: _restore(changes, project_id, app_user_id, key))
+    meanwhile, so that whoever asked must look again. `check` refuses by what the project's catalog says."""
+    return await again(lambda: _restore(changes, project_id, app_user_id, key, check))
 
 
 async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
@@ -87,7 +90,9 @@ async def _transfer(changes: Changes, project_id: str, source_id: str, target_id
         return await pair.transfer(source, target, None)
 
 
-async def _restore(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
+async def _restore(
+    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog], None]
+) -> Committed | None:
     wall = changes.now()
     async with collisions.transaction(changes.db) as connection:
         owner_id = await customers.owner_of(connection, project_id, key)
@@ -95,9 +100,12 @@ async def _restore(changes: Changes, project_id: str, app_user_id: str, key: Pur
             return None
         # Both are locked in the one order everywhere, and only then is it sure whose the purchase is.
         pair = await _Pair.locked(changes, connection, project_id, (owner_id, app_user_id), wall)
+        check(pair.project.catalog)
         source, target = pair.found.get(owner_id), pair.found.get(app_user_id)
         if source is None or key not in purchase_keys(source.customer) or source is target:
             return None
+        if not identity.came_from_an_app(source.customer, key):
+            raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
         # An anonymous owner is nobody else: the person had not signed in when they bought it.
         merges = identity.is_anonymous_customer(source.customer)
         if not merges and pair.project.restore_behavior is RestoreBehavior.KEEP:

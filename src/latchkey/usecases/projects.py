@@ -23,6 +23,8 @@ LOAD_APP = query("load_app")
 LIST_APPS = query("list_apps")
 DELETE_APP = query("delete_app")
 
+TestStore = Literal["open", "closed"]
+
 Store = Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
 
 # The stores an app can be in, and how its public keys begin.
@@ -41,6 +43,7 @@ class Project:
     name: str
     restore_behavior: Literal["transfer", "keep"]
     created_at: Ms
+    test_store: TestStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,18 @@ async def list_projects(database: Database) -> list[Project]:
 
 
 async def update_project(
-    database: Database, project_id: str, *, name: str | None = None, restore_behavior: RestoreBehavior | None = None
+    database: Database,
+    project_id: str,
+    *,
+    name: str | None = None,
+    restore_behavior: RestoreBehavior | None = None,
+    test_store: TestStore | None = None,
 ) -> Project:
     """Where something is not given, it stays."""
     if name is not None:
         name = checked_name(name)
     async with database.transaction() as connection:
-        row = await connection.fetchrow(UPDATE_PROJECT, project_id, name, restore_behavior)
+        row = await connection.fetchrow(UPDATE_PROJECT, project_id, name, restore_behavior, test_store)
     if row is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return Project(*row)

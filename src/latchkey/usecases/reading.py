@@ -87,6 +87,7 @@ class _Said(Struct, frozen=True, array_like=True):
     key_id: str
     project_id: str
     app_id: str | None
+    store: str | None
     kind: str
     scopes: list[str]
 
@@ -155,7 +156,7 @@ class Reader:
             for row in rows:
                 if row[10] is not None:
                     said = _SAID.decode(row[10])
-                    caller = caller_of(said.key_id, said.project_id, said.app_id, said.kind, said.scopes)
+                    caller = caller_of(said.key_id, said.project_id, said.app_id, said.store, said.kind, said.scopes)
                     catalog = await self._catalogs.at(connection, caller.project_id, said.catalog_version)
                     last = row[0] + said.granted - 1
                     keys[questions[order[row[0] - 1]].key_hash] = _Key(

@@ -10,6 +10,7 @@ from latchkey.domain.subscription import Subscription
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import STORE
 from latchkey.usecases.changes import Change, Changes, Committed, Situation
+from latchkey.usecases.test_store import require_open
 
 
 async def refund(changes: Changes, project_id: str, app_user_id: str, product_id: str) -> Committed:
@@ -34,6 +35,7 @@ async def defer(
 
     def extended(situation: Situation) -> Customer:
         subscription = _find(situation.customer, product_id)
+        require_open(situation.catalog)
         end = until if until is not None else subscription.current.ends_at + (by or 0)
         seen = actions.extend(subscription, situation.now, until=end)
         return take_in(situation.customer, situation.catalog, seen, situation.now)

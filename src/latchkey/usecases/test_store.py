@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from latchkey.domain.catalog import Product
+from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.intake import take_in
 from latchkey.domain.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.subscription import Subscription
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import STORE
@@ -57,6 +57,29 @@ class Action:
     app_id: str | None = None
 
 
+# What each action cannot do without, as the API names it.
+NEEDS: Mapping[Name, str] = {
+    "purchase": "product_id",
+    "store_outage": "product_id",
+    "change_product": "new_product_id",
+    "pause": "resume_at_ms",
+    "extend": "days",
+}
+# What each action takes beside its name, the customer and the product.
+TAKES: Mapping[Name, frozenset[str]] = {
+    "purchase": frozenset({"environment", "trial", "ownership_type"}),
+    "store_outage": frozenset({"environment"}),
+    "cancel": frozenset({"reason"}),
+    "expire": frozenset({"reason"}),
+    "fail_billing": frozenset({"grace_days"}),
+    "change_product": frozenset({"new_product_id", "when"}),
+    "pause": frozenset({"resume_at_ms"}),
+    "extend": frozenset({"days"}),
+}
+# Only these are possible while the project's test store is closed: they give nobody anything.
+WHILE_CLOSED: frozenset[Name] = frozenset({"cancel", "expire", "refund"})
+
+
 async def act(changes: Changes, project_id: str, action: Action) -> Committed:
     """Only buying makes a customer that does not exist yet."""
     buys = action.name in ("purchase", "store_outage")
@@ -93,6 +116,8 @@ def refusal_of(situation: Situation, action: Action) -> Refusal | None:
 
 
 def _act(situation: Situation, action: Action) -> Customer:
+    if action.name not in WHILE_CLOSED:
+        require_open(situation.catalog)
     seen = _snapshot(situation, action)
     return take_in(situation.customer, situation.catalog, seen, situation.now)
 
@@ -140,6 +165,11 @@ def _snapshot(situation: Situation, action: Action) -> Subscription | Purchase:
     return acts[action.name](bought)
 
 
+def require_open(catalog: Catalog) -> None:
+    if not catalog.test_store_open:
+        raise Refusal("The test store of this project is closed. Open it in the project's settings.", param="action")
+
+
 def _product(situation: Situation, product_id: str | None, param: str) -> Product:
     product = situation.catalog.offered(_given(product_id, param))
     if product is None:
@@ -149,5 +179,5 @@ def _product(situation: Situation, product_id: str | None, param: str) -> Produc
 
 def _given(value: T | None, param: str) -> T:
     if value is None:
-        raise Refusal(f"This action needs {param}.", param=param)
+        raise Invalid(f"This action needs {param}.", param=param)
     return value

@@ -12,6 +12,8 @@ class Project(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     restore_behavior: Literal["transfer", "keep"]
+    # Whether test-store purchases can be made and renewed.
+    test_store: Literal["open", "closed"]
     created_at: int
 
 

@@ -1,4 +1,10 @@
-"""Receipts: how an app tells what its user bought."""
+"""Receipts: how an app tells what its user bought.
+
+A phone drops a purchase for good when it gets any 4xx here, and sends it again later after a 5xx. So a 4xx is only for
+what is certainly no purchase: a token of the test store where it does not count, or anything wrong that comes with a
+key of the test store, whose purchases cost nothing. What comes with the key of a real store's app may have cost money,
+and gets 503.
+"""
 
 from __future__ import annotations
 
@@ -8,46 +14,48 @@ from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from latchkey.api.authentication import AppWriteKey
-from latchkey.api.errors import BadRequest
+from latchkey.api.authentication import AppWriteKey, caller_of
+from latchkey.api.errors import ApiError, BadRequest, Forbidden, StoreNotConnected, Unauthenticated, Unavailable
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import AppUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import Attributes, checked
 from latchkey.api.v1.reply import subscriber
-from latchkey.domain.money import Price
-from latchkey.domain.purchase import Environment
 from latchkey.usecases.admission import Caller
-from latchkey.usecases.receipts import InvalidReceipt, Receipt, take_receipt
+from latchkey.usecases.receipts import TEST_STORE, CannotCheck, InvalidReceipt, Receipt, take_receipt
 from latchkey.usecases.services import Services
 from latchkey.wire.v1 import SubscriberResponse
 
 router = APIRouter(tags=["V1 subscribers"])
 
 ROUTE = "/v1/receipts"
+INVALID_RECEIPT = 7103
 
 PLATFORMS = frozenset(
     {"ios", "android", "amazon", "macos", "web", "stripe", "uikitformac", "tvos", "watchos", "visionos"}
     | {"roku", "paddle", "galaxy", "test_store"}
 )
 
+_ProductId = Annotated[str, Field(min_length=1, max_length=200)]
+
 
 class NewReceipt(BaseModel):
-    """Apps of every age send fields of their own here, and drop a purchase for good when they are refused: so unknown
-    fields are let pass, unlike anywhere else."""
+    """What counts of a receipt. Apps send much more (price, currency, is_restore, observer_mode, ...). Those are claims
+    of a phone and decide nothing, so they are not read, whatever their type."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     app_user_id: AppUserId
-    fetch_token: Annotated[str, Field(min_length=1, max_length=100_000)]
-    product_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    price: Annotated[float, Field(ge=0, le=1_000_000)] | None = None
-    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] | None = None
+    fetch_token: Annotated[str, Field(min_length=1)]
+    product_id: _ProductId | None = None
+    # The same as the Android SDK sends it; the first one is what was bought.
+    product_ids: list[_ProductId] | None = None
     attributes: Attributes | None = None
-    presented_offering_identifier: str | None = None
-    initiation_source: str | None = None
-    is_restore: bool | None = None
+
+    @property
+    def product(self) -> str | None:
+        return self.product_id or (self.product_ids[0] if self.product_ids else None)
 
 
 @router.post(ROUTE, responses=shows(SubscriberResponse), response_class=Response)
@@ -57,37 +65,51 @@ async def post_receipt(
     caller: AppWriteKey,
     new: NewReceipt,
     x_platform: Annotated[str | None, Header()] = None,
-    x_is_sandbox: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """Take in a purchase. The same token again is the same purchase; another's is restored as the project says."""
+    """Take in a purchase, with the public key of the app it was made in. The same token again is the same purchase;
+    another's is restored as the project says. Only test store purchases can be checked yet: they are always SANDBOX, at
+    the catalog's price."""
     exchange: Exchange = request.scope[SCOPE_KEY]
-    return reply(await take(exchange, services, caller, new, x_platform, x_is_sandbox))
+    return reply(await take(exchange, services, caller, new, x_platform))
 
 
 async def take(
-    exchange: Exchange,
-    services: Services,
-    caller: Caller,
-    new: NewReceipt,
-    x_platform: str | None,
-    x_is_sandbox: str | None,
+    exchange: Exchange, services: Services, caller: Caller, new: NewReceipt, x_platform: str | None
 ) -> SubscriberResponse:
     if x_platform is not None and x_platform.lower() not in PLATFORMS:
         raise BadRequest(f"{x_platform!r} is not a platform.", code=7000, type="parameter_error", param="X-Platform")
-    price = None
-    if new.price is not None:
-        price = Price(round(new.price * 1_000_000), new.currency or "USD")
     receipt = Receipt(
         app_user_id=new.app_user_id,
         token=new.fetch_token,
-        product_id=new.product_id,
-        price=price,
         app_id=caller.app_id,
-        environment=Environment.PRODUCTION if x_is_sandbox == "false" else Environment.SANDBOX,
+        store=caller.store,
+        product_id=new.product,
         attributes=checked(new.attributes or {}),
     )
     try:
         taken = await take_receipt(services.changes, caller.project_id, receipt)
     except InvalidReceipt as invalid:
-        raise BadRequest(invalid.message, code=7103, type="store_error", param=invalid.param) from invalid
-    return subscriber(exchange, services, caller, taken.view(services.now()))
+        raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
+    except CannotCheck as unknown:
+        raise StoreNotConnected(unknown.message) from unknown
+    return subscriber(exchange, services, caller, taken.view(services.now()), token=new.fetch_token)
+
+
+async def spared(exchange: Exchange, services: Services, error: ApiError) -> ApiError:
+    """The error, or 503 in its place where it would make a phone drop a purchase that may be real."""
+    if exchange.route != ROUTE or error.status >= 500 or error.code == INVALID_RECEIPT:
+        return error
+    if isinstance(error, Unauthenticated | Forbidden):
+        return error
+    if exchange.key_id is None:
+        try:
+            # The body was refused before anybody asked for the key.
+            await caller_of(exchange, services)
+        except ApiError as refused:
+            if isinstance(refused, Unauthenticated):
+                return error
+        except Exception:  # noqa: BLE001 - whose key it is cannot be found out now, so the receipt may be real
+            return Unavailable()
+    if exchange.store in (None, TEST_STORE):
+        return error
+    return StoreNotConnected(f"This receipt cannot be read: {error.message} Keep it, and send it again later.")

@@ -26,9 +26,11 @@ async def subscriber_reply(
     return reply(subscriber(request.scope[SCOPE_KEY], services, caller, row.view(services.now())), status)
 
 
-def subscriber(exchange: Exchange, services: Services, caller: Caller, view: View) -> SubscriberResponse:
-    """The subscriber as this caller may see it; that they came is noted."""
+def subscriber(
+    exchange: Exchange, services: Services, caller: Caller, view: View, token: str | None = None
+) -> SubscriberResponse:
+    """The subscriber as this caller, who knows this token, may see it; that they came is noted."""
     seen = visit_of(exchange.headers, view.now, always=caller.is_public)
     if seen is not None:
         services.presence.note(caller.project_id, view.key, seen)
-    return v1.subscriber(view, with_attributes=not caller.is_public)
+    return v1.subscriber(view, with_attributes=not caller.is_public, token=token)

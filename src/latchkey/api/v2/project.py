@@ -22,6 +22,7 @@ router = APIRouter(prefix="/v2/projects", tags=["V2 project"])
 class ProjectChanges(Body):
     name: Name = not_null()
     restore_behavior: Literal["transfer", "keep"] = not_null()
+    test_store: projects.TestStore = not_null()
 
 
 @router.get("/{project_id}", responses=shows(wire.Project), response_class=Response)
@@ -32,9 +33,14 @@ async def read_project(services: Provided, caller: ReadKey) -> Response:
 
 @router.patch("/{project_id}", responses=shows(wire.Project), response_class=Response)
 async def update_project(services: Provided, caller: WriteKey, changes: ProjectChanges) -> Response:
-    """Change what is named. `restore_behavior` says what becomes of a purchase that somebody else restores."""
+    """Change what is named. `restore_behavior` says what becomes of a purchase that somebody else restores. A closed
+    `test_store` refuses new test purchases and renews none of the old ones."""
     behavior = RestoreBehavior(changes.restore_behavior) if "restore_behavior" in changes.model_fields_set else None
     changed = await projects.update_project(
-        services.database, caller.project_id, name=changes.name, restore_behavior=behavior
+        services.database,
+        caller.project_id,
+        name=changes.name,
+        restore_behavior=behavior,
+        test_store=changes.test_store,
     )
     return reply(render.project(changed))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import uuid4
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.api.authentication import WriteKey
@@ -27,7 +28,30 @@ ROUTE = "/v2/projects/{project_id}/test_store/actions"
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
+def _each_action_in_words(schema: dict[str, Any]) -> None:
+    """For the document: what each action needs, and which fields are of other actions."""
+    fields: dict[str, Any] = schema["properties"]
+    schema["anyOf"] = [
+        {
+            "properties": {"action": {"const": name}}
+            | {field: _only(fields[field].get("default")) for field in _of_others(name)}
+            | ({need: {"not": {"type": "null"}}} if (need := test_store.NEEDS.get(name)) else {}),
+            "required": [need] if need else [],
+        }
+        for name in get_args(test_store.Name)
+    ]
+
+
+def _only(value: object) -> dict[str, Any]:
+    # A null is lost on its way into the document, so it is said by its type.
+    return {"type": "null"} if value is None else {"const": value}
+
+
 class NewAction(Body):
+    """A field that the action needs is there, and none is there that another action takes."""
+
+    model_config = ConfigDict(json_schema_extra=_each_action_in_words)
+
     action: test_store.Name
     app_user_id: AppUserId
     product_id: Name | None = None
@@ -43,6 +67,32 @@ class NewAction(Body):
     when: Literal["now", "at_renewal"] = "now"
     resume_at_ms: Instant | None = None
     days: Annotated[int, Field(ge=1, le=3650)] | None = None
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _fits_the_action(cls, value: Any, validate: ModelWrapValidatorHandler[NewAction]) -> NewAction:
+        new = validate(value)
+        need = test_store.NEEDS.get(new.action)
+        if need is not None and getattr(new, need) is None:
+            raise _wrong(need, f"The action {new.action} needs it.", value)
+        for field in _of_others(new.action):
+            if getattr(new, field) != cls.model_fields[field].default:
+                raise _wrong(field, f"The action {new.action} does not take it.", value)
+        return new
+
+
+OPTIONAL = NewAction.model_fields.keys() - {"action", "app_user_id", "product_id"}
+
+
+def _of_others(action: test_store.Name) -> list[str]:
+    """The fields that this action does not take."""
+    return sorted(OPTIONAL - test_store.TAKES.get(action, frozenset()))
+
+
+def _wrong(field: str, problem: str, value: Any) -> ValidationError:
+    """An error that names the field, as those of single fields do."""
+    error = PydanticCustomError("invalid", "{problem}", {"problem": problem})
+    return ValidationError.from_exception_data("NewAction", [InitErrorDetails(type=error, loc=(field,), input=value)])
 
 
 @router.post(ROUTE, responses=shows(TestStoreResult), response_class=Response)

@@ -1,4 +1,4 @@
-"""Settings: the project's name, what it does with restored purchases, where it is, and the first steps with it."""
+"""Settings: the project's name, its restored purchases, its test store, where it is, and the first steps with it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ BEHAVIORS = {
     RestoreBehavior.TRANSFER: "It moves to whoever restores it, and leaves the customer who had it.",
     RestoreBehavior.KEEP: "It stays where it is. Whoever else restores it is refused.",
 }
+TEST_STORES: dict[projects.TestStore, str] = {
+    "open": (
+        "Test purchases can be made: by the API, on test clocks, and by every app with a public key that begins with "
+        "test_. They give real access, are always marked as sandbox, and cost nothing. Close it before you ship."
+    ),
+    "closed": "No test purchase can be made, and none is renewed. What was bought before runs out.",
+}
 
 
 @pages.get("/settings")
@@ -29,14 +36,20 @@ async def change_settings(visit: Visit) -> Response:
     assert visit.project is not None
     visit.audit(visit.project_id)
     behavior = RestoreBehavior(visit.form.choice("restore_behavior", RestoreBehavior))
+    chosen = visit.form.choice("test_store", TEST_STORES)
+    test_store = next(one for one in TEST_STORES if one == chosen)
     try:
         changed = await projects.update_project(
-            visit.database, visit.project_id, name=visit.form.text("name"), restore_behavior=behavior
+            visit.database,
+            visit.project_id,
+            name=visit.form.text("name"),
+            restore_behavior=behavior,
+            test_store=test_store,
         )
     except Refusal as refusal:
         visit.audit(refusal=refusal.message)
         return await _page(visit, 400, refusal.message)
-    before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior")}
+    before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior", "test_store")}
     after = {name: getattr(changed, name) for name in before}
     visit.detail.update({name: [before[name], after[name]] for name in before if before[name] != after[name]})
     return await visit.to(visit.path("settings"), "Saved.")
@@ -54,6 +67,8 @@ async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
         behaviors=BEHAVIORS,
         name=visit.form.text("name") or visit.project.name,
         behavior=visit.form.text("restore_behavior") or visit.project.restore_behavior,
+        test_stores=TEST_STORES,
+        test_store=visit.form.text("test_store") or visit.project.test_store,
         base=base,
         read=curl(visit, "/v1/subscribers/alice"),
         buy=await first_purchase(visit),

@@ -1,11 +1,14 @@
 -- name: admit_requests
 -- who the keys of one tick belong to, and how many of their requests the rate limit lets through
-select asked.hash, taken.granted, taken.retry_after_us, asked.id, asked.project_id, asked.app_id, asked.kind, asked.scopes
+select
+    asked.hash, taken.granted, taken.retry_after_us,
+    asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
 from (
     -- Each key's row is locked in turn: one order for all processes, so that none ever waits for another in a circle.
-    select k.*, a.wanted
+    select k.*, p.store, a.wanted
     from unnest($1::bytea[], $2::integer[]) as a (hash, wanted)
     join api_keys k on k.hash = a.hash and k.revoked_at is null
+    left join apps p on p.project_id = k.project_id and p.id = k.app_id
     order by k.id
 ) as asked
 cross join lateral take_requests(asked.id, asked.wanted, asked.rate_limit) as taken

@@ -1,7 +1,7 @@
 -- name: load_catalog
--- a project's products with what they grant, and its entitlements, as of one version
+-- a project's products with what they grant, its entitlements, and whether its test store is open, as of one version
 select
-    p.catalog_version,
+    p.catalog_version, p.test_store,
     array(select e.id from entitlements e where e.project_id = p.id) as entitlements,
     coalesce(
         (

@@ -3,25 +3,29 @@
 with made as (
     insert into projects (id, name, created_at) values ($1, $2, $3)
     on conflict (id) do nothing
-    returning id, name, restore_behavior, created_at
+    returning id, name, restore_behavior, created_at, test_store
 ), headed as (
     insert into feeds (project_id) select id from made
 )
-select id, name, restore_behavior, created_at from made;
+select id, name, restore_behavior, created_at, test_store from made;
 
 -- name: load_project
 -- one project by its id
-select id, name, restore_behavior, created_at from projects where id = $1;
+select id, name, restore_behavior, created_at, test_store from projects where id = $1;
 
 -- name: list_projects
 -- every project of this deployment, oldest first
-select id, name, restore_behavior, created_at from projects order by created_at, id;
+select id, name, restore_behavior, created_at, test_store from projects order by created_at, id;
 
 -- name: update_project
--- a project's settings, each where a new one is given
-update projects set name = coalesce($2, name), restore_behavior = coalesce($3, restore_behavior)
+-- a project's settings, each where a new one is given; the test store's setting is part of the catalog that readers keep
+update projects
+set name = coalesce($2, name),
+    restore_behavior = coalesce($3, restore_behavior),
+    test_store = coalesce($4, test_store),
+    catalog_version = catalog_version + case when $4 <> test_store then 1 else 0 end
 where id = $1
-returning id, name, restore_behavior, created_at;
+returning id, name, restore_behavior, created_at, test_store;
 
 -- name: create_app
 -- an app of a project; nothing when the id is taken

@@ -47,7 +47,6 @@ def buy(
     environment: Environment,
     trial: bool = False,
     ownership: Ownership = Ownership.PURCHASED,
-    price: Price | None = None,
     app_id: str | None = None,
 ) -> Subscription | Purchase:
     _fits_clock(customer, environment)
@@ -57,9 +56,7 @@ def buy(
         _not_subscribed(customer, product, now, trial)
     elif product.grants and product.credits is None:
         _not_owned(customer, product, now)
-    return sell(
-        product, now, id=id, environment=environment, trial=trial, ownership=ownership, price=price, app_id=app_id
-    )
+    return sell(product, now, id=id, environment=environment, trial=trial, ownership=ownership, app_id=app_id)
 
 
 def sell(
@@ -70,10 +67,10 @@ def sell(
     environment: Environment,
     trial: bool = False,
     ownership: Ownership = Ownership.PURCHASED,
-    price: Price | None = None,
     app_id: str | None = None,
 ) -> Subscription | Purchase:
-    """A new purchase, whatever else the buyer has: an app that shows a receipt has paid for it."""
+    """A new purchase at the catalog's price, whatever else the buyer has: an app may show several receipts for one
+    product."""
     if product.kind is ProductKind.SUBSCRIPTION:
         return Subscription(
             store=STORE,
@@ -81,7 +78,7 @@ def sell(
             environment=environment,
             app_id=app_id,
             ownership=ownership,
-            periods=(period := first_period(id, product, now, trial=trial, price=price),),
+            periods=(period := first_period(id, product, now, trial=trial),),
             status=Status(as_of=period.as_of),
         )
     return Purchase(
@@ -94,7 +91,7 @@ def sell(
         ownership=ownership,
         purchased_at=now,
         ends_at=add(now, product.duration) if product.duration else None,
-        price=price or product.price,
+        price=product.price,
     )
 
 

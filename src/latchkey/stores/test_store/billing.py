@@ -26,8 +26,8 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
     new period takes over at once, with what was left of the old one in it: whatever ends it then ends access."""
     current, moment = subscription.current, next_moment(subscription, now)
     product = catalog.products.get(subscription.status.next_product_id or current.product_id)
-    if product is None or product.duration is None:
-        # No longer on sale, so there is nothing to renew into.
+    if product is None or product.duration is None or not catalog.test_store_open:
+        # The product is gone, or the test store is closed: there is nothing to renew into.
         return replace(subscription, status=replace(subscription.status, as_of=moment, ended=Reason.UNKNOWN))
     changes = product.id != current.product_id
     price = product.price if changes or current.period_type is not PeriodType.NORMAL else current.price
@@ -62,7 +62,7 @@ def period_end(subscription: Subscription, product: Product, start: Ms) -> Ms:
     return add(start, product.duration, anchor_day=anchor)
 
 
-def first_period(id: str, product: Product, now: Ms, *, trial: bool, price: Price | None = None) -> Period:
+def first_period(id: str, product: Product, now: Ms, *, trial: bool) -> Period:
     length = product.trial if trial else product.duration
     assert length is not None
     return Period(
@@ -74,7 +74,7 @@ def first_period(id: str, product: Product, now: Ms, *, trial: bool, price: Pric
         purchased_at=now,
         ends_at=add(now, length),
         as_of=Moment(now),
-        price=Price(0, product.price.currency) if trial else price or product.price,
+        price=Price(0, product.price.currency) if trial else product.price,
     )
 
 

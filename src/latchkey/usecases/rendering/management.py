@@ -72,7 +72,13 @@ def experiment(project_id: str, one: Experiment) -> wire.Experiment:
 
 
 def project(one: Project) -> wire.Project:
-    return wire.Project(id=one.id, name=one.name, restore_behavior=one.restore_behavior, created_at=one.created_at)
+    return wire.Project(
+        id=one.id,
+        name=one.name,
+        restore_behavior=one.restore_behavior,
+        test_store=one.test_store,
+        created_at=one.created_at,
+    )
 
 
 def app(project_id: str, one: App, first_key: wire.PublicApiKey | UnsetType = UNSET) -> wire.App:

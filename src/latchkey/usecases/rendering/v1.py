@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from msgspec import UNSET
 
 from latchkey.domain.attributes import visible
@@ -10,6 +12,7 @@ from latchkey.domain.entitlements import on_record
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.subscription import Period, PeriodType, Subscription
+from latchkey.stores.test_store.billing import STORE as TEST_STORE
 from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.lifetime import lifetime_end
 from latchkey.usecases.view import View
@@ -24,8 +27,10 @@ MANAGEMENT_URLS = {
 }
 
 
-def subscriber(view: View, *, with_attributes: bool) -> v1.SubscriberResponse:
-    customer, now = view.customer, view.now
+def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -> v1.SubscriberResponse:
+    """As a server sees it; or without attributes, as whoever has an app's key sees it. They see no token of the test
+    store either, but for the one that they have just sent."""
+    customer, now, public = view.customer, view.now, not with_attributes
     return v1.SubscriberResponse(
         request_date=to_iso(now),
         request_date_ms=now,
@@ -37,7 +42,7 @@ def subscriber(view: View, *, with_attributes: bool) -> v1.SubscriberResponse:
             last_seen=to_iso(view.last_seen.at),
             management_url=_management_url(customer, now),
             original_purchase_date=_iso(_first_purchase_at(customer)),
-            non_subscriptions=_non_subscriptions(customer) if customer.purchases else {},
+            non_subscriptions=_non_subscriptions(customer, public, token) if customer.purchases else {},
             subscriptions=_subscriptions(customer, now),
             entitlements={
                 id: event.entitlement(access, now) for id, access in on_record(customer, view.catalog).items()
@@ -125,23 +130,31 @@ def _subscription(subscription: Subscription, period: Period, now: Ms) -> v1.Sub
     )
 
 
-def _non_subscriptions(customer: Customer) -> dict[str, list[v1.NonSubscription]]:
+def _non_subscriptions(customer: Customer, public: bool, token: str | None) -> dict[str, list[v1.NonSubscription]]:
     found: dict[str, list[v1.NonSubscription]] = {}
     for purchase in customer.purchases:
         if purchase.kind is PurchaseKind.ONE_TIME:
-            found.setdefault(purchase.product_id, []).append(_non_subscription(purchase))
+            hidden = public and purchase.store == TEST_STORE and purchase.id != token
+            id = disguised(customer.project_id, purchase.id) if hidden else purchase.id
+            found.setdefault(purchase.product_id, []).append(_non_subscription(purchase, id))
     return found
 
 
-def _non_subscription(purchase: Purchase) -> v1.NonSubscription:
+def disguised(project_id: str, token: str) -> str:
+    """An id that stands for a token of the test store. Whoever shows a token can restore its purchase, and anybody with
+    an app's key can read every subscriber, so the token itself is not shown to them."""
+    return f"test_{hashlib.sha256(f'{project_id} {token}'.encode()).hexdigest()[:32]}"
+
+
+def _non_subscription(purchase: Purchase, id: str) -> v1.NonSubscription:
     purchased = to_iso(purchase.purchased_at)
     return v1.NonSubscription(
-        id=purchase.id,
+        id=id,
         is_sandbox=purchase.environment is Environment.SANDBOX,
         purchase_date=purchased,
         original_purchase_date=purchased,
         store=purchase.store,
-        store_transaction_id=purchase.id,
+        store_transaction_id=id,
     )
 
 

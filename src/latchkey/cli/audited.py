@@ -1,0 +1,41 @@
+"""The audit log of what is done on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from latchkey.domain.refusal import Refusal
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases import audit
+
+ACTOR = "the command line"
+
+
+@asynccontextmanager
+async def audited(
+    database: Database,
+    project_id: str | None,
+    action: str,
+    subject: str,
+    *,
+    account_id: str | None = None,
+    **detail: str,
+) -> AsyncIterator[None]:
+    """As on a page: written down before it is done, and again with how it went."""
+    position = await audit.begin(
+        database,
+        project_id=project_id,
+        account_id=account_id,
+        actor=ACTOR,
+        action=action,
+        now=real_now(),
+        subject=subject,
+    )
+    try:
+        yield
+    except Refusal as refusal:
+        await audit.finish(database, position, "refused", subject, {**detail, "refusal": refusal.message})
+        raise
+    await audit.finish(database, position, "done", subject, detail)
