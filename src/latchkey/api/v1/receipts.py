@@ -108,7 +108,8 @@ async def spared(exchange: Exchange, services: Services, error: ApiError) -> Api
         except ApiError as refused:
             if isinstance(refused, Unauthenticated):
                 return error
-        except Exception:  # noqa: BLE001 - whose key it is cannot be found out now, so the receipt may be real
+        except Exception:
+            # Whose key it is cannot be found out now, so the receipt may be real.
             return Unavailable()
     if exchange.store in (None, TEST_STORE):
         return error
