@@ -47,6 +47,7 @@ async def test_every_type_arrives_signed_and_marked(post: Post) -> None:
         assert "sequence" not in json.decode(arrival.body)["event"]
         assert arrival.headers["authorization"] == "Bearer hush-hush"
         assert arrival.headers["content-type"] == "application/json"
+        assert arrival.headers["latchkey-test-event"] == said["request_headers"]["Latchkey-Test-Event"] == "true"
         assert arrival.headers["webhook-signature"] == signature(made["signing_secret"], arrival)
         assert said["request_body"] == json.decode(arrival.body)
         assert said["request_headers"]["Authorization"] == "Bearer ••••"

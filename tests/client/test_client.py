@@ -126,7 +126,18 @@ async def test_the_rest_of_an_embedded_list_is_read_on() -> None:
     assert [one.entitlement_id for one in more] == ["b"]
 
 
-@pytest.mark.parametrize("url", ["http://billing.example.com", "ftp://x", "billing.example.com"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://billing.example.com",
+        "http://localhost",
+        "http://127.0.0.1:8443",
+        "http://[::1]",
+        "ftp://x",
+        "billing.example.com",
+        "https://",
+    ],
+)
 def test_a_key_is_never_sent_in_the_clear(url: str) -> None:
     with pytest.raises(ValueError, match="https"):
         Client(url, "sk_key")

@@ -146,6 +146,29 @@ async def test_a_rate_limit_is_respected_and_nobody_waits_for_it(here: World) ->
     assert len(here.service.asked) == 2
 
 
+async def test_without_a_retry_after_a_rate_limit_lasts_sixty_seconds(here: World) -> None:
+    await here.deliver(event())
+    await here.deliver(event("TRANSFER", "bob", transferred_from=["ada"]))
+    here.clock.now += 2 * HOUR
+    here.service.status = 429
+    began = here.clock.now
+    await here.jobs_done()
+    asked = len(here.service.asked)
+    # Whoever asks, and whatever waits, until the minute is over.
+    for passed in (0, 400, 5_500, 59_000):
+        here.clock.now = began + passed
+        await here.jobs_done()
+        reply = await here.get("/api/entitlement/pro")
+        assert (reply.json()["hasAccess"], reply.json()["source"]) == (True, "database")
+        assert (await here.get("/api/sync-billing", method="POST")).status == 500
+        await here.consumer.reconciler.sweep()
+        assert len(here.service.asked) == asked
+    here.service.status = 200
+    here.service.holds["ada"] = {}
+    here.clock.now = began + 60_001
+    assert (await here.get("/api/entitlement/pro")).json()["source"] == "billing"
+
+
 async def test_an_end_that_has_passed_ends_access_without_any_event(on_sqlite: World) -> None:
     await on_sqlite.deliver(event(expiration_at_ms=NOW + 1000, entitlements=pro(NOW + 1000)))
     on_sqlite.service.down = True

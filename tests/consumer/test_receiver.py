@@ -275,6 +275,30 @@ async def test_the_signature_is_checked_too_where_a_secret_is_set(sqlite_url: st
         assert (await here.post(body, **{**signed(old, body), "webhook-signature": "v1,@@ nonsense"})).status == 401
 
 
+async def test_a_test_delivery_is_verified_answered_and_changes_nothing(here: World) -> None:
+    one = event(user="sample_user")
+    reply = await here.deliver(one, **{"latchkey-test-event": "true"})
+    assert (reply.status, reply.json()) == (200, {"message": "Test event received"})
+    assert sum((await here.counts()).values()) == 0
+    # Without the secret the header opens nothing, and a body that is none is refused as ever.
+    assert (await here.deliver(one, secret="wrong", **{"latchkey-test-event": "true"})).status == 401
+    assert (await here.post({"event": {}}, **{"latchkey-test-event": "true"})).status == 400
+    # The event's id was not used up.
+    for value in ("false", "1", ""):
+        reply = await here.deliver({**one, "id": f"evt_{value}"}, **{"latchkey-test-event": value})
+        assert reply.json() == {"message": "Event processed"}
+    assert (await here.deliver(one)).json() == {"message": "Event processed"}
+
+
+async def test_a_test_delivery_must_be_signed_too(sqlite_url: str) -> None:
+    secret = base64.b64encode(b"x" * 24).decode()
+    body = msgspec.json.encode({"event": event()})
+    async with world(sqlite_url, signing_secrets=(f"whsec_{secret}",)) as here:
+        assert (await here.post(body, **{"latchkey-test-event": "true"})).status == 401
+        reply = await here.post(body, **signed(secret, body), **{"latchkey-test-event": "true"})
+        assert reply.json() == {"message": "Test event received"}
+
+
 async def test_replies_come_well_within_a_second(here: World) -> None:
     began = time.monotonic()
     await here.deliver(event())

@@ -9,13 +9,15 @@ from msgspec import json
 from msgspec.structs import replace
 
 from latchkey.consumer.event import Held, read_event
+from latchkey.consumer.handlers import HANDLERS
 from latchkey.consumer.identity import external_user_id
 from latchkey.consumer.instants import DAY, HOUR, from_iso, to_iso
-from latchkey.consumer.reading import Details, Reading
+from latchkey.consumer.reading import Details, Reading, reading_of
 from latchkey.consumer.record import LocalCopy, Subscription, nobody
-from latchkey.consumer.status import Standing, standing_after, standing_after_reading
+from latchkey.consumer.status import Standing, standing_after
 from latchkey.consumer.sync import apply_event, apply_reading, is_late
 from latchkey.consumer.verification import Reason, reasons_to_verify
+from latchkey.wire import v2
 from tests.consumer.world import NOW, event, pro, v1_subscription, written
 
 TROUBLED = Standing("billing_issue", auto_renew=False, billing_issue=True)
@@ -45,15 +47,65 @@ def test_the_state_table(type: str, any_active: bool, after: Standing) -> None:
     assert standing_after(type, any_active, TROUBLED) == after
 
 
-@pytest.mark.parametrize(
-    ("before", "any_active", "status"),
-    [
-        ("expired", True, "active"), (None, True, "active"), ("cancelled", True, "cancelled"),
-        ("trial", True, "trial"), ("active", False, "expired"), ("paused", False, "expired"),
-    ],
-)  # fmt: skip
-def test_v2_overwrites_only_what_it_knows(before: str | None, any_active: bool, status: str) -> None:
-    assert standing_after_reading(any_active, Standing(before)).status == status
+@pytest.mark.parametrize("types", [
+    ("CANCELLATION",), ("TRIAL_STARTED", "TRIAL_CANCELLED"), ("BILLING_ISSUE",), ("SUBSCRIPTION_PAUSED",),
+    ("EXPIRATION",),
+])  # fmt: skip
+def test_where_v2_agrees_the_status_stays_as_the_events_left_it(types: tuple[str, ...]) -> None:
+    before = told()
+    for type in types:
+        before = told(type, before=before, entitlements={} if type == "EXPIRATION" else pro())
+    held = {"pro": NOW + 40 * DAY} if before.subscription.is_active else {}
+    # V1 says otherwise about everything.
+    said = v1_subscription(period_type="trial", unsubscribe_detected_at=to_iso(1), billing_issues_detected_at=to_iso(1))
+    for details in (None, Details({"pro": Held("pro_monthly")}, {"pro_monthly": said})):
+        after = apply_reading(before, Reading("ada", held, {}, details), NOW + 5).subscription
+        for name in ("subscription_status", "auto_renew", "billing_issue", "cancelled_at", "product_id", "is_active"):
+            assert getattr(after, name) == getattr(before.subscription, name), name
+        assert after.last_updated == NOW + 5
+        if held:
+            assert after.expires_at == NOW + 40 * DAY
+
+
+def test_where_v2_contradicts_the_record_is_overwritten() -> None:
+    cancelled = told("CANCELLATION")
+    gone = apply_reading(cancelled, Reading("ada", {}, {}), NOW)
+    assert (gone.subscription.is_active, gone.subscription.subscription_status) == (False, "expired")
+    back = apply_reading(gone, Reading("ada", {"pro": None}, {}), NOW).subscription
+    assert (back.is_active, back.subscription_status, back.auto_renew, back.cancelled_at) == (
+        True,
+        "active",
+        True,
+        None,
+    )
+
+
+@pytest.mark.parametrize("type", [*sorted(HANDLERS), "SOMETHING_NEW"])
+def test_the_end_follows_every_event_that_names_or_implies_one(type: str) -> None:
+    def end_after(**more: Any) -> int | None:
+        # A refund of another product, so that `pro` goes on.
+        return told(type, before=told(), product_id="coins", **more).subscription.expires_at
+
+    assert end_after(expiration_at_ms=NOW + HOUR) == NOW + HOUR
+    assert end_after(expiration_at_ms=None, entitlements=pro(NOW + 2 * HOUR)) == NOW + 2 * HOUR
+    assert end_after(expiration_at_ms=None, entitlements=pro(None)) is None
+    assert end_after(expiration_at_ms=None, entitlements={}, event_timestamp_ms=NOW + 5) == NOW + 5
+    soon = told(type, before=told(), product_id="coins", expiration_at_ms=None, entitlements=pro(NOW + HOUR))
+    assert Reason.ENDS_SOON in reasons_to_verify(soon.subscription, NOW)
+    # Whoever never had access has no end.
+    assert told(type, expiration_at_ms=None, entitlements={}).subscription.expires_at is None
+
+
+def test_an_end_in_two_hundred_years_is_none() -> None:
+    page: v2.Page[Any] = v2.Page(items=[], next_page=None, url="")
+    found = v2.Customer(
+        id="ada", project_id="p", first_seen_at=1, last_seen_at=1, last_seen_app_version=None, last_seen_country=None,
+        last_seen_platform=None, last_seen_platform_version=None, active_entitlements=page, attributes=page,
+    )  # fmt: skip
+    held = v2.ActiveEntitlement(entitlement_id="pro", expires_at=NOW + 200 * 365 * DAY)
+    after = apply_reading(nobody("ada"), reading_of(found, [held], [], now=NOW), NOW)
+    assert (after.subscription.expires_at, after.entitlements["pro"].expires_at) == (None, None)
+    assert after.subscription.entitlements["pro"]["expires_date"] is None
 
 
 FRESH = Subscription(app_user_id="ada", expires_at=NOW + 2 * DAY, last_updated=NOW)

@@ -61,7 +61,9 @@ def test_production_is_known_by_either_name(name: str, monkeypatch: pytest.Monke
     ("name", "value"),
     [
         ("PORT", "eighty"), ("PORT", "70000"), ("STRICT_BODY", "perhaps"), ("ON_ERROR", "ignore"),
-        ("SERVICE_URL", "http://billing.example.com"), ("DATABASE_URL", "mysql://x"), ("JWT_SECRET", "short"),
+        ("SERVICE_URL", "http://billing.example.com"), ("SERVICE_URL", "http://localhost:8443"),
+        ("SERVICE_CA", "/nowhere.pem"), ("SERVICE_CA", __file__), ("DATABASE_URL", "mysql://x"),
+        ("JWT_SECRET", "short"),
         ("JWT_PUBLIC_KEY", "/nowhere.pem"), ("JWT_ALGORITHMS", "none"), ("VERIFY_TIMEOUT_MS", "0"),
     ],
 )  # fmt: skip

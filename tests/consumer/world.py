@@ -20,6 +20,7 @@ from sqlalchemy import Table, func, select
 
 from latchkey.client import Client, Patience
 from latchkey.consumer import Consumer, LocalCopy, Settings
+from latchkey.consumer.connection import Checked
 from latchkey.consumer.instants import DAY, to_iso
 from latchkey.consumer.storage.tables import metadata
 from tests.api.client import Client as Asking
@@ -44,6 +45,8 @@ class Service:
     subscriptions: dict[str, dict[str, Any]] = field(default_factory=dict)
     feed: list[dict[str, Any]] = field(default_factory=list)
     down: bool = False
+    untrusted: bool = False
+    nonsense: bool = False
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     sequences: dict[str, int] = field(default_factory=dict)
@@ -57,6 +60,10 @@ class Service:
         self.asked.append(path)
         if self.down:
             raise ConnectError("refused", {"causes": [{"message": "Connection refused"}]})
+        if self.untrusted:
+            raise ConnectError("tls", {"causes": [{"message": "invalid peer certificate: UnknownIssuer"}]})
+        if self.nonsense:
+            return await ResponseBuilder().status(200).body_bytes(b"<html>").build()
         status, body = (self.status, {}) if self.status != 200 else self._answer(path, url.query)
         if self.meanwhile is not None:
             doing, self.meanwhile = self.meanwhile, None
@@ -166,16 +173,22 @@ async def world(url: str, **more: Any) -> AsyncIterator[World]:
     """A consumer between its start and its stop. Its background jobs run when a test says so."""
     service, clock = Service(), Clock()
     hurried = Patience(sleep=lambda _: asyncio.sleep(0))
-    identify, jobs = more.pop("identify", None), more.pop("jobs", None)
+    identify, jobs, checked = more.pop("identify", None), more.pop("jobs", None), more.pop("checked", False)
     client = Client(
         "https://service.test", "sk_key", project_id="p", middleware=service, patience=hurried, deadline=0.01
     )
     chosen = settings(url, **{"verify_timeout_ms": 1, **more})
     consumer = Consumer(chosen, client=client, now=clock, identify=identify, jobs=jobs)
     consumer.runner.start = lambda: None  # type: ignore[method-assign]  # jobs run when asked for
+    if not checked:
+        consumer.check_connection = _unchecked  # type: ignore[method-assign]  # so that tests can count questions
     app = consumer.app
     async with running(app):
         yield World(consumer, service, Asking(app), clock)
+
+
+async def _unchecked(deadline: float = 0) -> Checked:
+    return Checked()
 
 
 def event(type: str = "INITIAL_PURCHASE", user: str = "ada", **more: Any) -> dict[str, Any]:

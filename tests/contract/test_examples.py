@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from msgspec import json
+from msgspec import json, structs
 
 from latchkey.delivery import requeue, webhook
 from latchkey.delivery.reply import Answer
@@ -24,6 +24,7 @@ from latchkey.domain.event import EventType
 from latchkey.storage.database import Database
 from latchkey.usecases.sample_events import sample
 from latchkey.wire.event import Envelope
+from latchkey.wire.headers import TEST_EVENT
 from tests.api.client import DAY, NOW, Client, Reply, Shop
 from tests.api.conftest import opened
 from tests.api.doings import app_key
@@ -121,8 +122,9 @@ def file_of(route: Route, status: int, also: str) -> str:
 
 
 async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def received(*_: object) -> Answer:
-        return ANSWER
+    async def received(*_: object, is_test: bool = False) -> Answer:
+        marked = {TEST_EVENT: "true"} if is_test else {}
+        return structs.replace(ANSWER, request_headers={**ANSWER.request_headers, **marked})
 
     monkeypatch.setattr(Sender, "send", received)
     story = Story(shop)

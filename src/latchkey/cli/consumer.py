@@ -28,6 +28,12 @@ def consumer(
 
 
 @app.command()
+def check() -> None:
+    """Check the settings, and whether the service can be reached and accepts the key."""
+    _commands().check()
+
+
+@app.command()
 def migrate() -> None:
     """Bring the consumer's tables up to date."""
     _commands().migrate()

@@ -23,6 +23,7 @@ from latchkey.cli.instants import shown
 from latchkey.cli.listeners import bind
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.consumer import Consumer, Settings, SettingsError
+from latchkey.consumer.connection import Checked
 from latchkey.consumer.operations import Reprocessed
 from latchkey.consumer.reconcile import Report
 from latchkey.consumer.settings import PREFIX, variable
@@ -38,6 +39,19 @@ def serve(host: str | None, port: int | None) -> None:
     given = {"HOST": host, "PORT": port}
     environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
     _run(_serve(_settings(environ, alone=True)))
+
+
+def check() -> None:
+    async def run() -> Checked:
+        async with _opened(migrated=False) as opened:
+            return await opened.check_connection()
+
+    found = _run(run())
+    if found.problem is not None:
+        raise ConsumerFailedError(found.problem)
+    settings = _settings(os.environ, alone=False)
+    told = f"{settings.service_url} accepts the key for the project {settings.project_id}"
+    Console(highlight=False).print(f"[green]✓[/green] {told}", soft_wrap=True)
 
 
 def migrate() -> None:

@@ -16,6 +16,7 @@ import msgspec
 import uvloop
 
 from latchkey import logs
+from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.lifeline import die_with
 from latchkey.cli.orders import decode
 from latchkey.consumer import Consumer, Settings
@@ -50,7 +51,13 @@ async def serve(
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     ready()
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    # Beside serving: the service may be away for a moment, and its events are taken all the same.
+    checking = asyncio.create_task(_misconfigured(consumer))
+    await asyncio.wait({serving, stopping, checking}, return_when=asyncio.FIRST_COMPLETED)
+    problem = checking.result() if checking.done() else None
+    if problem is None:
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    checking.cancel()
     stopping.cancel()
     if demo is not None:
         demo.hang_up()
@@ -59,6 +66,14 @@ async def serve(
         await asyncio.wait_for(serving, DRAIN_SECONDS)
     if demo is not None:
         await demo.close()
+    if problem is not None:
+        raise ConsumerFailedError(problem)
+
+
+async def _misconfigured(consumer: Consumer) -> str | None:
+    """What is certainly wrong with the way to the service: no waiting would help."""
+    found = await consumer.check_connection()
+    return found.problem if found.certain else None
 
 
 def _demo(consumer: Consumer, key: str) -> DemoApp:

@@ -1,7 +1,16 @@
 """The V1 and V2 client that an app's server uses."""
 
 from latchkey.client.client import Client
-from latchkey.client.errors import ApiError, BadAnswer, ClientError, NotFound, RateLimited, Unreachable, UnusableId
+from latchkey.client.errors import (
+    ApiError,
+    BadAnswer,
+    ClientError,
+    NotFound,
+    RateLimited,
+    Unreachable,
+    Untrusted,
+    UnusableId,
+)
 from latchkey.client.transport import Patience
 
 __all__ = [
@@ -13,5 +22,6 @@ __all__ = [
     "Patience",
     "RateLimited",
     "Unreachable",
+    "Untrusted",
     "UnusableId",
 ]

@@ -129,9 +129,13 @@ def _decoded(answer: Answer, path: str, type: type[T]) -> T:
 
 
 def _segment(text: str) -> str:
-    if text in {".", ".."}:
-        raise UnusableId(f"The id {text!r} cannot be part of a URL.")
-    return quote(text, safe="")
+    try:
+        if text not in {".", ".."}:
+            return quote(text, safe="")
+    except UnicodeEncodeError:
+        # Half of a surrogate pair.
+        pass
+    raise UnusableId(f"The id {text!r} cannot be part of a URL.")
 
 
 def _feed_path(v2: str, after: str | None) -> str:

@@ -1,7 +1,8 @@
 """What can go wrong when the service is asked.
 
 ClientError
-├── Unreachable      no answer: connection, certificate, timeout
+├── Unreachable      no answer: connection, timeout
+│   └── Untrusted    the service's certificate is signed by nobody we trust, or is for another name
 ├── BadAnswer        an answer that is not what the API promises
 ├── UnusableId       an id that no URL can carry
 └── ApiError         any status but 2xx; `status` is the code
@@ -21,6 +22,10 @@ class ClientError(Exception):
 
 class Unreachable(ClientError):
     """The service did not answer."""
+
+
+class Untrusted(Unreachable):
+    """The certificate at the service's address cannot be trusted, so nothing was sent to it."""
 
 
 class BadAnswer(ClientError):

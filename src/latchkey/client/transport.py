@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -18,11 +17,13 @@ from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
 from pyreqwest.middleware.types import Middleware
 
-from latchkey.client.errors import ApiError, ClientError, NotFound, RateLimited, Unreachable
+from latchkey.client.errors import ApiError, ClientError, NotFound, RateLimited, Unreachable, Untrusted
 from latchkey.client.retry import parse_retry_after, wait_before_retry
 
 CONNECT_TIMEOUT = timedelta(seconds=5)
 CONNECTIONS = 32
+# In every message of the TLS library about a certificate that it does not accept.
+_CERTIFICATE = "certificate"
 SEQUENCE_HEADER = "latchkey-sequence"
 
 
@@ -90,25 +91,21 @@ class Transport:
         except RequestTimeoutError as error:
             raise Unreachable(f"The service did not answer within {left:.1f} s.") from error
         except PyreqwestError as error:
-            raise Unreachable(f"The service cannot be reached: {_cause(error)}.") from error
+            cause = _cause(error)
+            if _CERTIFICATE in cause.lower():
+                raise Untrusted(f"The service's certificate is not trusted: {cause}.") from error
+            raise Unreachable(f"The service cannot be reached: {cause}.") from error
         if 200 <= response.status < 300:
             return Answer(body, response.get_header(SEQUENCE_HEADER))
         raise _refused(response.status, body, response.get_header("retry-after"), self._patience.wall())
 
 
 def checked(base_url: str) -> str:
-    """The address without its last slash. Keys travel over HTTPS only; this machine may talk to itself as it likes."""
+    """The address without its last slash. Keys travel over HTTPS only, on this machine too."""
     parts = urlsplit(base_url)
-    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+    if parts.scheme != "https" or not parts.hostname:
         raise ValueError(f"{base_url!r} is not an https:// address.")
     return base_url.rstrip("/")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _build(ca_pem: bytes | None, middleware: Middleware | None) -> HttpClient:
@@ -117,6 +114,7 @@ def _build(ca_pem: bytes | None, middleware: Middleware | None) -> HttpClient:
         .connect_timeout(CONNECT_TIMEOUT)
         .max_connections(CONNECTIONS)
         .follow_redirects(False)
+        .https_only(True)
         .user_agent("latchkey-client")
     )
     if ca_pem is not None:

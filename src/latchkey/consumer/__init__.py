@@ -2,7 +2,7 @@
 
 from latchkey.consumer.billing import View
 from latchkey.consumer.consumer import Consumer
-from latchkey.consumer.errors import ConsumerError, SettingsError
+from latchkey.consumer.errors import AccessUnknownError, ConsumerError, SettingsError
 from latchkey.consumer.guard import AccessRefused
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
 from latchkey.consumer.settings import Settings
@@ -10,6 +10,7 @@ from latchkey.consumer.storage.jobs import Job, NewJob
 
 __all__ = [
     "AccessRefused",
+    "AccessUnknownError",
     "Consumer",
     "ConsumerError",
     "Entitlement",

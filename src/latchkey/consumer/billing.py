@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import structlog
+from msgspec import Raw
 from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.client import Client, ClientError, NotFound, RateLimited
+from latchkey.client import ApiError, BadAnswer, Client, ClientError, NotFound, RateLimited, Unreachable, UnusableId
+from latchkey.client.retry import RETRY_AFTER
+from latchkey.consumer.connection import in_words
 from latchkey.consumer.instants import Ms
 from latchkey.consumer.reading import Reading, reading_of
 from latchkey.consumer.record import LocalCopy
@@ -19,15 +22,19 @@ from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.store import Store
 from latchkey.consumer.sync import apply_reading
 from latchkey.consumer.verification import Reason, reasons_to_verify
-from latchkey.wire.v2 import ActiveEntitlement, Attribute
+from latchkey.wire.v2 import ActiveEntitlement, Attribute, Page
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 CUSTOMER_NOT_FOUND = "Customer not found"
+UNKNOWN = "Whether the user has access is not known now"
 # How often an answer may turn out to be older than an event that came in meanwhile.
 _TRIES = 5
-# After a service did not answer, nobody else is kept waiting for it during this long.
+# After the service did not answer, or refused our key, users' requests do not ask it again for this long.
 _REST_MS = 5_000
+# What the service answers to an id that it never accepts, so that no customer has it.
+_UNACCEPTABLE = 400
 
 
 class TooBusyError(ClientError):
@@ -42,9 +49,21 @@ class View:
     source: Literal["billing", "database"]
     # Why the service was to be asked; empty when the local copy was good enough.
     reasons: tuple[Reason, ...] = ()
-    # The service was to be asked and could not be.
+    # The service was to be asked and could not be; why, in words that show no secret.
     unverified: bool = False
+    failure: str | None = None
     error: str | None = None
+
+    def lets(self, entitlement_id: str, now: Ms) -> bool | None:
+        """Whether the user holds the entitlement; None when that is unknown. A local record stands in for a service
+        that cannot be asked. It cannot say no, though, while it is known that there is something newer."""
+        held = self.copy is not None and entitlement_id in self.copy.held(now)
+        return None if self.unknown and not held else held
+
+    @property
+    def unknown(self) -> bool:
+        """There is no record that could stand in for the service."""
+        return self.unverified and (self.copy is None or self.copy.subscription.stale)
 
     def age_ms(self, now: Ms) -> Ms | None:
         updated = self.copy.subscription.last_updated if self.copy is not None else None
@@ -58,7 +77,11 @@ class Billing:
         self._settings = settings
         self._now = now
         self._under_way: dict[tuple[str, bool], asyncio.Task[LocalCopy | None]] = {}
+        # Until then users' requests do not ask the service, and why.
         self._rest_until: Ms = 0
+        self._rest_reason = ""
+        # Until then nobody asks it: it said that we ask too often.
+        self._limited_until: Ms = 0
 
     async def view(self, app_user_id: str, *, details: bool = False) -> View:
         """The local copy where it can be trusted, else what V2 says; the local copy again when V2 cannot be asked."""
@@ -69,13 +92,14 @@ class Billing:
         if not reasons and known is not None and not known.stale:
             return View(copy, "database")
         if now < self._rest_until:
-            return View(copy, "database", reasons, unverified=True)
+            return View(copy, "database", reasons, unverified=True, failure=self._rest_reason)
         try:
             fresh = await self._once(app_user_id, details)
         except ClientError as error:
-            self._rest(error)
-            log.warning("could not verify", app_user_id=app_user_id, error=str(error), status=error.status)
-            return View(copy, "database", reasons, unverified=True)
+            failure = in_words(error)
+            self._rest(error, failure)
+            log.warning("could not verify", app_user_id=app_user_id, error=failure, status=error.status)
+            return View(copy, "database", reasons, unverified=True, failure=failure)
         if fresh is None:
             return View(await self.local(app_user_id), "database", reasons, error=CUSTOMER_NOT_FOUND)
         return View(fresh, "billing", reasons)
@@ -104,6 +128,33 @@ class Billing:
 
     async def read(self, app_user_id: str, *, details: bool, deadline: float) -> Reading:
         """V2, and V1 beside it where the details matter."""
+        try:
+            return await self._asked(self._read(app_user_id, details, deadline))
+        except UnusableId as error:
+            raise NotFound(404, str(error)) from error
+        except ApiError as error:
+            if error.status == _UNACCEPTABLE:
+                raise NotFound(404, error.message) from error
+            raise
+
+    async def events(self, after: str | None, deadline: float) -> Page[Raw]:
+        """A page of the service's feed."""
+        return await self._asked(self.client.event_page(after=after, deadline=deadline))
+
+    async def _asked(self, asking: Coroutine[Any, Any, T]) -> T:
+        """An answer of the service, unless it told us to wait. All questions share the key's limit, so all wait."""
+        left = self._limited_until - self._now()
+        if left > 0:
+            asking.close()
+            raise RateLimited(429, "The service's rate limit is used up.", retry_after=left / 1000)
+        try:
+            return await asking
+        except RateLimited as error:
+            wait = error.retry_after if error.retry_after is not None else RETRY_AFTER
+            self._limited_until = max(self._limited_until, self._now() + round(wait * 1000))
+            raise
+
+    async def _read(self, app_user_id: str, details: bool, deadline: float) -> Reading:
         client = self.client
         if details:
             (customer, sequence), answer = await asyncio.gather(
@@ -167,7 +218,10 @@ class Billing:
         reset = replace(after.subscription, stale=False, **counted)
         await self._store.copies.save(connection, [(current, replace(after, subscription=reset))])
 
-    def _rest(self, error: ClientError) -> None:
-        wait = error.retry_after if isinstance(error, RateLimited) else None
-        if error.status is None or error.status >= 500 or wait is not None:
-            self._rest_until = self._now() + (round(wait * 1000) if wait is not None else _REST_MS)
+    def _rest(self, error: ClientError, failure: str) -> None:
+        """Where the next question would fail in the same way, users' requests do not wait for it."""
+        status = error.status or 0
+        if isinstance(error, RateLimited):
+            self._rest_until, self._rest_reason = self._limited_until, failure
+        elif isinstance(error, Unreachable | BadAnswer) or status in (401, 403) or status >= 500:
+            self._rest_until, self._rest_reason = self._now() + _REST_MS, failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,9 +15,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from latchkey.client import Client
-from latchkey.consumer.billing import Billing, View
+from latchkey.consumer.billing import UNKNOWN, Billing, View
+from latchkey.consumer.connection import Checked, check
 from latchkey.consumer.devices import DeviceEndpoints
 from latchkey.consumer.endpoints import Endpoints
+from latchkey.consumer.errors import AccessUnknownError
 from latchkey.consumer.guard import AccessRefused, Guard, refused
 from latchkey.consumer.http import Endpoint, reply
 from latchkey.consumer.instants import Ms, real_now
@@ -37,6 +40,7 @@ log = structlog.get_logger()
 
 SWEEP = "sweep"
 REREAD_DEADLINE = 20.0
+CHECK_DEADLINE = 10.0
 
 
 class Consumer:
@@ -79,6 +83,7 @@ class Consumer:
         self._endpoints = Endpoints(self.billing, self.store, settings, self._identify, self.metrics, now)
         self._devices = DeviceEndpoints(self.store, settings, self._identify, now)
         self.routes: list[BaseRoute] = self._routes()
+        self._connection: asyncio.Task[Checked] | None = None
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
@@ -87,15 +92,33 @@ class Consumer:
         if self.settings.sweep_seconds:
             await self.store.jobs.ensure(NewJob(SWEEP, SWEEP), self._now() + self.settings.sweep_seconds * 1000)
         self.runner.start()
+        checking = asyncio.create_task(self.check_connection())
         try:
             yield
         finally:
+            for task in (checking, self._connection):
+                if task is not None:
+                    task.cancel()
+            await asyncio.wait({checking})
             await self.intake.drain()
             await self.runner.stop()
             await self.client.close()
             if self.pushes is not None:
                 await self.pushes.close()
             await self.store.close()
+
+    async def check_connection(self, deadline: float = CHECK_DEADLINE) -> Checked:
+        """Whether the service can be reached and accepts the key. It is asked once for each start, beside everything
+        else: events can be taken and users answered from local records while the service is away."""
+        if self._connection is None:
+            self._connection = asyncio.create_task(self._check(deadline))
+        return await asyncio.shield(self._connection)
+
+    async def _check(self, deadline: float) -> Checked:
+        found = await check(self.client, deadline)
+        if found.problem is not None:
+            log.error("the service cannot be asked", problem=found.problem, settings_are_wrong=found.certain)
+        return found
 
     def install(self, app: Starlette) -> None:
         """Put the endpoints and the guard's replies into a FastAPI or Starlette app."""
@@ -122,10 +145,14 @@ class Consumer:
         return await self._endpoints.view(app_user_id)
 
     async def has_entitlement(self, app_user_id: str, entitlement_id: str) -> bool:
-        copy = (await self.view(app_user_id)).copy
-        return copy is not None and entitlement_id in copy.held(self._now())
+        """Raises AccessUnknownError where neither the service nor a local record can say."""
+        view = await self.view(app_user_id)
+        holds = view.lets(entitlement_id, self._now())
+        if holds is None:
+            raise AccessUnknownError(view.failure or UNKNOWN)
+        return holds
 
-    async def balances(self, app_user_id: str) -> dict[str, int]:
+    async def balances(self, app_user_id: str) -> dict[str, int | float]:
         """The user's virtual currencies: code to balance."""
         return await self._endpoints.balances(app_user_id)
 

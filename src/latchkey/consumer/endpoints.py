@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from latchkey.client import ClientError, NotFound
-from latchkey.consumer.billing import Billing, View
+from latchkey.consumer.billing import UNKNOWN, Billing, View
+from latchkey.consumer.connection import in_words
 from latchkey.consumer.http import Refused, reply
 from latchkey.consumer.instants import Ms, from_iso_or_none, iso_or_none
 from latchkey.consumer.metrics import Metrics
@@ -45,7 +46,7 @@ class Endpoints:
         self._now = now
 
     async def subscription_status(self, request: Request) -> Response:
-        view = await self._view(await self._user(request), details=True)
+        view = await self._known(await self._user(request), details=True)
         copy = view.copy
         body: dict[str, Any] = {
             "isActive": bool(copy and copy.held(self._now())),
@@ -61,7 +62,7 @@ class Endpoints:
             copy = await self._billing.refresh(user, details=True, deadline=SYNC_DEADLINE)
         except ClientError as error:
             log.warning("could not sync", app_user_id=user, error=str(error), status=error.status)
-            raise Refused(500, "The billing service cannot be read now") from error
+            raise Refused(500, in_words(error)) from error
         if copy is None:
             raise Refused(404, "Customer not found in billing")
         return reply(
@@ -76,15 +77,17 @@ class Endpoints:
     async def entitlement(self, request: Request) -> Response:
         user = await self._user(request)
         id = request.path_params["entitlementId"]
-        view = await self._view(user)
-        held = view.copy.held(self._now()) if view.copy is not None else {}
-        body: dict[str, Any] = {"hasAccess": id in held, "entitlementId": id, "source": view.source}
+        view = await self.view(user)
+        holds = view.lets(id, self._now())
+        if holds is None:
+            raise _not_known(view)
+        body: dict[str, Any] = {"hasAccess": holds, "entitlementId": id, "source": view.source}
         if view.unverified:
             body["syncedAt"] = _synced_at(view.copy)
         return self._reply(body, view)
 
     async def my_entitlements(self, request: Request) -> Response:
-        view = await self._view(await self._user(request))
+        view = await self._known(await self._user(request))
         details = self._entitlements(view.copy)
         return self._reply({"entitlements": sorted(details), "details": details}, view)
 
@@ -120,9 +123,11 @@ class Endpoints:
         )
 
     async def view(self, app_user_id: str, *, details: bool = False) -> View:
-        return await self._view(app_user_id, details=details)
+        view = await self._billing.view(app_user_id, details=details)
+        self._metrics.viewed(view.source)
+        return view
 
-    async def balances(self, app_user_id: str) -> dict[str, int]:
+    async def balances(self, app_user_id: str) -> dict[str, int | float]:
         async with self._store.database.reading() as connection:
             owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
             return await self._store.events.balances(connection, owner)
@@ -137,9 +142,11 @@ class Endpoints:
             owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
             return await self._store.events.experiments(connection, owner)
 
-    async def _view(self, app_user_id: str, *, details: bool = False) -> View:
-        view = await self._billing.view(app_user_id, details=details)
-        self._metrics.viewed(view.source)
+    async def _known(self, app_user_id: str, *, details: bool = False) -> View:
+        """A view that says everything about the user, or 500."""
+        view = await self.view(app_user_id, details=details)
+        if view.unknown:
+            raise _not_known(view)
         return view
 
     async def _user(self, request: Request) -> str:
@@ -174,6 +181,10 @@ class Endpoints:
             return None
         except ClientError as error:
             return {"error": str(error), "status": error.status}
+
+
+def _not_known(view: View) -> Refused:
+    return Refused(500, view.failure or UNKNOWN)
 
 
 def _synced_at(copy: LocalCopy | None) -> str | None:

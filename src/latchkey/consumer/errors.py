@@ -1,7 +1,8 @@
-"""What can go wrong when a consumer is put together.
+"""What can go wrong in a consumer.
 
 ConsumerError
-└── SettingsError     settings that are missing, malformed or unsafe
+├── SettingsError        settings that are missing, malformed or unsafe
+└── AccessUnknownError   neither the service nor a local record can say whether a user has access
 """
 
 from __future__ import annotations
@@ -18,3 +19,7 @@ class SettingsError(ConsumerError):
         super().__init__("\n".join(f"{name} {wrong}" for name, wrong in problems))
         # The setting's name and what is wrong with it.
         self.problems = problems
+
+
+class AccessUnknownError(ConsumerError):
+    """Whether the user has access is not known now. The message says why, and shows no secret."""

@@ -1,29 +1,31 @@
-"""An event as it arrives: read tolerantly where the specification asks for it, and refused where it cannot be true.
+"""An event as it arrives, read tolerantly.
 
-Unknown types and fields are welcome. A null stands for an absent field. What has the wrong type is refused as a whole,
-before anything is written.
+Only a missing `event`, type or user makes it invalid. A field of another type than expected is used where its meaning
+is clear (`"12"` for 12, one text for a list of one). Otherwise it counts as absent, its name is noted in `unread`, and
+the event's body is kept. Unknown types and fields are welcome, and a null stands for an absent field.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from latchkey.consumer.instants import Ms, from_iso_or_none
+from latchkey.consumer import loose
+from latchkey.consumer.instants import FIRST, LAST, Ms, from_iso_or_none
+from latchkey.consumer.storable import LONGEST, clean, storable
 
 INVALID_BODY = "Invalid webhook body"
 INVALID_EVENT = "Invalid event structure"
 
-# Long enough for every id in use, short enough for an index row of any database.
-Id = Annotated[str, Meta(max_length=255)]
-Text = Annotated[str, Meta(max_length=4096)]
-# Within what a JSON number and a BIGINT hold exactly.
-Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+Id = Annotated[str, Meta(max_length=LONGEST)]
+Whole = Annotated[int, Meta(ge=-loose.LARGEST, le=loose.LARGEST)]
+Number = Annotated[float, Meta(ge=-loose.LARGEST, le=loose.LARGEST)]
+Instant = Annotated[int, Meta(ge=FIRST, le=LAST)]
 
 
 class Malformed(Exception):
@@ -31,19 +33,18 @@ class Malformed(Exception):
 
 
 class _Attribute(Struct, frozen=True):
-    value: Text | None = None
-    updated_at_ms: Whole | None = None
+    value: str | None = None
 
 
 class _Entitlement(Struct, frozen=True):
-    expires_date: Text | None = None
-    grace_period_expires_date: Text | None = None
+    expires_date: str | None = None
+    grace_period_expires_date: str | None = None
     product_identifier: Id | None = None
-    purchase_date: Text | None = None
+    purchase_date: str | None = None
 
 
 class Fields(Struct, frozen=True, kw_only=True):
-    """The specification's event object, field by field."""
+    """The fields of the specification's event object that the consumer uses, each of the type it should have."""
 
     id: Id | None = None
     type: Id | None = None
@@ -53,26 +54,22 @@ class Fields(Struct, frozen=True, kw_only=True):
     product_id: Id | None = None
     new_product_id: Id | None = None
     period_type: Id | None = None
-    purchased_at_ms: Whole | None = None
-    expiration_at_ms: Whole | None = None
-    original_purchase_date_ms: Whole | None = None
-    event_timestamp_ms: Whole | None = None
+    purchased_at_ms: Instant | None = None
+    expiration_at_ms: Instant | None = None
+    original_purchase_date_ms: Instant | None = None
+    event_timestamp_ms: Instant | None = None
     environment: Id | None = None
     store: Id | None = None
     entitlements: dict[Id, _Entitlement] | None = None
     subscriber_attributes: dict[Id, _Attribute | None] | None = None
-    price: float | None = None
-    price_in_purchased_currency: float | None = None
     currency: Id | None = None
-    takehome_percentage: float | None = None
     is_trial_conversion: bool | None = None
-    cancellation_reason: Id | None = None
-    expiration_reason: Id | None = None
-    grace_period_expires_at_ms: Whole | None = None
-    auto_resume_at_ms: Whole | None = None
+    grace_period_expires_at_ms: Instant | None = None
+    auto_resume_at_ms: Instant | None = None
     transferred_from: list[Id] | None = None
     transferred_to: list[Id] | None = None
-    amount: Whole | None = None
+    # The specification does not show its type, so it need not be whole.
+    amount: Whole | Number | None = None
     transaction_type: Id | None = None
     experiment_id: Id | None = None
     variant_id: Id | None = None
@@ -104,6 +101,8 @@ class Event:
     # None when the event does not say, too.
     attributes: Mapping[str, str] | None
     body: bytes
+    # Fields whose value could not be used.
+    unread: tuple[str, ...] = ()
 
     @property
     def other_ids(self) -> frozenset[str]:
@@ -111,35 +110,48 @@ class Event:
         named = {*(self.fields.aliases or ()), self.fields.original_app_user_id or ""}
         return frozenset(named - {self.app_user_id, ""})
 
+    @property
+    def transfer_ids(self) -> frozenset[str]:
+        """Everybody between whom purchases moved, beside those the event is about."""
+        named = {*(self.fields.transferred_from or ()), *(self.fields.transferred_to or ())}
+        return frozenset(named - {self.app_user_id, ""}) - self.other_ids
+
 
 _envelopes = msgspec.json.Decoder(_Envelope)
 _events = msgspec.json.Decoder(Fields)
-# RecursionError: ten thousand brackets in a row. UnicodeDecodeError: bytes that are no text.
-_UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+# RecursionError: very deep nesting. UnicodeDecodeError: bytes that are no text. ValueError: a date that is none.
+_UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError, OverflowError)
 
 
 def read(body: bytes, *, strict: bool = True) -> Event:
     """The event in a webhook's body. `strict` also insists on a type and a user."""
     try:
         raw = _envelopes.decode(body).event
+        found = b"" if raw is UNSET else bytes(raw)
     except _UNREADABLE:
-        raise Malformed(INVALID_BODY) from None
-    if raw is UNSET or bytes(raw) == b"null":
+        found = _enveloped(body)
+    if found in (b"", b"null"):
         raise Malformed(INVALID_EVENT if strict else INVALID_BODY)
-    return read_event(bytes(raw), strict=strict)
+    return read_event(found, strict=strict)
 
 
 def read_event(raw: bytes, *, strict: bool = True) -> Event:
     """An event by itself, as the service's feed lists it."""
+    unread: tuple[str, ...] = ()
     try:
         fields = _events.decode(raw)
-        held = _held(fields)
-    except (*_UNREADABLE, ValueError, OverflowError):
-        raise Malformed(INVALID_EVENT) from None
+        if b"\\u0000" in raw and any("\0" in text for text in _texts(msgspec.to_builtins(fields))):
+            raise ValueError("no database stores a NUL")
+        held, attributes = _held(fields.entitlements), _attributes(fields)
+    except _UNREADABLE:
+        try:
+            given = loose.loads(raw)
+        except ValueError:
+            raise Malformed(INVALID_EVENT) from None
+        if not isinstance(given, dict):
+            raise Malformed(INVALID_EVENT) from None
+        fields, held, attributes, unread = _loosely(given)
     if strict and not (fields.type and fields.app_user_id):
-        raise Malformed(INVALID_EVENT)
-    # No database stores it as text. Only an escape can bring it in.
-    if b"\\u0000" in raw and any("\0" in text for text in _texts(msgspec.to_builtins(fields))):
         raise Malformed(INVALID_EVENT)
     return Event(
         # Without an id a copy can still be told from another event by what it says.
@@ -148,13 +160,24 @@ def read_event(raw: bytes, *, strict: bool = True) -> Event:
         app_user_id=fields.app_user_id or "",
         fields=fields,
         held=held,
-        attributes=_attributes(fields),
+        attributes=attributes,
         body=raw,
+        unread=unread,
     )
 
 
-def _held(fields: Fields) -> dict[str, Held] | None:
-    if fields.entitlements is None:
+def _enveloped(body: bytes) -> bytes:
+    try:
+        given = loose.loads(body)
+    except ValueError:
+        raise Malformed(INVALID_BODY) from None
+    if not isinstance(given, dict):
+        raise Malformed(INVALID_BODY)
+    return loose.dumps(given["event"]) if given.get("event") is not None else b""
+
+
+def _held(entitlements: Mapping[str, _Entitlement] | None) -> dict[str, Held] | None:
+    if entitlements is None:
         return None
     return {
         id: Held(
@@ -163,7 +186,7 @@ def _held(fields: Fields) -> dict[str, Held] | None:
             from_iso_or_none(one.grace_period_expires_date),
             from_iso_or_none(one.purchase_date),
         )
-        for id, one in fields.entitlements.items()
+        for id, one in entitlements.items()
     }
 
 
@@ -183,3 +206,65 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for one in value:
             yield from _texts(one)
+
+
+# An event in which something is not of its type: field by field.
+
+# Who it is about and what happened must be texts: a number is neither.
+_MUST_BE_TEXT = ("type", "app_user_id")
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("aliases", "transferred_from", "transferred_to"), loose.texts),
+    **dict.fromkeys((name for name in Fields.__struct_fields__ if name.endswith("_ms")), loose.instant),
+    "is_trial_conversion": loose.flag,
+    "amount": loose.number,
+    "sequence": loose.whole,
+}
+
+
+def _loosely(
+    given: Mapping[str, Any],
+) -> tuple[Fields, dict[str, Held] | None, dict[str, str] | None, tuple[str, ...]]:
+    found: dict[str, Any] = {}
+    for name in Fields.__struct_fields__:
+        value = given.get(name)
+        if value is None or name in ("entitlements", "subscriber_attributes"):
+            continue
+        if name not in _MUST_BE_TEXT or isinstance(value, str):
+            reader: Callable[[Any], Any] = _READERS.get(name, loose.text)
+            found[name] = reader(value)
+    held, attributes = _loosely_held(given.get("entitlements")), _loosely_noted(given.get("subscriber_attributes"))
+    found |= {"entitlements": held, "subscriber_attributes": attributes}
+    unread = tuple(name for name in Fields.__struct_fields__ if given.get(name) is not None and found.get(name) is None)
+    del found["entitlements"], found["subscriber_attributes"]
+    return Fields(**found), held, attributes, unread
+
+
+def _loosely_held(given: Any) -> dict[str, Held] | None:
+    """None where any of it cannot be read: half of what a user holds would take the other half away. V2 knows."""
+    if not isinstance(given, dict):
+        return None
+    held = {}
+    for id, one in given.items():
+        if not isinstance(one, dict):
+            return None
+        try:
+            ends, grace = (from_iso_or_none(one.get(name)) for name in ("expires_date", "grace_period_expires_date"))
+        except (TypeError, ValueError, OverflowError):
+            return None
+        held[storable(id)] = Held(loose.text(one.get("product_identifier")), ends, grace, _bought(one))
+    return held
+
+
+def _bought(one: Mapping[str, Any]) -> Ms | None:
+    try:
+        return from_iso_or_none(one.get("purchase_date"))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _loosely_noted(given: Any) -> dict[str, str] | None:
+    if not isinstance(given, dict):
+        return None
+    values = {name: one.get("value") if isinstance(one, dict) else one for name, one in given.items()}
+    texts = {clean(name): clean(one) if isinstance(one, str) else loose.text(one) for name, one in values.items()}
+    return {name: one for name, one in texts.items() if one}

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from latchkey.consumer.billing import Billing
+from latchkey.consumer.billing import UNKNOWN, Billing
 from latchkey.consumer.http import reply
 from latchkey.consumer.instants import Ms
 from latchkey.consumer.users import Identify, identified
@@ -20,8 +20,8 @@ Route = Callable[[Request], Response | Awaitable[Response]]
 
 
 class AccessRefused(HTTPException):
-    """Nobody is signed in, or whoever is lacks the entitlement. `consumer.install(app)` gives it its body; without
-    that it is still a 401 or 403."""
+    """Nobody is signed in (401), the user lacks the entitlement (403), or nobody can say whether the user has it (500).
+    `consumer.install(app)` gives it its body; without that it still has its status."""
 
     def __init__(self, status: int, body: dict[str, Any]) -> None:
         super().__init__(status, body["error"])
@@ -34,6 +34,11 @@ def not_authenticated() -> AccessRefused:
 
 def access_denied(entitlement_id: str) -> AccessRefused:
     return AccessRefused(403, {"error": "Access denied", "required_entitlement": entitlement_id})
+
+
+def access_unknown(reason: str) -> AccessRefused:
+    """Neither the service nor a local record can say whether the user may. That is not a no."""
+    return AccessRefused(500, {"error": reason})
 
 
 async def refused(_: Request, error: Exception) -> Response:
@@ -60,7 +65,10 @@ class Guard:
         if user is None:
             raise not_authenticated()
         view = await self._billing.view(user)
-        if view.copy is None or self._entitlement_id not in view.copy.held(self._now()):
+        holds = view.lets(self._entitlement_id, self._now())
+        if holds is None:
+            raise access_unknown(view.failure or UNKNOWN)
+        if not holds:
             raise access_denied(self._entitlement_id)
         return user
 

@@ -20,7 +20,7 @@ class CurrencyTransaction(Struct, frozen=True, kw_only=True):
     app_user_id: str
     currency: str
     # Credits are positive, debits negative, so that the balance is their sum.
-    amount: int
+    amount: int | float
     transaction_type: str
     happened_at: Ms
 
@@ -134,9 +134,14 @@ def subscription_extended(handling: Handling) -> Handling:
 
 
 def transfer(handling: Handling) -> Handling:
-    """The event is the receiving user's. The source is told nothing by the service, so it is read anew."""
-    sources = handling.event.fields.transferred_from or []
-    return replace(handling, reread=handling.reread | frozenset(sources[:1]))
+    """The event is the receiving user's. No event tells what the source still holds, so every id of the source is read
+    from V2, and so is every id of the target that the event does not name as the target's."""
+    return replace(handling, reread=handling.reread | handling.event.transfer_ids)
+
+
+def subscriber_alias(handling: Handling) -> Handling:
+    """Two customers became one; the event is that one's. All ids of both are in `aliases`, as in every event."""
+    return handling
 
 
 def invoice_issuance(handling: Handling) -> Handling:
@@ -207,6 +212,8 @@ HANDLERS: Mapping[str, Handler] = {
     "TEMPORARY_ENTITLEMENT_GRANT": temporary_entitlement_grant,
     "VIRTUAL_CURRENCY_TRANSACTION": virtual_currency_transaction,
     "EXPERIMENT_ENROLLMENT": experiment_enrollment,
+    # Not in the specification's list.
+    "SUBSCRIBER_ALIAS": subscriber_alias,
 }
 
 
@@ -223,7 +230,6 @@ def _period(handling: Handling) -> Handling:
         handling,
         product_id=fields.product_id or known.product_id,
         purchased_at=fields.purchased_at_ms if fields.purchased_at_ms is not None else known.purchased_at,
-        expires_at=fields.expiration_at_ms if fields.expiration_at_ms is not None else known.expires_at,
         store=fields.store or known.store,
     )
 

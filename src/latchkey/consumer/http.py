@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -17,6 +18,9 @@ log = structlog.get_logger()
 Handler = Callable[[Request], Awaitable[Response]]
 
 _BEARER = "Bearer "
+# How much of a body that is too large is listened to, and for how long when nothing comes.
+HEARD_OUT = 16 * 1024 * 1024
+PATIENCE_SECONDS = 1
 
 
 class Refused(Exception):
@@ -80,12 +84,25 @@ def matches(given: str | None, secret: str) -> bool:
 
 
 async def body_of(request: Request, limit: int) -> bytes:
+    """The body. One that is too large is still read and thrown away, up to HEARD_OUT and as long as it keeps coming:
+    most clients look for the answer only once they have sent everything, and see none if the connection closes."""
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > limit:
+    if declared.isdigit() and int(declared) > max(limit, HEARD_OUT):
         raise TooLargeError
     read = bytearray()
-    async for chunk in request.stream():
-        read += chunk
-        if len(read) > limit:
-            raise TooLargeError
+    size = 0
+    chunks = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS if size > limit else None):
+                chunk = await anext(chunks)
+        except (StopAsyncIteration, TimeoutError):
+            break
+        size += len(chunk)
+        if size > max(limit, HEARD_OUT):
+            break
+        if size <= limit:
+            read += chunk
+    if size > limit:
+        raise TooLargeError
     return bytes(read)

@@ -9,6 +9,9 @@ Ms = int
 
 HOUR: Ms = 3_600_000
 DAY: Ms = 24 * HOUR
+# The years 1 and 9999: beyond them no date can be written.
+FIRST: Ms = -62_135_596_800_000
+LAST: Ms = 253_402_300_799_999
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Without a zone it is written three times as fast, and every event writes seven.
@@ -21,6 +24,8 @@ def real_now() -> Ms:
 
 
 def to_iso(instant: Ms) -> str:
+    if not FIRST <= instant <= LAST:
+        instant = FIRST if instant < FIRST else LAST
     return (_NAIVE_EPOCH + timedelta(seconds=instant // 1000)).isoformat() + "Z"
 
 

@@ -6,7 +6,7 @@ between processes by the lock on the user's row.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -113,6 +113,7 @@ class Intake:
                 type=event.type,
                 app_user_id=event.app_user_id,
                 outcome=work.outcomes[event.id].value,
+                **({"unread_fields": event.unread} if event.unread else {}),
             )
         return work.outcomes
 
@@ -120,42 +121,29 @@ class Intake:
         store = self._store
         if any(not event.app_user_id for event in events):
             raise NobodyError("The event names no user.")
-        locked = await store.copies.lock(connection, {event.app_user_id for event in events})
+        ids = {event.app_user_id for event in events}
+        others = {id for event in events for id in event.other_ids | event.transfer_ids}
+        locked = await store.copies.lock(connection, ids, others)
         known = await store.events.processed(connection, [event.id for event in events])
-        named = await store.copies.resolve(connection, {id for event in events for id in event.other_ids})
-        work = _Work(locked, dict(locked.canonical) | named, dict(locked.copies))
+        work = _Work(locked, dict(locked.canonical), dict(locked.copies))
         for event in events:
             if event.id in known:
                 work.outcomes[event.id] = Outcome.DUPLICATE
-                continue
-            await self._inherit(connection, work, event)
-            work.take(event, apply_event(work.copy_of(event), event, now))
+            else:
+                work.take(event, apply_event(work.copy_of(event), event, now, work.others_of(event)))
         if not work.done:
             return work
         await store.events.record(connection, work.done, now)
-        for owner, others in work.names.items():
-            await store.copies.name(connection, owner, others)
+        for owner, named in work.names:
+            await store.copies.name(connection, owner, named)
         await store.copies.save(connection, work.changed())
         await store.events.note(connection, work.transactions, work.enrollments, work.invoices)
+        await store.events.keep(connection, [event for event in work.done if event.unread], now)
         await store.jobs.add(connection, [NewJob(REREAD, id) for id in work.reread], now)
         if self._follow_up is not None:
             work.followed_up = await self._follow_up(connection, work.news, now)
         await store.events.take_back(connection, [event.id for event in work.done])
         return work
-
-    async def _inherit(self, connection: AsyncConnection, work: _Work, event: Event) -> None:
-        """A user who is known under another id so far brings along what is known."""
-        owner = work.canonical[event.app_user_id]
-        if work.copies[owner].subscription.exists or owner != event.app_user_id:
-            return
-        for other in sorted(event.other_ids):
-            found = work.copies.get(other) or await self._store.copies.find(connection, other)
-            if found is not None and found.subscription.exists:
-                # The two may have counted their events apart.
-                counted = {"last_sequence": None, "last_event_at": None, "read_sequence": None}
-                kept = replace(found.subscription, app_user_id=owner, **counted)
-                work.copies[owner] = replace(found, subscription=kept)
-                return
 
 
 @dataclass(slots=True)
@@ -168,7 +156,8 @@ class _Work:
     copies: dict[str, LocalCopy]
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     done: list[Event] = field(default_factory=list)
-    names: dict[str, set[str]] = field(default_factory=dict)
+    # An id and the others that turned out to be the same customer, in the order of the events that said so.
+    names: list[tuple[str, set[str]]] = field(default_factory=list)
     reread: set[str] = field(default_factory=set)
     transactions: list[CurrencyTransaction] = field(default_factory=list)
     enrollments: list[Enrollment] = field(default_factory=list)
@@ -180,12 +169,17 @@ class _Work:
     def copy_of(self, event: Event) -> LocalCopy:
         return self.copies[self.canonical[event.app_user_id]]
 
+    def others_of(self, event: Event) -> list[LocalCopy]:
+        """Further copies that exist under ids which the event names as the same customer's."""
+        own = self.canonical[event.app_user_id]
+        found = [self.copies.get(id) for id in sorted(event.other_ids) if id != own and self.canonical[id] == id]
+        return [copy for copy in found if copy is not None and copy.subscription.exists]
+
     def take(self, event: Event, applied: Applied) -> None:
         owner = applied.copy.subscription.app_user_id
         self.copies[owner] = applied.copy
         self.outcomes[event.id] = Outcome.PROCESSED if applied.synced else Outcome.LATE
         self.done.append(event)
-        self.reread |= applied.reread
         if applied.transaction is not None:
             self.transactions.append(applied.transaction)
         if applied.enrollment is not None:
@@ -194,20 +188,32 @@ class _Work:
             self.invoices.append(applied.invoice)
         if applied.synced:
             self.news.append((event, applied.copy))
-            self._name(owner, {id for id in event.other_ids if self.canonical.get(id) != owner})
+            self._name(owner, {id for id in event.other_ids if self.canonical[id] != owner and id != owner})
+        self._ask(applied.reread)
 
     def _name(self, owner: str, fresh: set[str]) -> None:
         if not fresh:
             return
-        self.names.setdefault(owner, set()).update(fresh)
+        self.names.append((owner, fresh))
+        # An id that led to another copy until now: that one lost a name, and the service knows why.
+        self._ask({self.canonical[id] for id in fresh} - fresh)
+        for id, leads_to in self.canonical.items():
+            if id in fresh or leads_to in fresh:
+                self.canonical[id] = owner
         for id in fresh:
-            self.canonical[id] = owner
             self.copies.pop(id, None)
 
+    def _ask(self, ids: Collection[str]) -> None:
+        """These are to be read from V2. Until then their copies are not trusted."""
+        self.reread.update(ids)
+        for id in {self.canonical.get(id, id) for id in ids}:
+            copy = self.copies.get(id)
+            if copy is not None and copy.subscription.exists and not copy.subscription.stale:
+                self.copies[id] = replace(copy, subscription=replace(copy.subscription, stale=True))
+
     def changed(self) -> list[tuple[LocalCopy, LocalCopy]]:
-        return [
-            (self.locked.copies[id], copy) for id, copy in self.copies.items() if copy is not self.locked.copies[id]
-        ]
+        before = self.locked.copies
+        return [(before[id], copy) for id, copy in self.copies.items() if copy is not before[id]]
 
 
 def _is_about_one_event(error: Exception) -> bool:

@@ -63,6 +63,7 @@ def reading_of(
 ) -> Reading:
     return Reading(
         customer.id,
+        # V2 writes a number also where access never ends.
         {one.entitlement_id: None if never_ends(one.expires_at, now) else one.expires_at for one in active},
         {one.name: one.value for one in attributes},
         details_of(subscriber) if subscriber is not None else None,

@@ -101,7 +101,7 @@ class Reconciler:
         while pages is None or pages > 0:
             pages = pages - 1 if pages is not None else None
             try:
-                page = await self._billing.client.event_page(after=cursor, deadline=deadline)
+                page = await self._billing.events(cursor, deadline)
             except NotFound:
                 if cursor is None:
                     raise

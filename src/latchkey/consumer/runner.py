@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import structlog
 
 from latchkey.client import RateLimited, UnusableId
+from latchkey.client.retry import RETRY_AFTER
 from latchkey.consumer.instants import Ms
 from latchkey.consumer.storage.jobs import Job, Jobs
 
@@ -121,8 +122,9 @@ class Runner:
             again_at = None
         except Exception as error:
             rest = backoff_ms(job.attempts, random.random())  # noqa: S311 - spreads retries, hides nothing
-            if isinstance(error, RateLimited) and error.retry_after is not None:
-                rest = max(rest, round(error.retry_after * 1000))
+            if isinstance(error, RateLimited):
+                wait = error.retry_after if error.retry_after is not None else RETRY_AFTER
+                rest = max(rest, round(wait * 1000))
             log.warning("job failed", kind=job.kind, key=job.key, attempts=job.attempts, error=str(error), rest_ms=rest)
             await self._jobs.postpone(job, self._now() + rest, str(error))
             return

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import msgspec
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from cryptography.x509 import load_pem_x509_certificates
 from msgspec import Meta, Struct, field, structs
 
 from latchkey.client.transport import checked
@@ -109,6 +110,8 @@ class Settings(Struct, frozen=True, kw_only=True):
                 found.append((name, f"is missing. Set it to {wanted}."))
         if self.service_url:
             found += _tried("service_url", lambda: checked(self.service_url))
+        if self.service_ca:
+            found += _tried("service_ca", lambda: _certificates(self.service_ca))
         found += _tried("database_url", lambda: checked_url(self.database_url))
         if self.jwt_secret and len(self.jwt_secret.encode()) < SHORTEST_SECRET:
             found.append(
@@ -138,7 +141,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         if self.push_texts:
             found += _tried("push_texts", lambda: read_texts(self.push_texts))
         if self.push_ca:
-            found += _tried("push_ca", lambda: Path(self.push_ca).read_bytes())
+            found += _tried("push_ca", lambda: _certificates(self.push_ca))
         return found
 
     def transport_problems(self) -> list[tuple[str, str]]:
@@ -182,6 +185,10 @@ def _gather(kind: type[Settings], environ: Mapping[str, str]) -> tuple[dict[str,
         except msgspec.ValidationError as error:
             problems.append((name, f"cannot be used: {error}."))
     return values, problems
+
+
+def _certificates(file: str) -> None:
+    load_pem_x509_certificates(Path(file).read_bytes())
 
 
 def _tried(name: str, check: Any) -> list[tuple[str, str]]:

@@ -39,9 +39,5 @@ def standing_after(event_type: str, any_active: bool, before: Standing) -> Stand
 
 
 def standing_after_reading(any_active: bool, before: Standing) -> Standing:
-    """After a read of V2, which knows access and nothing else: what it does not contradict stays."""
-    if not any_active:
-        return replace(before, status=EXPIRED, auto_renew=False)
-    if before.status is None or before.status == EXPIRED:
-        return Standing(ACTIVE)
-    return before
+    """Where V2 contradicts the record. V2 knows access and nothing else."""
+    return Standing(ACTIVE) if any_active else replace(before, status=EXPIRED, auto_renew=False)

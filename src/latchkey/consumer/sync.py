@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice,
 from latchkey.consumer.instants import Ms, iso_or_none
 from latchkey.consumer.reading import Reading, contract, latest_end
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
-from latchkey.consumer.status import EXPIRED, Standing, standing_after, standing_after_reading
+from latchkey.consumer.status import Standing, standing_after, standing_after_reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,80 +30,101 @@ class Applied:
     invoice: Invoice | None
 
 
+# What a record says about the purchase that access rests on.
+_OF_A_PURCHASE = (
+    "product_id", "purchased_at", "expires_at", "cancelled_at", "trial_end_at", "grace_period_expires_at", "store",
+    "environment", "subscription_status", "auto_renew", "billing_issue", "is_active", "entitlements",
+)  # fmt: skip
+
+
 class NobodyError(Exception):
     """The event names no user."""
 
 
 def is_late(event: Event, known: Subscription) -> bool:
-    """Older than the last event applied for this user: by `sequence`, else by its timestamp."""
+    """Older than the last event applied to this record: by `sequence`, else by its timestamp."""
     sequence, at = event.fields.sequence, event.fields.event_timestamp_ms
     if sequence is not None and known.last_sequence is not None:
         return sequence < known.last_sequence
     return at is not None and known.last_event_at is not None and at < known.last_event_at
 
 
-def was_read(event: Event, known: Subscription) -> bool:
-    """The last answer of the service included this event already."""
-    sequence = event.fields.sequence
-    return sequence is not None and known.read_sequence is not None and sequence <= known.read_sequence
+def is_doubtful(event: Event, known: Subscription) -> bool:
+    """Next in the sequence, and yet V2 may know something newer: the last answer of the service included this event
+    already, or it happened before the last event applied, as an event of an erased customer with the same id does."""
+    sequence, at = event.fields.sequence, event.fields.event_timestamp_ms
+    if sequence is not None and known.read_sequence is not None and sequence <= known.read_sequence:
+        return True
+    return at is not None and known.last_event_at is not None and at < known.last_event_at
 
 
-def apply_event(copy: LocalCopy, event: Event, now: Ms) -> Applied:
+def apply_event(copy: LocalCopy, event: Event, now: Ms, others: Sequence[LocalCopy] = ()) -> Applied:
     """The copy after an event. `copy` is where the event's user id leads, which is to another id where the event's has
-    become an alias since."""
+    become an alias since. `others` are copies that exist under further ids the event names: they are the same customer,
+    so that `copy` takes their place."""
     if not event.app_user_id:
         raise NobodyError("The event names no user.")
     known = copy.subscription
-    handling = handle(known, event, now)
-    renamed = event.app_user_id != known.app_user_id
-    if handling.held is None or renamed or is_late(event, known):
+    everybody = {event.app_user_id, known.app_user_id, *(one.subscription.app_user_id for one in others)}
+    if event.held is None or is_late(event, known) or not _is_comparable(event, known):
         # What it carries may be older than what we have. Currency and enrollments are facts whenever they arrive.
+        handling = handle(known, event, now)
         after = replace(copy, subscription=replace(known, stale=True))
-        # By the event's own id: should the alias be wrong, the service says so.
-        reread = handling.reread | {event.app_user_id}
+        # By each id: should an alias be wrong, the service says so.
+        reread = handling.reread | everybody
         return Applied(after, False, reread, handling.transaction, handling.enrollment, handling.invoice)
+    doubtful = is_doubtful(event, known) or any(is_late(event, one.subscription) for one in others)
+    copy = reduce(absorbed, others, copy)
+    handling = handle(copy.subscription, event, now)
+    assert handling.held is not None
     held = {id: one for id, one in handling.held.items() if one.expires_at is None or one.expires_at > now}
     rows = _rows(copy.entitlements, held, event, now)
-    synced = _synced(handling.subscription, rows, event, now)
-    # We have read further than this event, and undo that by applying it: what came after it may come with no event of
-    # its own, as when the purchase went to another user.
-    reread = handling.reread | {event.app_user_id} if was_read(event, known) else handling.reread
+    synced = _synced(copy.subscription, handling.subscription, rows, event, now)
+    reread = handling.reread | ({event.app_user_id, known.app_user_id} if doubtful else set())
     after = LocalCopy(replace(synced, stale=synced.stale or known.app_user_id in reread), rows)
     return Applied(after, True, reread, handling.transaction, handling.enrollment, handling.invoice)
 
 
+def absorbed(kept: LocalCopy, other: LocalCopy) -> LocalCopy:
+    """The copy of a customer that another copy turned out to be, too. What the customer holds is not decided here: the
+    event, or the answer of the service, that names both ids says it."""
+    mine, theirs = kept.subscription, other.subscription
+    if not theirs.exists:
+        return kept
+    # The count of the two began apart, and the one that is kept goes on.
+    own = {"app_user_id": mine.app_user_id, "revision": mine.revision, "stale": mine.stale}
+    own |= {"subscriptions": {**theirs.subscriptions, **mine.subscriptions}}
+    if not mine.exists:
+        uncounted = {"last_sequence": None, "last_event_at": None, "read_sequence": None}
+        return LocalCopy(replace(theirs, **own, **uncounted), other.entitlements)
+    if mine.is_active or not theirs.is_active:
+        return LocalCopy(replace(mine, **own), kept.entitlements)
+    bought = {name: getattr(theirs, name) for name in _OF_A_PURCHASE}
+    return LocalCopy(replace(mine, **own, **bought), {**kept.entitlements, **other.entitlements})
+
+
 def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
-    """The copy after the service was asked: V2 decides who may do what, V1, where it was read too, knows the rest."""
+    """The copy after the service was asked. V2 decides what the user holds and until when. Only where that makes the
+    user active or inactive, other than the record says, is the rest overwritten too."""
     known, details = copy.subscription, reading.details
     active = reading.held(now)
     rows = _rows_read(copy.entitlements, active, reading, now)
-    standing = standing_after_reading(bool(active), _standing(known))
     changes: dict[str, Any] = {}
-    if active and known.subscription_status in (None, EXPIRED):
-        changes["cancelled_at"] = None
     if details is not None:
         changes["subscriptions"] = details.subscriptions
-        if active and (basis := contract(details, active)) is not None:
-            standing = basis.standing
-            changes |= {
-                "product_id": basis.product_id,
-                "purchased_at": basis.purchased_at,
-                "cancelled_at": basis.cancelled_at,
-                "grace_period_expires_at": basis.grace_period_expires_at,
-                "store": basis.store,
-                "environment": basis.environment,
-            }
     if active:
         changes["expires_at"] = latest_end(active)
+    anew = _counts_anew(reading, known)
+    if anew:
+        changes["last_sequence"] = reading.sequence
+    if anew or not known.exists or known.is_active != bool(active):
+        changes |= _overwritten(known, reading, active)
     return LocalCopy(
         replace(
             known,
             email=identity.email(reading.attributes),
             external_user_id=identity.external_user_id(reading.attributes, known.app_user_id),
             is_active=bool(active),
-            subscription_status=standing.status,
-            auto_renew=standing.auto_renew,
-            billing_issue=standing.billing_issue,
             entitlements=_written(rows),
             last_revenue_sync_at=now,
             last_updated=now,
@@ -114,18 +136,55 @@ def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
     )
 
 
-def _synced(handled: Subscription, rows: Mapping[str, Entitlement], event: Event, now: Ms) -> Subscription:
+def _is_comparable(event: Event, known: Subscription) -> bool:
+    """Whether event and record belong to one sequence. An event under an id that has become an alias since does where
+    both are counted: the customer that two have become goes on from the higher count."""
+    if event.app_user_id == known.app_user_id:
+        return True
+    counted = known.last_sequence is not None or known.read_sequence is not None
+    return event.fields.sequence is not None and counted
+
+
+def _counts_anew(reading: Reading, known: Subscription) -> bool:
+    """The service has told fewer events than we have applied: the customer was erased and created again."""
+    told, applied = reading.sequence, known.last_sequence
+    return told is not None and applied is not None and told < applied
+
+
+def _overwritten(known: Subscription, reading: Reading, active: Mapping[str, Ms | None]) -> dict[str, Any]:
+    """How the subscription stands, by V1 where it was read, else as far as V2 tells."""
+    standing = standing_after_reading(bool(active), _standing(known))
+    changes: dict[str, Any] = {"cancelled_at": None} if active else {}
+    basis = contract(reading.details, active) if reading.details is not None and active else None
+    if basis is not None:
+        standing = basis.standing
+        changes = {
+            "product_id": basis.product_id,
+            "purchased_at": basis.purchased_at,
+            "cancelled_at": basis.cancelled_at,
+            "grace_period_expires_at": basis.grace_period_expires_at,
+            "store": basis.store,
+            "environment": basis.environment,
+        }
+    return changes | {
+        "subscription_status": standing.status,
+        "auto_renew": standing.auto_renew,
+        "billing_issue": standing.billing_issue,
+    }
+
+
+def _synced(
+    known: Subscription, handled: Subscription, rows: Mapping[str, Entitlement], event: Event, now: Ms
+) -> Subscription:
     fields = event.fields
     ends = {id: row.expires_at for id, row in rows.items() if row.is_active}
     standing = standing_after(event.type, bool(ends), _standing(handled))
-    changes: dict[str, Any] = {}
-    if ends and fields.expiration_at_ms is None:
-        changes["expires_at"] = latest_end(ends)
+    changes: dict[str, Any] = {"expires_at": _end_after(known, ends, event, now)}
     if event.attributes is not None:
         changes["email"] = identity.email(event.attributes)
-        changes["external_user_id"] = identity.external_user_id(event.attributes, event.app_user_id)
+        changes["external_user_id"] = identity.external_user_id(event.attributes, handled.app_user_id)
     elif handled.external_user_id is None:
-        changes["external_user_id"] = event.app_user_id
+        changes["external_user_id"] = handled.app_user_id
     if fields.sequence is not None:
         changes["last_sequence"] = fields.sequence
     if fields.event_timestamp_ms is not None:
@@ -144,6 +203,20 @@ def _synced(handled: Subscription, rows: Mapping[str, Entitlement], event: Event
         **changes,
     )
     return replace(synced, subscriptions=_with_subscription(synced, event))
+
+
+def _end_after(known: Subscription, ends: Mapping[str, Ms | None], event: Event, now: Ms) -> Ms | None:
+    """The end that the event names, whatever its type; else the one that follows from what the user holds after it."""
+    fields = event.fields
+    if fields.expiration_at_ms is not None:
+        return fields.expiration_at_ms
+    if ends:
+        return latest_end(ends)
+    if not known.is_active:
+        return known.expires_at
+    # Access ended with this event.
+    at = fields.event_timestamp_ms if fields.event_timestamp_ms is not None else now
+    return at if known.expires_at is None else min(at, known.expires_at)
 
 
 def _rows(before: Mapping[str, Entitlement], held: Mapping[str, Held], event: Event, now: Ms) -> dict[str, Entitlement]:

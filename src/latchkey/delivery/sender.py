@@ -22,6 +22,7 @@ from latchkey.delivery.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.address import Address, Network, NotAllowed, Target, literal, target
 from latchkey.domain.instants import Ms
+from latchkey.wire.headers import TEST_EVENT
 
 USER_AGENT = f"latchkey/{version('latchkey')}"
 # Many servers close a connection that was idle for 5 seconds; a request sent at that very moment would be lost.
@@ -58,15 +59,19 @@ class Sender:
         self._clients: OrderedDict[tuple[str, int, Address], Client] = OrderedDict()
         self._ways: dict[str, _Way] = {}
 
-    async def send(self, webhook: Webhook, message_id: str, body: bytes) -> Answer:
+    async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> Answer:
         """Send `body` once. Never raises for anything a receiver can do."""
-        reply = await self.post(webhook, message_id, body, self._now())
+        reply = await self.post(webhook, message_id, body, self._now(), is_test=is_test)
         return reply if isinstance(reply, Answer) else await reply.read()
 
-    async def post(self, webhook: Webhook, message_id: str, body: bytes, at: Ms) -> Reply | Answer:
+    async def post(
+        self, webhook: Webhook, message_id: str, body: bytes, at: Ms, *, is_test: bool = False
+    ) -> Reply | Answer:
         """Send `body` once and wait for no more than the status; where none comes, the Answer says why."""
         began = time.monotonic()
         headers, shown = self._headers(webhook, message_id, body, at)
+        if is_test:
+            headers, shown = {**headers, TEST_EVENT: "true"}, {**shown, TEST_EVENT: "true"}
         url = webhook.setup.url
         try:
             way = self._ways.get(url) or self._way(url)

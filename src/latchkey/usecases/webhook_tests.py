@@ -26,7 +26,8 @@ class Tried:
 
 
 async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tried:
-    """Nothing is stored, retried or counted. The event looks as the webhook's filters would let one through."""
+    """Nothing is stored, retried or counted. A header tells the receiver that this is a test and must change nothing.
+    The event looks as the webhook's filters would let one through."""
     production = webhook.setup.environment == "production"
     event = event_for_test(
         type,
@@ -36,4 +37,4 @@ async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tri
         app_id=webhook.setup.app_id,
     )
     body = json.encode(Envelope(event=event))
-    return Tried(webhook, event.id, type, body, await sender.send(webhook, event.id, body))
+    return Tried(webhook, event.id, type, body, await sender.send(webhook, event.id, body, is_test=True))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import asdict, replace
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
+from latchkey.consumer.storable import storable
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     aliases,
@@ -50,6 +51,13 @@ class Copies:
         self._save = _upsert(database, subscriptions, ("app_user_id",))
         self._save_row = _upsert(database, entitlements, ("app_user_id", "entitlement_id"))
         self._name = _upsert(database, aliases, ("alias",))
+        self._move = [
+            update(table).where(database.any_of(table.c.app_user_id)).values(app_user_id=bindparam("owner"))
+            for table in (aliases, currency_transactions, invoices)
+        ]
+        self._drop = [
+            delete(table).where(database.any_of(table.c.app_user_id)) for table in (subscriptions, entitlements)
+        ]
 
     async def find(self, connection: AsyncConnection, app_user_id: str) -> LocalCopy | None:
         """The user's copy, whichever of the user's ids is given; not locked."""
@@ -57,20 +65,22 @@ class Copies:
         found = (await self._load(connection, [known], self._find)).get(known)
         return found if found is not None and found.subscription.exists else None
 
-    async def lock(self, connection: AsyncConnection, ids: Collection[str]) -> Locked:
-        """The copies of these users; for a user who has none, an empty one whose place is held."""
-        canonical = await self.resolve(connection, ids)
+    async def lock(self, connection: AsyncConnection, ids: Collection[str], others: Collection[str] = ()) -> Locked:
+        """The copies of these users; for one of `ids` who has none, an empty one whose place is held. Of the others
+        only those who have one."""
+        asked = {*ids, *others}
+        canonical = await self.resolve(connection, asked)
         while True:
-            wanted = sorted(set(canonical.values()))
+            wanted, needed = sorted(set(canonical.values())), {canonical[id] for id in ids}
             found = await self._load(connection, wanted, self._lock)
             # SQLite has let in this writer alone. PostgreSQL locks rows, so there must be one.
-            missing = [] if self._database.is_sqlite else [id for id in wanted if id not in found]
+            missing = [] if self._database.is_sqlite else sorted(needed - found.keys())
             if missing:
                 await connection.execute(self._hold, [{"app_user_id": id} for id in missing])
                 found |= await self._load(connection, missing, self._lock)
-            settled = canonical if self._database.is_sqlite else await self.resolve(connection, ids)
+            settled = canonical if self._database.is_sqlite else await self.resolve(connection, asked)
             if settled == canonical:
-                return Locked(canonical, {id: found.get(id) or nobody(id) for id in wanted})
+                return Locked(canonical, {id: nobody(id) for id in needed} | found)
             # Somebody learnt of an alias while we waited for the lock.
             canonical = settled
 
@@ -99,16 +109,11 @@ class Copies:
             return
         await connection.execute(self._name, [{"alias": id, "app_user_id": app_user_id} for id in fresh])
         # Ids that led to one of these lead on with it; and the one id is nobody's alias.
-        await connection.execute(
-            update(aliases).where(aliases.c.app_user_id.in_(fresh)).values(app_user_id=app_user_id)
-        )
-        await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
-        for table in (subscriptions, entitlements):
-            await connection.execute(delete(table).where(table.c.app_user_id.in_(fresh)))
-        for table in (currency_transactions, invoices):
-            await connection.execute(
-                update(table).where(table.c.app_user_id.in_(fresh)).values(app_user_id=app_user_id)
-            )
+        for statement in self._move:
+            await connection.execute(statement, {"ids": fresh, "owner": app_user_id})
+        await self.stands_alone(connection, app_user_id)
+        for dropping in self._drop:
+            await connection.execute(dropping, {"ids": fresh})
         await self._move_enrollments(connection, app_user_id, fresh)
 
     async def stands_alone(self, connection: AsyncConnection, app_user_id: str) -> None:
@@ -116,19 +121,21 @@ class Copies:
         await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
 
     async def _move_enrollments(self, connection: AsyncConnection, app_user_id: str, fresh: list[str]) -> None:
-        moved = (await connection.execute(select(enrollments).where(enrollments.c.app_user_id.in_(fresh)))).all()
+        theirs = self._database.any_of(enrollments.c.app_user_id)
+        moved = (await connection.execute(select(enrollments).where(theirs), {"ids": fresh})).all()
         if moved:
             insert = self._database.insert(enrollments).on_conflict_do_nothing()
             await connection.execute(insert, [{**row._mapping, "app_user_id": app_user_id} for row in moved])
-            await connection.execute(delete(enrollments).where(enrollments.c.app_user_id.in_(fresh)))
+            await connection.execute(delete(enrollments).where(theirs), {"ids": fresh})
 
     async def resolve(self, connection: AsyncConnection, ids: Collection[str]) -> dict[str, str]:
         """Every id to the one that its customer's copy is kept under."""
         if not ids:
             return {}
-        found = await connection.execute(self._canonical, {"ids": sorted(ids)})
+        kept = {id: storable(id) for id in ids}
+        found = await connection.execute(self._canonical, {"ids": sorted(kept.values())})
         known = {row[0]: row[1] for row in found}
-        return {id: known.get(id, id) for id in ids}
+        return {id: known.get(key, key) for id, key in kept.items()}
 
     async def _load(self, connection: AsyncConnection, ids: list[str], statement: Any) -> dict[str, LocalCopy]:
         found = await connection.execute(statement, {"ids": ids})

@@ -17,6 +17,7 @@ from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     currency_transactions,
     enrollments,
+    event_bodies,
     invoices,
     processed_events,
     progress,
@@ -48,6 +49,7 @@ class Events:
         self._take_back = delete(set_aside).where(database.any_of(set_aside.c.event_id))
         self._transact = database.insert(currency_transactions).on_conflict_do_nothing()
         self._invoice = database.insert(invoices).on_conflict_do_nothing()
+        self._keep = database.insert(event_bodies).on_conflict_do_nothing()
         enroll = database.insert(enrollments)
         self._enroll = enroll.on_conflict_do_update(
             index_elements=["app_user_id", "experiment_id"],
@@ -100,6 +102,15 @@ class Events:
         if issued:
             await connection.execute(self._invoice, [asdict(one) for one in issued])
 
+    async def keep(self, connection: AsyncConnection, events: Sequence[Event], now: Ms) -> None:
+        """The bodies of events in which something could not be used."""
+        rows = [
+            {"event_id": one.id, "unread_fields": ",".join(one.unread), "body": one.body, "received_at": now}
+            for one in events
+        ]
+        if rows:
+            await connection.execute(self._keep, rows)
+
     async def put_aside(self, connection: AsyncConnection, event: Event, error: str, now: Ms) -> None:
         row = {
             "event_id": event.id,
@@ -132,11 +143,11 @@ class Events:
         async with self._database.reading() as connection:
             return await connection.scalar(select(func.count()).select_from(set_aside)) or 0
 
-    async def balances(self, connection: AsyncConnection, app_user_id: str) -> dict[str, int]:
+    async def balances(self, connection: AsyncConnection, app_user_id: str) -> dict[str, int | float]:
         table = currency_transactions.c
         total = select(table.currency, func.sum(table.amount)).where(table.app_user_id == app_user_id)
         rows: Any = await connection.execute(total.group_by(table.currency))
-        return {currency: int(amount) for currency, amount in rows}
+        return {currency: _plain(amount) for currency, amount in rows}
 
     async def experiments(self, connection: AsyncConnection, app_user_id: str) -> dict[str, str]:
         table = enrollments.c
@@ -158,3 +169,8 @@ class Events:
     async def set_progress(self, name: str, value: str, now: Ms) -> None:
         row = {"name": name, "value": value, "updated_at": now}
         await self._database.write(lambda connection: connection.execute(self._note, row))
+
+
+def _plain(amount: float) -> int | float:
+    """Whole amounts without a fraction, others without the noise of adding binary fractions."""
+    return int(amount) if amount == int(amount) else round(amount, 9)

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Double,
     Index,
     Integer,
     LargeBinary,
@@ -110,7 +111,8 @@ currency_transactions = Table(
     Column("event_id", String(ID), primary_key=True),
     Column("app_user_id", String(ID), nullable=False),
     Column("currency", String(ID), nullable=False),
-    Column("amount", BigInteger, nullable=False),
+    # The specification does not show its type: it may have a fraction.
+    Column("amount", Double, nullable=False),
     Column("transaction_type", String(ID), nullable=False),
     _instant("happened_at", nullable=False),
     Index(None, "app_user_id"),
@@ -166,6 +168,17 @@ set_aside = Table(
     Column("attempts", Integer, nullable=False, server_default="1"),
     _instant("received_at", nullable=False),
     _instant("last_attempt_at", nullable=False),
+)
+
+# Events in which something could not be used, each as it came.
+event_bodies = Table(
+    "billing_event_bodies",
+    metadata,
+    Column("event_id", String(ID), primary_key=True),
+    # Names of the fields, with commas between.
+    Column("unread_fields", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    _instant("received_at", nullable=False),
 )
 
 # Phones, by their push player id. One belongs to the user who registered it last.

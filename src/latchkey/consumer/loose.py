@@ -1,0 +1,117 @@
+"""JSON that the strict decoder refuses: numbers beyond any type, halves of surrogate pairs, very deep nesting.
+
+All of it is valid JSON, so none of it is a reason to refuse an event.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from typing import Any, NoReturn
+
+from latchkey.consumer.instants import FIRST, LAST, Ms
+from latchkey.consumer.storable import storable
+
+# What lies deeper is replaced by null: no field that we use is deeper than 4.
+DEEPEST = 100
+# Within what a JSON number and a BIGINT hold exactly.
+LARGEST = 2**53
+# Longer integers fit no field, and Python neither reads nor writes all of them.
+_LONGEST_INTEGER = 300
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+def loads(body: bytes) -> Any:
+    """The value of any valid JSON text; ValueError for everything else."""
+    text = _without_depths(body.decode())
+    try:
+        return json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("Brackets open and never close.") from None
+
+
+def dumps(value: Any) -> bytes:
+    """Back to JSON, with every character that UTF-8 cannot hold as an escape."""
+    return json.dumps(value).encode()
+
+
+def text(value: Any) -> str | None:
+    """A text, or a number written as one."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return storable(str(value))
+    return None
+
+
+def texts(value: Any) -> list[str] | None:
+    """A list of texts; a single text stands for a list of one. What is no text in a list is left out."""
+    if isinstance(value, list):
+        return [one for one in map(text, value) if one]
+    one = text(value)
+    return [one] if one else None
+
+
+def number(value: Any) -> int | float | None:
+    """A number that can be stored, also where it is written as a text."""
+    found = _number(value)
+    return found if found is not None and abs(found) <= LARGEST else None
+
+
+def whole(value: Any) -> int | None:
+    found = number(value)
+    return found if isinstance(found, int) else None
+
+
+def instant(value: Any) -> Ms | None:
+    """Epoch milliseconds. What lies before the year 1 or after 9999 becomes the nearest instant that can be written."""
+    found = _number(value)
+    return round(min(max(found, FIRST), LAST)) if found is not None else None
+
+
+def flag(value: Any) -> bool | None:
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    return bool(value) if value in (0, 1) else None
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else digits
+
+
+def _fraction(digits: str) -> float | str:
+    """A number that no float holds stays a text."""
+    return found if isfinite(found := float(digits)) else digits
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON.")
+
+
+def _without_depths(body: str) -> str:
+    kept: list[str] = []
+    depth = begun = 0
+    for found in _TOKEN.finditer(body):
+        mark = found.group()
+        if mark in "[{":
+            depth += 1
+            if depth == DEEPEST:
+                kept += (body[begun : found.start()], "null")
+        elif mark in "]}":
+            if depth == DEEPEST:
+                begun = found.end()
+            depth -= 1
+    # Brackets that never close are no JSON; the decoder says so.
+    return body if depth >= DEEPEST else "".join(kept) + body[begun:]

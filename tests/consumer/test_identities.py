@@ -1,0 +1,200 @@
+"""Merges, transfers and erasure: after the events, every id gives what V2 gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import json
+
+from latchkey.consumer.event import Event, read_event
+from latchkey.consumer.instants import DAY, HOUR
+from tests.consumer.world import NOW, World, event, pro
+
+ENDS = NOW + 30 * DAY
+ANON = "$RCAnonymousID:0123"
+
+
+async def holds(here: World, user: str) -> bool:
+    reply = await here.get("/api/entitlement/pro", user)
+    assert reply.status == 200, reply
+    found: bool = reply.json()["hasAccess"]
+    return found
+
+
+def merged(*ids: str, sequence: int = 8, **more: Any) -> dict[str, Any]:
+    """SUBSCRIBER_ALIAS as the service tells it, for the first of the ids."""
+    return event(
+        "SUBSCRIBER_ALIAS", ids[0], original_app_user_id=ids[-1], aliases=list(ids[1:]), sequence=sequence,
+        product_id=None, purchased_at_ms=None, expiration_at_ms=None, period_type=None, store=None,
+        merged_sequences=[{"app_user_id": id, "sequence": sequence - 1} for id in ids], **more,
+    )  # fmt: skip
+
+
+async def test_a_log_in_is_known_as_soon_as_it_is_delivered(here: World) -> None:
+    """U is known here and holds nothing; an anonymous id buys, and turns out to be U."""
+    await here.deliver(event("EXPIRATION", "U", sequence=7, entitlements={}))
+    await here.deliver(event(user=ANON, sequence=1))
+    here.service.holds["U"] = {"pro": ENDS}
+    here.service.aliases[ANON] = "U"
+    assert (await here.deliver(merged("U", ANON))).json() == {"message": "Event processed"}
+    here.service.down = True
+    for id in ("U", ANON):
+        assert await holds(here, id)
+    one = (await here.copy("U")).subscription
+    assert (one.subscription_status, one.last_sequence, one.product_id) == ("active", 8, "pro_monthly")
+    assert (one.purchased_at, one.expires_at) == (NOW, ENDS)
+
+
+async def test_after_a_merge_and_a_transfer_no_id_of_the_source_keeps_access(here: World) -> None:
+    """The merge itself was told to nobody: the two records stand apart until the TRANSFER."""
+    await here.deliver(event(user="U"))
+    await here.deliver(event(user=ANON))
+    here.service.holds |= {"U": {}, "bob": {"pro": ENDS}}
+    here.service.aliases[ANON] = "U"
+    await here.deliver(event("TRANSFER", "bob", transferred_from=["U", ANON], transferred_to=["bob"]))
+    # Before any job has run the records are no longer trusted.
+    for id in ("U", ANON):
+        assert not await holds(here, id)
+    await here.jobs_done()
+    for id in ("U", ANON):
+        assert not (await here.copy(id)).subscription.is_active
+        assert not (await here.copy(id)).subscription.stale
+    assert await holds(here, "bob")
+
+
+async def test_the_targets_other_ids_are_read_too(here: World) -> None:
+    await here.deliver(event("EXPIRATION", "bob2", entitlements={}))
+    here.service.holds["bob"] = {"pro": ENDS}
+    here.service.aliases["bob2"] = "bob"
+    await here.deliver(event("TRANSFER", "bob", transferred_from="$deleted", transferred_to=["bob", "bob2"]))
+    await here.jobs_done()
+    assert (await here.copy("bob2")).subscription.is_active
+    assert (await here.counts())["billing_jobs"] == 0
+
+
+@pytest.mark.parametrize("entitlements", [{}, pro()])
+@pytest.mark.parametrize("type", ["EXPIRATION", "REFUND", "RENEWAL", "SOMETHING_NEW", "INVOICE_ISSUANCE", "TRANSFER"])
+async def test_every_event_speaks_for_every_id_it_names(here: World, type: str, entitlements: Any) -> None:
+    ids = ("ada", ANON, "first")
+    for id in ids:
+        await here.deliver(event(user=id, entitlements={} if entitlements else pro()))
+    here.service.holds["ada"] = {"pro": ENDS} if entitlements and type != "REFUND" else {}
+    here.service.aliases |= {ANON: "ada", "first": "ada"}
+    await here.deliver(event(type, "ada", aliases=[ANON], original_app_user_id="first", entitlements=entitlements))
+    for id in ids:
+        assert await holds(here, id) is bool(here.service.holds["ada"]), id
+
+
+async def test_an_alias_without_a_record_gets_none_from_an_event(here: World) -> None:
+    await here.deliver(event(aliases=[ANON]))
+    assert (await here.counts())["billing_subscriptions"] == 1
+    assert await holds(here, ANON)
+
+
+async def test_late_events_of_either_customer_do_not_undo_the_merge(here: World) -> None:
+    await here.deliver(event("RENEWAL", "U", sequence=6))
+    await here.deliver(merged("U", ANON))
+    here.service.holds["U"] = {"pro": ENDS}
+    here.service.aliases[ANON] = "U"
+    for late in (event("EXPIRATION", "U", sequence=7, entitlements={}), event("REFUND", ANON, sequence=2)):
+        assert (await here.deliver({**late, "entitlements": {}})).json() == {"message": "Event recorded"}
+        for id in ("U", ANON):
+            assert await holds(here, id)
+    await here.jobs_done()
+    assert (await here.copy(ANON)).subscription.last_sequence == 8
+    assert (await here.deliver(event("EXPIRATION", "U", sequence=9, entitlements={}))).json()["message"] == (
+        "Event processed"
+    )
+
+
+async def test_a_merge_that_arrives_late_is_already_known(here: World) -> None:
+    await here.deliver(event(user=ANON, sequence=1))
+    await here.deliver(event("EXPIRATION", "U", aliases=[ANON], sequence=9, entitlements={}))
+    here.service.holds["U"] = {}
+    here.service.aliases[ANON] = "U"
+    assert (await here.deliver(merged("U", ANON))).json() == {"message": "Event recorded"}
+    await here.jobs_done()
+    for id in ("U", ANON):
+        assert not (await here.copy(id)).subscription.is_active
+
+
+async def test_an_event_that_is_old_for_one_of_its_ids_has_all_of_them_read(here: World) -> None:
+    """An event that is next for U, while more is known of the other id: V2 decides."""
+    await here.deliver(event("EXPIRATION", ANON, sequence=12, entitlements={}))
+    here.service.holds["U"] = {}
+    here.service.aliases[ANON] = "U"
+    await here.deliver(event("RENEWAL", "U", aliases=[ANON], sequence=3))
+    for id in ("U", ANON):
+        assert not await holds(here, id)
+
+
+async def test_the_last_event_under_an_older_id_still_counts(here: World) -> None:
+    """ANON cancels and signs in as ada; ada's record was read from V2 before the cancellation arrived."""
+    here.service.holds["ada"] = {"pro": ENDS}
+    here.service.aliases[ANON] = "ada"
+    here.service.sequences |= {"ada": 2, ANON: 2}
+    assert await holds(here, ANON)
+    assert (await here.copy("ada")).subscription.subscription_status == "active"
+    await here.deliver(event("CANCELLATION", ANON, sequence=2))
+    await here.jobs_done()
+    one = (await here.copy("ada")).subscription
+    assert (one.subscription_status, one.auto_renew, one.external_user_id) == ("cancelled", False, "ada")
+
+
+async def test_a_customer_erased_and_created_again_is_told_anew(here: World) -> None:
+    await here.deliver(event("CANCELLATION", sequence=7))
+    here.service.holds["ada"] = {"pro": ENDS}
+    here.service.sequences["ada"] = 1
+    # Its sequence begins again, so its first event is taken for a late one; the read says what is true.
+    await here.deliver(event(sequence=1, event_timestamp_ms=NOW + 5))
+    await here.jobs_done()
+    one = (await here.copy()).subscription
+    assert (one.is_active, one.subscription_status, one.last_sequence) == (True, "active", 1)
+    here.service.sequences["ada"] = 2
+    reply = await here.deliver(event("EXPIRATION", sequence=2, entitlements={}, event_timestamp_ms=NOW + 6))
+    assert reply.json() == {"message": "Event processed"}
+    # One of the erased customer that was still on its way is applied, doubted and read anew.
+    here.service.holds["ada"] = {}
+    await here.deliver(event("RENEWAL", sequence=6, event_timestamp_ms=NOW - 5))
+    assert not await holds(here, "ada")
+    await here.jobs_done()
+    assert not (await here.copy()).subscription.is_active
+
+
+async def test_an_id_of_an_erased_customer_may_become_another_customer(here: World) -> None:
+    await here.deliver(event(aliases=[ANON], sequence=3))
+    here.service.holds |= {"ada": {"pro": ENDS}, ANON: {}}
+    here.service.sequences[ANON] = 1
+    await here.deliver(event("EXPIRATION", ANON, sequence=1, entitlements={}))
+    await here.jobs_done()
+    assert not (await here.copy(ANON)).subscription.is_active
+    assert (await here.copy("ada")).subscription.is_active
+
+
+async def test_merges_of_one_batch_are_taken_in_their_order(here: World) -> None:
+    chain = [
+        event(user="U", aliases=["x"], sequence=1),
+        event(user=ANON, aliases=["y"], sequence=1),
+        event("SUBSCRIBER_ALIAS", "U", aliases=["x", "y", ANON], sequence=2),
+        event("VIRTUAL_CURRENCY_TRANSACTION", ANON, sequence=1, amount=5, currency="COIN", event_timestamp_ms=NOW - 1),
+    ]
+    await here.consumer.intake._commit([_read(one) for one in chain])
+    for id in ("U", "x", "y", ANON):
+        assert (await here.copy(id)).subscription.app_user_id == "U"
+        assert await here.consumer.balances(id) == {"COIN": 5}
+    assert (await here.counts())["billing_subscriptions"] == 1
+
+
+async def test_records_that_were_merged_are_verified_like_any_other(here: World) -> None:
+    await here.deliver(event(user=ANON))
+    await here.deliver(merged("U", ANON))
+    here.clock.now += HOUR + 1
+    here.service.holds["U"] = {}
+    here.service.aliases[ANON] = "U"
+    assert not await holds(here, ANON)
+    assert not await holds(here, "U")
+
+
+def _read(one: dict[str, Any]) -> Event:
+    return read_event(json.encode(one))
