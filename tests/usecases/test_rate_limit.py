@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latchkey.storage.database import Database
-from latchkey.usecases.admission import ADMIT_REQUESTS, Admission, Caller, Limited, Verdict
+from latchkey.storage.sql import query
+from latchkey.usecases.admission import Admission, Caller, Limited, Verdict
 
 WINDOW_US = 60_000_000
 TAKE = "select granted, retry_after_us from take_requests($1, $2, $3, $4)"
@@ -198,7 +199,7 @@ async def test_many_connections_in_different_orders_never_lock_each_other(
     async def take(order: list[bytes]) -> None:
         connection = await asyncpg.connect(database_url)
         for _ in range(30):
-            await connection.fetch(ADMIT_REQUESTS, order, [1] * len(order))
+            await connection.fetch(query("admit_requests"), order, [1] * len(order))
         await connection.close()
 
     await asyncio.gather(take(digests), take(digests[::-1]), take(digests[3:] + digests[:3]))

@@ -14,6 +14,7 @@ from latchkey.usecases.demo import add_catalog
 from latchkey.usecases.keys import create_secret_key
 from latchkey.usecases.projects import create_project
 from latchkey.usecases.reading import Answer, Reader
+from latchkey.usecases.view import look_at
 
 NOW = 1_767_960_000_000
 STRANGER = hashlib.sha256(b"stranger").digest()
@@ -37,7 +38,7 @@ def shown(answer: Answer) -> tuple[str, str, str] | str:
         return type(answer.verdict).__name__
     if answer.row is None:
         return answer.verdict.project_id, "", ""
-    seen = answer.row.view(NOW).customer
+    seen = look_at(answer.row, NOW).customer
     return answer.verdict.project_id, seen.project_id, seen.app_user_id
 
 

@@ -21,7 +21,7 @@ from latchkey.usecases.changes import Change, unchanged
 from latchkey.usecases.reading import Answer
 from latchkey.usecases.rendering import v1, v2
 from latchkey.usecases.services import Services
-from latchkey.usecases.view import View
+from latchkey.usecases.view import View, glance_at
 
 V1_ROUTE = "/v1/subscribers/{app_user_id}"
 V2_ROUTE = "/v2/projects/{project_id}/customers/{customer_id}"
@@ -60,7 +60,7 @@ class Reads:
             if row is None:
                 raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
         if row is not None:
-            status, view = 200, row.glance(self._now())
+            status, view = 200, glance_at(row, self._now())
         else:
             status, view = await self._get_or_create(caller, app_user_id)
         self._note(exchange, caller, view)
@@ -77,7 +77,7 @@ class Reads:
             raise InvalidAppUserId(problem, param="customer_id", empty=not customer_id.strip())
         if answer.row is None:
             raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
-        view = answer.row.glance(self._now())
+        view = glance_at(answer.row, self._now())
         self._note(exchange, caller, view)
         exchange.sequence = view.customer.sequence
         return 200, _encode(v2.customer(view))

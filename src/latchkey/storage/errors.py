@@ -3,6 +3,7 @@
 StorageError
 ├── DatabaseUnreachableError    nobody answers at the database's address
 ├── DatabaseBusyError           another process holds what we wait for
+├── InvalidValueError           the database cannot take a value that it was given, such as a NUL in a text
 ├── CollisionError              two transactions changed the same rows; the same work may succeed now
 ├── SchemaNotMigratedError      the database is older than the code
 ├── SchemaTooNewError           the database is newer than the code
@@ -22,6 +23,10 @@ class DatabaseUnreachableError(StorageError):
 
 
 class DatabaseBusyError(StorageError):
+    pass
+
+
+class InvalidValueError(StorageError):
     pass
 
 

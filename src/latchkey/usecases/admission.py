@@ -1,7 +1,7 @@
-"""Who is asking, and whether they may ask again yet.
+"""Who sends a request, and whether the rate limit of the key lets it through.
 
-One statement answers for every request that meets in the same tick: it names each key's owner and takes their requests
-from the key's last 60 seconds. Nothing is remembered between requests, so a revoked key is refused at once.
+One statement answers for all requests that come in the same tick: it names each key's owner and counts the requests in
+the key's last 60 seconds. Nothing is cached between requests, so a revoked key is refused at once.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Literal
 
+from latchkey.storage import admission
+from latchkey.storage.access.keys import Scope as Scope
+from latchkey.storage.admission import Admitted
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from latchkey.storage.reads import AdmittedForReads
 from latchkey.usecases.batch import Batch
-
-ADMIT_REQUESTS = query("admit_requests")
-
-Scope = Literal["read", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +29,14 @@ class Caller:
     app_id: str | None
     # The store of the key's app; None for a secret key.
     store: str | None
-    # An app's key, which anybody can read out of the app; every other is secret.
+    # The key of an app, which anybody can read out of the app. Every other key is secret.
     is_public: bool
     scopes: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """The key is known, and has used up its requests for now."""
+    """The key is known, but its rate limit is used up for now."""
 
     caller: Caller
     retry_after_ms: int
@@ -60,13 +58,13 @@ class Admission:
     async def _ask(self, hashes: list[bytes]) -> list[Verdict]:
         wanted = Counter(hashes)
         async with self._database.acquire() as connection:
-            rows = await connection.fetch(ADMIT_REQUESTS, list(wanted), list(wanted.values()))
+            admitted = await admission.admit(connection, wanted)
         verdicts: dict[bytes, Iterator[Verdict]] = {}
-        for key_hash, granted, retry_after_us, *key in rows:
-            caller = caller_of(*key)
-            refused = limited(caller, retry_after_us)
+        for key_hash, one in admitted.items():
+            caller = caller_of(one)
+            refused = limited(caller, one.retry_after_us)
             # First come, first served.
-            verdicts[key_hash] = chain(repeat(caller, granted), repeat(refused))
+            verdicts[key_hash] = chain(repeat(caller, one.granted), repeat(refused))
         return [next(verdicts[key_hash]) if key_hash in verdicts else None for key_hash in hashes]
 
 
@@ -74,7 +72,5 @@ def limited(caller: Caller, retry_after_us: int | None) -> Limited | None:
     return Limited(caller, -(-retry_after_us // 1000)) if retry_after_us is not None else None
 
 
-def caller_of(
-    key_id: str, project_id: str, app_id: str | None, store: str | None, kind: str, scopes: list[str]
-) -> Caller:
-    return Caller(key_id, project_id, app_id, store, kind == "public", frozenset(scopes))
+def caller_of(key: Admitted | AdmittedForReads) -> Caller:
+    return Caller(key.key_id, key.project_id, key.app_id, key.store, key.kind == "public", frozenset(key.scopes))

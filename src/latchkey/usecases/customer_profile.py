@@ -13,7 +13,7 @@ from latchkey.storage.customers import PurchaseKey
 from latchkey.usecases.currency_movements import Balance, balances
 from latchkey.usecases.customer_remedies import Remedies, remedies
 from latchkey.usecases.services import Services
-from latchkey.usecases.view import View
+from latchkey.usecases.view import View, look_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +45,4 @@ async def view_of(services: Services, project_id: str, customer_id: str) -> View
     row = await services.reader.read(project_id, customer_id)
     if row is None:
         raise NotFound(f"There is no customer {customer_id!r}.", param="customer_id")
-    return row.view(services.now())
+    return look_at(row, services.now())

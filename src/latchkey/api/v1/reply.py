@@ -12,7 +12,7 @@ from latchkey.api.visit import visit_of
 from latchkey.usecases.admission import Caller
 from latchkey.usecases.rendering import v1
 from latchkey.usecases.services import Services
-from latchkey.usecases.view import View
+from latchkey.usecases.view import View, look_at
 from latchkey.wire.v1 import SubscriberResponse
 
 
@@ -23,7 +23,7 @@ async def subscriber_reply(
     row = await services.reader.read(caller.project_id, app_user_id)
     if row is None:
         raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
-    return reply(subscriber(request.scope[SCOPE_KEY], services, caller, row.view(services.now())), status)
+    return reply(subscriber(request.scope[SCOPE_KEY], services, caller, look_at(row, services.now())), status)
 
 
 def subscriber(

@@ -14,7 +14,7 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.rendering import v2 as render
 from latchkey.usecases.services import Services
-from latchkey.usecases.view import View
+from latchkey.usecases.view import View, look_at
 from latchkey.wire import v2
 
 router = APIRouter(tags=["V2 customers"])
@@ -57,4 +57,4 @@ async def view_of(services: Services, project_id: str, customer_id: str) -> View
     row = await services.reader.read(project_id, customer_id)
     if row is None:
         raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
-    return row.view(services.now())
+    return look_at(row, services.now())

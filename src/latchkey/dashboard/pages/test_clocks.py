@@ -23,7 +23,7 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.subscription import Subscription
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases import event_list, test_clock_list, test_clocks, test_store
-from latchkey.usecases.view import View
+from latchkey.usecases.view import View, look_at
 
 pages = Pages()
 
@@ -138,7 +138,7 @@ async def _do(visit: Visit, doing: Doing) -> Response:
 
 async def _read(visit: Visit, customer_id: str) -> View:
     row = await visit.services.reader.read(visit.project_id, customer_id)
-    view = row.view(visit.now) if row is not None else None
+    view = look_at(row, visit.now) if row is not None else None
     if view is None or view.customer.test_clock_id != visit.param("clock_id"):
         raise NotFound(f"There is no customer {customer_id!r} on this clock.", param="customer")
     return view
