@@ -50,7 +50,7 @@ async def test_the_cards_agree_with_what_was_sold_and_with_the_api(site: Site, v
     assert await value(page, "active_subscriptions") == "2"
     assert await value(page, "active_trials") == "1"
     assert await value(page, "mrr") == "$16.66"
-    assert await value(page, "new_customers") == "5"
+    assert await value(page, "new_customers") == "4"
     replies = [(await site.v2(who)).json() for who in ("monthly", "yearly", "trying", "rich")]
     active = [one for one in replies if one["active_entitlements"]["items"]]
     assert len(active) == int(await value(page, "active_subscriptions")) + int(await value(page, "active_trials"))
@@ -75,6 +75,29 @@ async def test_a_refund_and_a_trial_that_was_paid_for_move_the_cards(site: Site,
         await expect(page.locator("#card-churn")).to_contain_text("as a share of those active at its start")
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert await serious_findings(page) == []
+
+
+async def test_with_sandbox_purchases_only_the_page_opens_on_the_sandbox_and_says_so(
+    site: Site, viewer: Visitor
+) -> None:
+    await site.act("purchase", "ada", "pro_monthly")
+    await site.act("purchase", "curious", "pro_monthly", trial=True)
+    page = await viewer.open()
+    assert await page.get_by_label("Environment").input_value() == "sandbox"
+    assert (await value(page, "active_subscriptions"), await value(page, "new_customers")) == ("1", "2")
+    # All trials run: how many will be paid for is not known.
+    assert await value(page, "trial_conversion") == "–"
+    await expect(page.get_by_role("status")).to_contain_text("Nothing has been bought in production yet")
+    assert await serious_findings(page) == []
+    await page.get_by_role("link", name="Show production").click()
+    assert await page.get_by_label("Environment").input_value() == "production"
+    await expect(page.get_by_role("status")).to_have_count(0)
+    assert (await value(page, "active_subscriptions"), await value(page, "new_customers")) == ("0", "0")
+    # From the first purchase in production on, that is what one wants to see.
+    await sell(site)
+    page = await viewer.open()
+    assert await page.get_by_label("Environment").input_value() == "production"
+    await expect(page.get_by_role("status")).to_have_count(0)
 
 
 async def test_the_numbers_come_as_a_table_too(site: Site, viewer: Visitor) -> None:

@@ -14,7 +14,7 @@ from latchkey.domain.identity import merge
 from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.promotion import grant
-from latchkey.domain.purchase import Ownership
+from latchkey.domain.purchase import Environment, Ownership
 from latchkey.domain.subscription import PeriodType, Subscription
 from latchkey.stores.test_store import actions
 from tests.domain import causes
@@ -40,7 +40,15 @@ MONTHLY = 9_990_000
 
 
 def lines(customer: Customer) -> list[Line]:
-    return [line for mine in contributions(customer, CATALOG).values() for line in mine]
+    """What purchases contribute. That the customer is new has tests of its own below."""
+    every = [line for mine in contributions(customer, CATALOG).values() for line in mine]
+    sold = [line._replace(tally=line.tally._replace(newcomers=0)) for line in every]
+    return [line for line in sold if line.tally != Tally()]
+
+
+def newcomers(customer: Customer) -> list[tuple[Ms, Environment, int]]:
+    every = [line for mine in contributions(customer, CATALOG).values() for line in mine]
+    return [(line.at, line.environment, line.tally.newcomers) for line in every if line.tally.newcomers]
 
 
 def until(customer: Customer, instant: Ms, currency: str | None = None) -> Tally:
@@ -90,8 +98,8 @@ def test_a_trial_is_no_subscription_until_it_is_paid() -> None:
     assert until(book.customer, NOON) == Tally(trials=1, trials_started=1)
     assert until(book.customer, TRIAL_END) == Tally(trials_started=1)
     book.pass_time(TRIAL_END)
-    # Whether a trial was kept stands with those that began when it did.
-    assert until(book.customer, NOON) == Tally(trials=1, trials_started=1, trials_kept=1)
+    # A trial counts as kept from the instant it ended: while it runs, nobody knows.
+    assert until(book.customer, TRIAL_END - 1) == Tally(trials=1, trials_started=1)
     assert until(book.customer, TRIAL_END) == Tally(
         active=1, mrr=MONTHLY, payments=1, paid=MONTHLY, trials_started=1, trials_kept=1, trials_converted=1
     )
@@ -326,6 +334,25 @@ def test_at_every_moment_of_a_life_those_count_that_give_access(life: Life) -> N
         }
         tally = until(customer, now)
         assert tally.active + tally.trials == len(open_now)
+
+
+@given(lives())
+def test_of_the_trials_that_have_ended_no_more_were_kept_than_there_were(life: Life) -> None:
+    for now, _ in life.book.states:
+        tally = until(life.book.customer, now)
+        assert 0 <= tally.trials_kept <= tally.trials_ended <= tally.trials_started
+
+
+def test_who_bought_in_the_sandbox_only_is_a_newcomer_there_once_when_first_seen() -> None:
+    book = Book(someone("ada", NOON - DAY))
+    assert newcomers(book.customer) == []
+    book.take_in(subscribed(PRO_YEARLY))
+    assert newcomers(book.customer) == [(NOON - DAY, Environment.SANDBOX, 1)]
+    book.take_in(subscribed(PRO_MONTHLY, id="another"))
+    assert newcomers(book.customer) == [(NOON - DAY, Environment.SANDBOX, 1)]
+    # A purchase in production makes a real customer of them.
+    book.take_in(replace(subscribed(PRO_MONTHLY, id="real"), environment=Environment.PRODUCTION))
+    assert newcomers(book.customer) == []
 
 
 @given(lives())

@@ -104,11 +104,14 @@ async def test_who_came_back_is_no_churn(shop: Shop) -> None:
     assert sum(seen.line(figures.RESUBSCRIBED).values) == 1
 
 
-async def test_a_trial_converts_with_those_that_began_when_it_did(shop: Shop) -> None:
+async def test_a_trial_is_judged_when_it_has_ended(shop: Shop) -> None:
     await shop.act("purchase", user="alice", product="pro_monthly", trial=True)
     await shop.act("purchase", user="bob", product="pro_monthly", trial=True)
     await shop.act("cancel", user="bob")
-    assert card(await look(shop), figures.ACTIVE_TRIALS) == (2, 0)
+    seen = await look(shop)
+    assert card(seen, figures.ACTIVE_TRIALS) == (2, 0)
+    # All trials still run: nothing is known, which is not 0 %.
+    assert card(seen, figures.TRIAL_CONVERSION) == (None, None)
     await shop.wait(7 * DAY + HOUR)
     seen = await look(shop)
     assert card(seen, figures.TRIAL_CONVERSION) == (0.5, None)
@@ -116,8 +119,11 @@ async def test_a_trial_converts_with_those_that_began_when_it_did(shop: Shop) ->
     assert card(seen, figures.ACTIVE_SUBSCRIPTIONS) == (1, 0)
     assert seen.line(figures.TRIALS_STARTED).values[-8] == 2
     assert seen.line(figures.TRIALS_CONVERTED).values[-1] == 1
-    # In the week in which it was paid no trial began.
-    assert card(await look(shop, 7), figures.TRIAL_CONVERSION) == (None, 0.5)
+    # It ended in this week, though it began in the one before. Another one that still runs changes nothing.
+    await shop.act("purchase", user="carol", product="pro_monthly", trial=True)
+    assert card(await look(shop, 7), figures.TRIAL_CONVERSION) == (0.5, None)
+    await shop.wait(7 * DAY)
+    assert card(await look(shop, 7), figures.TRIAL_CONVERSION) == (1, 0.5)
 
 
 async def test_a_refund_belongs_to_the_period_of_its_payment(shop: Shop) -> None:
@@ -158,23 +164,50 @@ async def test_sandbox_and_production_are_apart(shop: Shop) -> None:
     assert card(await look(shop, environment=Environment.PRODUCTION), figures.REVENUE) == (YEARLY, 0)
 
 
+async def newcomers(shop: Shop, days: int = 28) -> tuple[float | None, float | None]:
+    return card(await look(shop, days, Environment.PRODUCTION), figures.NEW_CUSTOMERS)
+
+
+async def test_a_new_customer_counts_in_the_environment_they_bought_in(shop: Shop) -> None:
+    await create_customer(shop.changes, shop.project_id, "looking")
+    await shop.act("purchase", user="trying", product="pro_monthly")
+    await shop.act("purchase", user="paying", product="pro_monthly", environment=Environment.PRODUCTION)
+    sandbox, production = (await look(shop)), await look(shop, environment=Environment.PRODUCTION)
+    assert card(sandbox, figures.NEW_CUSTOMERS) == (1, 0)
+    assert card(production, figures.NEW_CUSTOMERS) == (2, 0)
+    assert sandbox.line(figures.NEW_CUSTOMERS).values[-2:] == (0, 1)
+    # Long counted, they buy something real.
+    shop.time += DAY
+    await shop.act("purchase", user="trying", product="pro_yearly", environment=Environment.PRODUCTION)
+    assert card(await look(shop), figures.NEW_CUSTOMERS) == (0, 0)
+    assert await newcomers(shop) == (3, 0)
+    shop.time += 6 * DAY + HOUR
+    assert await newcomers(shop, 7) == (0, 3)
+    await shop.act("purchase", user="later", product="pro_monthly")
+    shop.time += 7 * DAY - HOUR
+    # The period before ends at this hour of its last day, when "later" had not come yet.
+    assert card(await look(shop, 7), figures.NEW_CUSTOMERS) == (0, 0)
+    shop.time += 2 * HOUR
+    assert card(await look(shop, 7), figures.NEW_CUSTOMERS) == (0, 1)
+
+
 async def test_new_customers_are_all_who_were_first_seen_but_nobody_on_a_test_clock(shop: Shop) -> None:
     await create_clock(shop.db, shop.project_id, "clock", "Clock", NOON, NOON)
     await create_customer(shop.changes, shop.project_id, "tester", "clock")
     await create_customer(shop.changes, shop.project_id, "alice")
-    assert card(await look(shop), figures.NEW_CUSTOMERS) == (1, 0)
+    assert await newcomers(shop) == (1, 0)
     for _ in range(12):
         # Counted in steps, and never twice, however far the steps are.
         shop.time += 2 * HOUR
-        assert card(await look(shop), figures.NEW_CUSTOMERS) == (1, 0)
+        assert await newcomers(shop) == (1, 0)
     await create_customer(shop.changes, shop.project_id, "bob")
-    assert (await look(shop)).line(figures.NEW_CUSTOMERS).values[-2:] == (1, 1)
+    assert (await look(shop, environment=Environment.PRODUCTION)).line(figures.NEW_CUSTOMERS).values[-2:] == (1, 1)
     assert await shop.db.pool.fetchval("select sum(customers) from figure_newcomers") == 1
     # Who was counted stays so.
     await erase(shop.changes, shop.project_id, "alice")
-    assert card(await look(shop), figures.NEW_CUSTOMERS) == (2, 0)
+    assert await newcomers(shop) == (2, 0)
     shop.time += 7 * DAY + HOUR
-    assert card(await look(shop, 7), figures.NEW_CUSTOMERS) == (0, 2)
+    assert await newcomers(shop, 7) == (0, 2)
 
 
 async def test_a_customer_whose_transaction_is_slow_is_counted_when_it_is_done(shop: Shop) -> None:
@@ -190,13 +223,13 @@ async def test_a_customer_whose_transaction_is_slow_is_counted_when_it_is_done(s
     await create_customer(shop.changes, shop.project_id, "quick")
     for _ in range(6):
         shop.time += 2 * SECOND
-        assert card(await look(shop), figures.NEW_CUSTOMERS) == (1, 0)
+        assert await newcomers(shop) == (1, 0)
     assert not await shop.db.pool.fetchval("select sum(customers) from figure_newcomers")
     await transaction.commit()
     await shop.db.pool.release(slow)
     for _ in range(6):
         shop.time += 2 * SECOND
-        assert card(await look(shop), figures.NEW_CUSTOMERS) == (2, 0)
+        assert await newcomers(shop) == (2, 0)
     assert await shop.db.pool.fetchval("select sum(customers) from figure_newcomers") == 2
 
 

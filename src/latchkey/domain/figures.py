@@ -51,7 +51,7 @@ REVENUE = Figure(
 NEW_CUSTOMERS = Figure(
     "new_customers",
     "New customers",
-    "Customers first seen in the period, buyers or not; sandbox and production together.",
+    "Customers first seen in the period, buyers or not; who bought in the sandbox only counts there.",
 )
 CHURN = Figure(
     "churn",
@@ -62,7 +62,7 @@ CHURN = Figure(
 TRIAL_CONVERSION = Figure(
     "trial_conversion",
     "Trial conversion",
-    "Of the trials that started in the period, the share that has become a paid subscription so far.",
+    "Of the trials that ended in the period, the share that became a paid subscription.",
     Unit.SHARE,
 )
 REFUND_RATE = Figure(

@@ -71,19 +71,28 @@ def contributions(customer: Customer, catalog: Catalog) -> dict[PurchaseKey, tup
         books[key] = _Book(subscription.environment)
         if subscription.ownership is Ownership.PURCHASED:
             stretches[subscription.environment] += _subscription(books[key], key, subscription, catalog)
+    if books and all(book.environment is Environment.SANDBOX for book in books.values()):
+        next(iter(books.values())).add(customer.first_seen_at, _first_currency(customer), Tally(newcomers=1))
     for together in stretches.values():
         for stretch in returns(together):
             books[stretch.key].add(stretch.start, stretch.first_currency, Tally(resubscribed=1))
     return {key: book.lines() for key, book in books.items()}
 
 
+def _first_currency(customer: Customer) -> str:
+    """Of any purchase: a line needs one, though it says nothing about a new customer."""
+    prices = [one.price for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME]
+    prices += [period.price for one in customer.subscriptions for period in one.periods]
+    return prices[0].currency if prices else ""
+
+
 class _Book:
     """The lines of one purchase while they are put together."""
 
-    __slots__ = ("_environment", "_tallies")
+    __slots__ = ("_tallies", "environment")
 
     def __init__(self, environment: Environment) -> None:
-        self._environment = environment
+        self.environment = environment
         self._tallies: dict[tuple[Ms, str], Tally] = {}
 
     def add(self, at: Ms, currency: str, tally: Tally) -> None:
@@ -98,7 +107,7 @@ class _Book:
 
     def lines(self) -> tuple[Line, ...]:
         return tuple(
-            Line(at, currency, self._environment, tally)
+            Line(at, currency, self.environment, tally)
             for (at, currency), tally in sorted(self._tallies.items())
             if tally != NOTHING
         )
@@ -110,11 +119,12 @@ def _subscription(book: _Book, key: PurchaseKey, subscription: Subscription, cat
         book.payment(period.purchased_at, period.price, refunded=period.refunded_at is not None)
         if period.period_type is PeriodType.TRIAL:
             book.add(period.purchased_at, period.price.currency, Tally(trials_started=1))
+    counted = segments(subscription)
     for trial, after in pairwise(periods):
         if trial.period_type is PeriodType.TRIAL and after.period_type in PAID:
-            book.add(trial.purchased_at, trial.price.currency, Tally(trials_kept=1))
+            ended_at = max((one.end for one in counted if one.period is trial), default=trial.purchased_at)
+            book.add(ended_at, trial.price.currency, Tally(trials_kept=1))
             book.add(after.purchased_at, after.price.currency, Tally(trials_converted=1))
-    counted = segments(subscription)
     for start, end, period in counted:
         if period.period_type is PeriodType.TRIAL:
             begins, ends = Tally(trials=1), Tally(trials=-1)

@@ -37,7 +37,7 @@ class Report:
             self._money(figures.REVENUE, lambda one: (one.flow.revenue, one.previous_flow.revenue)),
             Card(figures.NEW_CUSTOMERS, sum(self._newcomers), self._newcomers_then),
             self._share(figures.CHURN, lambda flow, start: (flow.expired - flow.resubscribed, start.active)),
-            self._share(figures.TRIAL_CONVERSION, lambda flow, _: (flow.trials_kept, flow.trials_started)),
+            self._share(figures.TRIAL_CONVERSION, lambda flow, _: (flow.trials_kept, flow.trials_ended)),
             self._share(figures.REFUND_RATE, lambda flow, _: (flow.refunds, flow.payments)),
         )
 

@@ -19,16 +19,23 @@ class Tally(NamedTuple):
     refunded: int = 0
     expired: int = 0
     resubscribed: int = 0
-    # Trials that began, which of these were kept (both at the trial's beginning), and first payments after a trial.
+    # Trials that began; those that became paid, at the instant the trial ended; and first payments after a trial.
     trials_started: int = 0
     trials_kept: int = 0
     trials_converted: int = 0
+    # Sandbox only: a customer who has bought nothing in production, at the instant the customer was first seen.
+    newcomers: int = 0
 
     def plus(self, other: Tally) -> Tally:
         return Tally(*(one + two for one, two in zip(self, other, strict=True)))
 
     def minus(self, other: Tally) -> Tally:
         return Tally(*(one - two for one, two in zip(self, other, strict=True)))
+
+    @property
+    def trials_ended(self) -> int:
+        """`trials` counts a trial up when it begins and down when it ends."""
+        return self.trials_started - self.trials
 
     @property
     def revenue(self) -> int:

@@ -475,6 +475,8 @@ create table figure_lines (
     active smallint not null, trials smallint not null, mrr bigint not null, payments smallint not null,
     paid bigint not null, refunds smallint not null, refunded bigint not null, expired smallint not null,
     resubscribed smallint not null, trials_started smallint not null, trials_kept smallint not null, trials_converted smallint not null,
+    -- On sandbox lines: the customer has bought in the sandbox only, and was first seen at this instant.
+    newcomers smallint not null default 0,
     primary key (project_id, purchase, at, currency)
 );
 create index figure_lines_at on figure_lines (environment, project_id, at);
@@ -488,6 +490,7 @@ create table figure_days (
     active bigint not null, trials bigint not null, mrr bigint not null, payments bigint not null,
     paid bigint not null, refunds bigint not null, refunded bigint not null, expired bigint not null,
     resubscribed bigint not null, trials_started bigint not null, trials_kept bigint not null, trials_converted bigint not null,
+    newcomers bigint not null default 0,
     primary key (project_id, environment, day, currency)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 

@@ -8,7 +8,7 @@ from latchkey.domain.figures import PERIODS
 from latchkey.domain.figures_overview import Overview
 from latchkey.domain.figures_report import Report
 from latchkey.domain.figures_window import Sums, Window
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.storage.catalogs import Catalogs
@@ -42,6 +42,12 @@ async def overview(database: Database, project_id: str, environment: Environment
     )
 
 
+async def environments(database: Database, project_id: str) -> set[Environment]:
+    """The environments in which anything was ever bought."""
+    async with database.acquire() as connection:
+        return await sums.environments(connection, project_id)
+
+
 async def catch_up(database: Database, project_id: str, now: Ms, *, most: int = 20_000) -> bool:
     """Brings the figures up to the present feed, by `most` events at most. Returns whether that was all."""
     async with database.acquire() as connection:
@@ -72,11 +78,29 @@ async def _sums(
         await sums.between(connection, project_id, environment, at, (at // DAY + 1) * DAY)
         for at in (window.now, window.then)
     ]
-    newcomers: dict[int, int] = defaultdict(int)
-    newcomers_then = 0
+    newcomers, newcomers_then = await _newcomers(connection, project_id, environment, window, counted)
+    return Sums(days.pop(before, {}), days, ahead, ahead_then, newcomers, newcomers_then)
+
+
+async def _newcomers(
+    connection: Connection, project_id: str, environment: Environment, window: Window, counted: int
+) -> tuple[dict[int, int], int]:
+    """New customers by day, and those of the period before until the same hour. Who has bought in the sandbox only
+    counts there; everybody else, buyer or not, in production."""
+    sandbox = await sums.sandbox_newcomers(connection, project_id, window.previous_start, window.today)
+    hour, next_day = window.then_hour * HOUR, (window.then // DAY + 1) * DAY
+    later = await sums.between(connection, project_id, Environment.SANDBOX, hour - 1, next_day)
+    sandbox_then = sum(sandbox.get(day, 0) for day in range(window.previous_start, window.start))
+    sandbox_then -= sum(tally.newcomers for tally in later.values())
+    if environment is Environment.SANDBOX:
+        return sandbox, sandbox_then
+    everybody: dict[int, int] = defaultdict(int)
+    everybody_then = 0
     for one in await sums.newcomers(
         connection, project_id, window.previous_start, window.today, window.then_hour, counted, window.now
     ):
-        newcomers[one.day] += one.customers
-        newcomers_then += one.before_hour
-    return Sums(days.pop(before, {}), days, ahead, ahead_then, newcomers, newcomers_then)
+        everybody[one.day] += one.customers
+        everybody_then += one.before_hour
+    # Not below nothing: an erased customer can be missing from the count of everybody, and is kept in the other.
+    production = {day: max(0, count - sandbox.get(day, 0)) for day, count in everybody.items()}
+    return production, max(0, everybody_then - sandbox_then)

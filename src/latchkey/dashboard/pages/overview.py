@@ -40,12 +40,13 @@ SHORT_WAY = 2_000
 
 @pages.get("")
 async def show_overview(visit: Visit) -> Response:
-    overview = await _figures(visit)
+    overview, instead = await _figures(visit)
     anybody = bool(await list_customers(visit.database, visit.project_id, limit=1))
     return visit.page(
         "overview.html",
         here="overview",
         overview=overview,
+        instead=instead,
         cards=[(card, said(card), change(card)) for card in overview.cards],
         charts_drawn=[drawn(overview, figure, kind) for figure, kind in CHARTS],
         periods=list(PERIODS.items()),
@@ -59,7 +60,7 @@ async def show_overview(visit: Visit) -> Response:
 @pages.get("/figures.csv")
 async def show_table(visit: Visit) -> Response:
     """The same numbers by the day, for a spreadsheet."""
-    overview = await _figures(visit)
+    overview, _ = await _figures(visit)
     text = io.StringIO()
     rows = csv.writer(text)
     columns = [(one.figure.name, one.currency, one.values) for one in overview.series]
@@ -72,11 +73,16 @@ async def show_table(visit: Visit) -> Response:
     return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
-async def _figures(visit: Visit) -> Overview:
-    environment = Environment(visit.query.choice("environment", ENVIRONMENTS, "production").upper())
+async def _figures(visit: Visit) -> tuple[Overview, bool]:
+    """The figures, and whether they are those of the sandbox because there is nothing in production yet."""
     days = int(visit.query.choice("days", PERIODS, "28"))
     await figures.catch_up(visit.database, visit.project_id, visit.now, most=SHORT_WAY)
-    return await figures.overview(visit.database, visit.project_id, environment, days, visit.now)
+    chosen = visit.query.choice("environment", ENVIRONMENTS, "").upper()
+    environment = Environment(chosen) if chosen else Environment.PRODUCTION
+    instead = not chosen and await figures.environments(visit.database, visit.project_id) == {Environment.SANDBOX}
+    if instead:
+        environment = Environment.SANDBOX
+    return await figures.overview(visit.database, visit.project_id, environment, days, visit.now), instead
 
 
 def drawn(overview: Overview, figure: Figure, kind: Kind) -> Chart:
@@ -99,16 +105,16 @@ def said(card: Card) -> str:
 def change(card: Card) -> tuple[str, str]:
     """How it moved since the period before, and whether that is good (up), bad (down) or neither."""
     if card.value is None or card.previous is None:
-        return "no comparison yet", ""
+        return ("not known yet" if card.value is None else "no earlier value"), ""
     moved = card.value - card.previous
     if not moved:
-        return "as before", ""
+        return "no change", ""
     kind = "up" if (moved > 0) != (card.figure in FALLING_IS_GOOD) else "down"
     arrow = "▲" if moved > 0 else "▼"
     if card.figure.unit is Unit.SHARE:
         return f"{arrow} {abs(moved) * 100:.1f} points", kind
     if not card.previous:
-        return f"{arrow} from nothing", kind
+        return f"{arrow} from 0", kind
     return f"{arrow} {abs(moved) / abs(card.previous) * 100:,.0f} %", kind
 
 

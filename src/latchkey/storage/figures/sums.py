@@ -14,6 +14,8 @@ from latchkey.storage.sql import query
 _SUMS = query("figure_sums")
 _REST = query("figure_rest")
 _NEWCOMERS = query("newcomers_by_day")
+_SANDBOX_NEWCOMERS = query("sandbox_newcomers")
+_ENVIRONMENTS = query("figure_environments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,14 @@ async def newcomers(
     """From day `first` to day `last`; customers with keys after `counted` are counted one by one, up to `now`."""
     rows = await connection.fetch(_NEWCOMERS, project_id, first, last, hour, counted, now)
     return [Newcomers(day, customers, before_hour) for day, customers, before_hour in rows]
+
+
+async def sandbox_newcomers(connection: Connection, project_id: str, first: int, last: int) -> dict[int, int]:
+    """By day: the new customers who have bought in the sandbox only."""
+    rows = await connection.fetch(_SANDBOX_NEWCOMERS, project_id, first, last)
+    return {row["day"]: row["customers"] for row in rows}
+
+
+async def environments(connection: Connection, project_id: str) -> set[Environment]:
+    """Where anything was ever bought."""
+    return {Environment(row["environment"]) for row in await connection.fetch(_ENVIRONMENTS, project_id)}

@@ -52,7 +52,7 @@ select id, state from customers where project_id = $1 and id = any($2::bigint[])
 -- what these purchases have contributed so far
 select purchase, at, currency, environment,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted
+    trials_started, trials_kept, trials_converted, newcomers
 from figure_lines
 where project_id = $1 and purchase = any($2::uuid[]);
 
@@ -67,12 +67,12 @@ where l.project_id = gone.project_id and l.purchase = gone.purchase and l.at = g
 insert into figure_lines (
     project_id, purchase, at, currency, environment,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted
+    trials_started, trials_kept, trials_converted, newcomers
 )
 select $1, * from unnest(
     $2::uuid[], $3::bigint[], $4::text[], $5::text[],
     $6::smallint[], $7::smallint[], $8::bigint[], $9::smallint[], $10::bigint[], $11::smallint[], $12::bigint[],
-    $13::smallint[], $14::smallint[], $15::smallint[], $16::smallint[], $17::smallint[]
+    $13::smallint[], $14::smallint[], $15::smallint[], $16::smallint[], $17::smallint[], $18::smallint[]
 );
 
 -- name: add_to_figure_days
@@ -80,12 +80,12 @@ select $1, * from unnest(
 insert into figure_days as d (
     project_id, environment, day, currency,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted
+    trials_started, trials_kept, trials_converted, newcomers
 )
 select $1, * from unnest(
     $2::text[], $3::integer[], $4::text[],
     $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
-    $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[]
+    $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[]
 )
 on conflict (project_id, environment, day, currency) do update set
     active = d.active + excluded.active,
@@ -99,7 +99,8 @@ on conflict (project_id, environment, day, currency) do update set
     resubscribed = d.resubscribed + excluded.resubscribed,
     trials_started = d.trials_started + excluded.trials_started,
     trials_kept = d.trials_kept + excluded.trials_kept,
-    trials_converted = d.trials_converted + excluded.trials_converted;
+    trials_converted = d.trials_converted + excluded.trials_converted,
+    newcomers = d.newcomers + excluded.newcomers;
 
 -- name: newest_customer
 -- the highest id among a project's customers
@@ -159,7 +160,8 @@ where f.project_id = $1;
 select greatest(day, $3) as day, currency,
     sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
     sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
-    sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint
+    sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint,
+    sum(newcomers)::bigint
 from figure_days
 where project_id = $1 and environment = $2 and day <= $4
 group by 1, 2;
@@ -169,7 +171,8 @@ group by 1, 2;
 select currency,
     sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
     sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
-    sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint
+    sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint,
+    sum(newcomers)::bigint
 from figure_lines
 where project_id = $1 and environment = $2 and at > $3 and at < $4
 group by 1;
@@ -189,3 +192,15 @@ from customers
 where project_id = $1 and id > $5 and test_clock_id is null
     and first_seen_at / 86400000 >= $2 and first_seen_at <= $6
 group by 1;
+
+-- name: sandbox_newcomers
+-- customers who have bought in the sandbox only, by the day they were first seen on
+select day, sum(newcomers)::bigint as customers
+from figure_days
+where project_id = $1 and environment = 'SANDBOX' and day >= $2 and day <= $3
+group by day;
+
+-- name: figure_environments
+-- the environments in which anything was ever bought
+select environment from (values ('PRODUCTION'), ('SANDBOX')) as known (environment)
+where exists (select from figure_days d where d.project_id = $1 and d.environment = known.environment);
