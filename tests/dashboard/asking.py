@@ -95,7 +95,11 @@ class Person:
         else:
             answering.result()
         assert started, "there was no reply"
-        headers = {name.decode(): value.decode("latin-1") for name, value in started["headers"]}
+        headers: dict[str, str] = {}
+        for raw, value in started["headers"]:
+            name, text = raw.decode(), value.decode("latin-1")
+            # The only header that may come twice; a line for each cookie.
+            headers[name] = f"{headers[name]}\n{text}" if name == "set-cookie" and name in headers else text
         return Reply(started["status"], headers, bytes(received))
 
 
@@ -118,8 +122,11 @@ async def known(site: Site, token: str) -> Person:
     return Person(site, token, session.csrf, session.account.email)
 
 
-def cookie_of(reply: Reply) -> str:
-    """The session that a reply sets."""
-    name, _, rest = reply.headers["set-cookie"].partition("=")
-    assert name == NAME
-    return rest.partition(";")[0]
+def cookie_of(reply: Reply, name: str = NAME) -> str:
+    """The session that a reply sets, or another cookie."""
+    [value] = [line.removeprefix(f"{name}=") for line in set_cookies(reply) if line.startswith(f"{name}=")]
+    return value.partition(";")[0]
+
+
+def set_cookies(reply: Reply) -> list[str]:
+    return reply.headers["set-cookie"].splitlines()

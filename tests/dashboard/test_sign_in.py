@@ -9,21 +9,19 @@ from playwright.async_api import Browser, expect
 from starlette.requests import Request
 from structlog.testing import capture_logs
 
-from latchkey.dashboard.cookie import NAME, safe_next
+from latchkey.dashboard.cookie import DEVICE, NAME, safe_next
 from latchkey.dashboard.guard import client_address
 from latchkey.domain.account import (
-    GUESSES_FROM_ADDRESS,
-    GUESSES_OF_ACCOUNT,
-    GUESSES_WITHIN,
     IDLE_FOR,
     INVITATION_LASTS,
     LIVES_FOR,
     Role,
 )
+from latchkey.domain.guessing import ADDRESS, PAIR
 from latchkey.usecases import accounts
 from latchkey.usecases.keys import hash_of
 from tests.api.client import Reply
-from tests.dashboard.asking import Person, cookie_of, known, signed_in, somebody
+from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
 from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
 
 SIGN_IN = "/dashboard/sign-in"
@@ -32,10 +30,11 @@ WRONG = b"There is no account with this e-mail address and password."
 
 
 async def enter(
-    site: Site, email: str, password: str = PASSWORD, *, next: str = "", address: str = "192.0.2.1"
+    site: Site, email: str, password: str = PASSWORD, *, next: str = "", address: str = "192.0.2.1", device: str = ""
 ) -> Reply:
     body = urlencode({"email": email, "password": password, "next": next}).encode()
-    return await Person(site).ask("POST", SIGN_IN, body=body, address=address)
+    headers = {"cookie": f"{DEVICE}={device}"} if device else {}
+    return await Person(site).ask("POST", SIGN_IN, body=body, address=address, headers=headers)
 
 
 async def audited(site: Site, action: str) -> list[tuple[str, str, str, str]]:
@@ -88,16 +87,39 @@ async def test_a_wrong_password_and_an_unknown_address_look_the_same(site: Site)
     assert second[:2] == third[:2] == ["an unknown address", "refused"]
 
 
-async def test_ten_wrong_guesses_must_wait_and_then_it_is_right_again(site: Site) -> None:
+async def test_after_ten_wrong_guesses_the_next_has_to_wait_a_few_seconds(site: Site) -> None:
     email = await site.person(Role.VIEWER, password=PASSWORD)
-    for _ in range(GUESSES_OF_ACCOUNT):
+    for _ in range(PAIR.free):
         assert (await enter(site, email, "wrong wrong wrong", address="192.0.2.7")).status == 401
-    reply = await enter(site, email, address="192.0.2.8")
+    reply = await enter(site, email, address="192.0.2.7")
     assert reply.status == 429
-    assert reply.headers["retry-after"] == str(GUESSES_WITHIN // 1000)
-    assert b"Try again in 15 minutes." in reply.body
-    site.clock.now += GUESSES_WITHIN
-    assert (await enter(site, email)).status == 303
+    assert reply.headers["retry-after"] == str(PAIR.first // 1000)
+    assert b"Too many wrong passwords. Try again in 4 seconds." in reply.body
+    site.clock.now += PAIR.first
+    assert (await enter(site, email, address="192.0.2.7")).status == 303
+
+
+async def test_wrong_guesses_of_others_never_keep_out_who_signed_in_here_before(site: Site) -> None:
+    email = await site.person(Role.OWNER, password=PASSWORD)
+    reply = await enter(site, email)
+    device = cookie_of(reply, DEVICE)
+    [line] = [line.lower() for line in set_cookies(reply) if line.startswith(DEVICE)]
+    assert all(word in line for word in ("httponly", "secure", "samesite=strict", "path=/"))
+    assert "domain" not in line
+    # Far away, and in the same office.
+    for address in ("203.0.113.5", "192.0.2.1"):
+        for _ in range(PAIR.free + 1):
+            status = (await enter(site, email, "wrong wrong wrong", address=address)).status
+        assert status == 429
+    assert (await enter(site, email)).status == 429
+    again = await enter(site, email, device=device)
+    assert again.status == 303
+    assert cookie_of(again, DEVICE).partition(".")[0] == device.partition(".")[0]
+    # A cookie is for its account alone.
+    other = await site.person(Role.VIEWER, password=PASSWORD)
+    for _ in range(PAIR.free):
+        await enter(site, other, "wrong wrong wrong", address="198.51.100.9", device=device)
+    assert (await enter(site, other, address="198.51.100.9", device=device)).status == 429
 
 
 async def test_one_address_that_tries_everybody_must_wait(site: Site) -> None:
@@ -105,7 +127,7 @@ async def test_one_address_that_tries_everybody_must_wait(site: Site) -> None:
     async with site.database.acquire() as connection:
         await connection.execute(
             "insert into failed_sign_ins (subject, at) select 'address 198.51.100.1', $1 from generate_series(1, $2)",
-            site.clock.now, GUESSES_FROM_ADDRESS,
+            site.clock.now, ADDRESS.free,
         )  # fmt: skip
     assert (await enter(site, email, address="198.51.100.1")).status == 429
     assert (await enter(site, email, address="198.51.100.2")).status == 303
@@ -117,7 +139,7 @@ async def test_whoever_signs_in_gets_a_new_session_and_the_old_one_is_over(site:
     reply = await before.post(SIGN_IN, {"email": email, "password": PASSWORD})
     assert reply.status == 303
     assert cookie_of(reply) != before.token
-    attributes = reply.headers["set-cookie"].lower()
+    [attributes] = [line.lower() for line in set_cookies(reply) if line.startswith(f"{NAME}=")]
     assert all(word in attributes for word in ("httponly", "secure", "samesite=lax", "path=/"))
     assert "domain" not in attributes
     assert (await before.get(ACCOUNT)).status == 303
@@ -167,9 +189,9 @@ async def test_changing_the_password_ends_every_other_session(site: Site) -> Non
     # A session left open is no place to guess in.
     statuses = [
         (await me.post(change, {"old_password": "wrong wrong wrong", "new_password": PASSWORD})).status
-        for _ in range(GUESSES_OF_ACCOUNT + 1)
+        for _ in range(PAIR.free + 1)
     ]
-    assert statuses == [400] * GUESSES_OF_ACCOUNT + [429]
+    assert statuses == [400] * PAIR.free + [429]
 
 
 async def test_one_session_and_all_others_are_ended_on_the_account_page(browser: Browser, site: Site) -> None:

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from latchkey.domain.account import GUESSES_FROM_ADDRESS, GUESSES_OF_ACCOUNT, GUESSES_WITHIN, INVITATION_LASTS
+from latchkey.domain.account import INVITATION_LASTS
+from latchkey.domain.guessing import ACCOUNT, ADDRESS, DEVICE, PAIR
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.storage.database import Database
 from latchkey.usecases import accounts, sessions
@@ -17,11 +18,17 @@ PASSWORD = "correct horse battery"
 
 
 async def guess(
-    database: Database, password: str, *, email: str = "ann@example.com", address: str = "192.0.2.1", now: int = NOW
+    database: Database,
+    password: str = "wrong wrong wrong",
+    *,
+    email: str = "ann@example.com",
+    address: str = "192.0.2.1",
+    now: int = NOW,
+    device: str | None = None,
 ) -> str:
     """What comes of it, in a word."""
     try:
-        await sessions.sign_in(database, email, password, address, now)
+        await sessions.sign_in(database, email, password, address, now, lambda _: device)
     except (WrongCredentials, TooManyGuesses) as refusal:
         return type(refusal).__name__
     return "in"
@@ -54,24 +61,73 @@ async def test_who_has_no_password_does_not_get_in_with_an_empty_one(database: D
     assert await guess(database, "p" * 1_000_000) == "WrongCredentials"
 
 
-async def test_ten_wrong_guesses_close_the_account_for_a_quarter_of_an_hour(database: Database) -> None:
+async def test_after_ten_wrong_guesses_from_one_address_each_next_one_waits_longer(database: Database) -> None:
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
-    for number in range(GUESSES_OF_ACCOUNT):
-        assert await guess(database, "wrong wrong wrong", address=f"192.0.2.{number}") == "WrongCredentials"
-    # From anywhere, and also with the right one: else the refusal would tell that it was right.
-    with pytest.raises(TooManyGuesses) as refused:
-        await sessions.sign_in(database, "ann@example.com", PASSWORD, "192.0.2.99", NOW + 1_000)
-    assert refused.value.retry_after == GUESSES_WITHIN - 1_000
-    # Waiting is not prolonged by trying.
-    assert await guess(database, PASSWORD, now=NOW + GUESSES_WITHIN - 1) == "TooManyGuesses"
-    assert await guess(database, PASSWORD, now=NOW + GUESSES_WITHIN) == "in"
+    for _ in range(PAIR.free):
+        assert await guess(database) == "WrongCredentials"
+    # Also with the right one: else the refusal would tell that it was right.
+    with pytest.raises(TooManyGuesses, match=r"Too many wrong passwords\. Try again in 3 seconds\.") as refused:
+        await sessions.sign_in(database, "ann@example.com", PASSWORD, "192.0.2.1", NOW + 1_000)
+    assert refused.value.retry_after == PAIR.first - 1_000
+    # Waiting is not prolonged by trying, and it is for this address alone.
+    assert await guess(database, PASSWORD, now=NOW + PAIR.first - 1) == "TooManyGuesses"
+    assert await guess(database, PASSWORD, address="192.0.2.2") == "in"
+    assert await guess(database, now=NOW + PAIR.first) == "WrongCredentials"
+    assert await guess(database, PASSWORD, now=NOW + 3 * PAIR.first - 1) == "TooManyGuesses"
+    assert await guess(database, PASSWORD, now=NOW + 3 * PAIR.first) == "in"
+    assert await guess(database, now=NOW + 3 * PAIR.first) == "WrongCredentials"
+
+
+async def test_nobody_can_keep_the_owner_out_of_a_known_device(database: Database) -> None:
+    """However many guess, and even from the owner's own address."""
+    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
+    async with database.acquire() as connection:
+        await connection.execute(
+            "insert into failed_sign_ins (subject, at) select unnest($1::text[]), $2 from generate_series(1, 200)",
+            ["account ann@example.com", "account ann@example.com from 192.0.2.1", "address 192.0.2.1"], NOW,
+        )  # fmt: skip
+    assert await guess(database, PASSWORD) == "TooManyGuesses"
+    assert await guess(database, PASSWORD, device="laptop") == "in"
+    # Its own wrong passwords slow it down, for a minute at most; no other device.
+    for _ in range(DEVICE.free):
+        assert await guess(database, device="laptop") == "WrongCredentials"
+    assert await guess(database, PASSWORD, device="laptop") == "TooManyGuesses"
+    assert await guess(database, PASSWORD, device="phone") == "in"
+    assert await guess(database, PASSWORD, device="laptop", now=NOW + DEVICE.longest) == "in"
+
+
+async def test_who_has_many_addresses_is_slowed_down_by_the_account(database: Database) -> None:
+    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
+    for number in range(ACCOUNT.free):
+        assert await guess(database, address=f"192.0.2.{number}") == "WrongCredentials"
+    assert await guess(database, address="198.51.100.1") == "TooManyGuesses"
+    # Trying as fast as it is allowed to, for a day, always from somewhere else.
+    now, guesses = NOW, 0
+    while now < NOW + 86_400_000:
+        try:
+            await sessions.sign_in(database, "ann@example.com", "wrong", f"10.0.{guesses // 250}.{guesses % 250}", now)
+        except WrongCredentials:
+            guesses += 1
+        except TooManyGuesses as refused:
+            now += refused.retry_after
+    assert guesses < 800
+    # Nobody is locked out for longer than this.
+    assert await guess(database, PASSWORD, now=now + ACCOUNT.longest) == "in"
+
+
+async def test_one_network_is_one_address(database: Database) -> None:
+    await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
+    for number in range(PAIR.free):
+        assert await guess(database, address=f"2001:db8::{number:x}") == "WrongCredentials"
+    assert await guess(database, PASSWORD, address="2001:db8::ffff") == "TooManyGuesses"
+    assert await guess(database, PASSWORD, address="2001:db8:0:1::1") == "in"
 
 
 async def test_getting_it_right_forgets_what_went_wrong(database: Database) -> None:
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
     for _ in range(2):
-        for _ in range(GUESSES_OF_ACCOUNT - 1):
-            assert await guess(database, "wrong wrong wrong") == "WrongCredentials"
+        for _ in range(PAIR.free - 1):
+            assert await guess(database) == "WrongCredentials"
         assert await guess(database, PASSWORD) == "in"
 
 
@@ -80,19 +136,23 @@ async def test_one_address_cannot_try_many_accounts(database: Database) -> None:
     async with database.acquire() as connection:
         await connection.execute(
             "insert into failed_sign_ins (subject, at) select 'address 192.0.2.1', $1 from generate_series(1, $2)",
-            NOW, GUESSES_FROM_ADDRESS - 1,
+            NOW, ADDRESS.free - 1,
         )  # fmt: skip
     # Whoever gets it right is not counted: many people may share one address.
     assert await guess(database, PASSWORD) == "in"
     assert await guess(database, PASSWORD, email="bob@example.com") == "WrongCredentials"
     assert await guess(database, PASSWORD) == "TooManyGuesses"
     assert await guess(database, PASSWORD, address="192.0.2.2") == "in"
+    assert await guess(database, PASSWORD, device="laptop") == "in"
 
 
-async def test_many_guesses_at_once_are_not_all_let_through(database: Database) -> None:
+@pytest.mark.parametrize(("device", "allowed"), [(None, PAIR.free), ("laptop", DEVICE.free)])
+async def test_many_guesses_at_once_are_not_all_let_through(
+    database: Database, device: str | None, allowed: int
+) -> None:
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
-    outcomes = await asyncio.gather(*(guess(database, "wrong wrong wrong") for _ in range(3 * GUESSES_OF_ACCOUNT)))
-    assert outcomes.count("WrongCredentials") == GUESSES_OF_ACCOUNT
+    outcomes = await asyncio.gather(*(guess(database, device=device) for _ in range(3 * allowed)))
+    assert outcomes.count("WrongCredentials") == allowed
 
 
 async def test_a_link_to_choose_a_password_works_once(database: Database) -> None:

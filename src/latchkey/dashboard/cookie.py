@@ -1,14 +1,17 @@
-"""The cookie of a session, and where one may be sent after signing in."""
+"""The cookies of a session and of a device that is known, and where one may be sent after signing in."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
-from latchkey.dashboard.visit import ROOT
+from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.domain.account import LIVES_FOR
+from latchkey.usecases.devices import KNOWN_FOR, Devices
 
 # Bound to this host, never sent in the clear, out of reach for scripts.
 NAME = "__Host-latchkey"
+# It outlives the session: a browser that signed in before is not slowed down by the wrong passwords of others.
+DEVICE = "__Host-latchkey-device"
 
 
 def with_cookie(response: Response, token: str) -> Response:
@@ -19,6 +22,22 @@ def with_cookie(response: Response, token: str) -> Response:
 
 def without_cookie(response: Response) -> Response:
     response.delete_cookie(NAME, path="/", secure=True, httponly=True, samesite="lax")
+    return response
+
+
+def device_of(visit: Visit, account_id: str) -> str | None:
+    """The id of the browser, if this account signed in with it before."""
+    cookie = visit.request.cookies.get(DEVICE, "")
+    return Devices(visit.settings.secret_key).known(cookie, account_id, visit.now)
+
+
+def with_device(response: Response, visit: Visit, account_id: str) -> Response:
+    before = visit.request.cookies.get(DEVICE, "")
+    value = Devices(visit.settings.secret_key).remember(before, account_id, visit.now)
+    # Strict: only our own sign-in page has a use for it.
+    response.set_cookie(
+        DEVICE, value, max_age=KNOWN_FOR // 1000, path="/", secure=True, httponly=True, samesite="strict"
+    )
     return response
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
+from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import Invalid
 
 
@@ -44,11 +44,6 @@ EXPLAINED: dict[Role, str] = {
 IDLE_FOR: Ms = 12 * HOUR
 LIVES_FOR: Ms = 14 * DAY
 INVITATION_LASTS: Ms = 7 * DAY
-
-# Wrong passwords in a quarter of an hour: for one account from anywhere, and from one address for any account.
-GUESSES_WITHIN: Ms = 15 * MINUTE
-GUESSES_OF_ACCOUNT = 10
-GUESSES_FROM_ADDRESS = 50
 
 SHORTEST_PASSWORD = 10
 # Far beyond what anybody types; hashing a megabyte would be a way to keep us busy.

@@ -548,7 +548,7 @@ create table invitations (
     expires_at bigint not null
 );
 
--- Wrong passwords of the last quarter of an hour. Unlogged: after a crash of the database guessing starts anew.
+-- Wrong passwords of the last day. Unlogged: after a crash of the database counting starts anew.
 create unlogged table failed_sign_ins (
     subject text not null,
     at bigint not null

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from latchkey.domain.account import (
-    GUESSES_FROM_ADDRESS,
-    GUESSES_OF_ACCOUNT,
-    GUESSES_WITHIN,
     IDLE_FOR,
     LIVES_FOR,
     LONGEST_PASSWORD,
@@ -18,7 +16,8 @@ from latchkey.domain.account import (
     checked_email,
     is_over,
 )
-from latchkey.domain.instants import MINUTE, Ms
+from latchkey.domain.guessing import LONGEST_COUNTED, limits, wait
+from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.access import accounts, sessions
 from latchkey.storage.access.sessions import Notice as Notice
@@ -40,9 +39,9 @@ class TooManyGuesses(Refusal):
     """Too many failed sign-ins; the client must wait."""
 
     def __init__(self, retry_after: Ms) -> None:
-        minutes = -(-retry_after // MINUTE)
-        wait = "a minute" if minutes <= 1 else f"{minutes} minutes"
-        super().__init__(f"That went wrong too often. Try again in {wait}.")
+        seconds, minutes = -(-retry_after // SECOND), -(-retry_after // MINUTE)
+        wait = f"{minutes} minutes" if minutes > 1 else f"{seconds} seconds" if seconds > 1 else "a second"
+        super().__init__(f"Too many wrong passwords. Try again in {wait}.")
         self.retry_after = retry_after
 
 
@@ -65,27 +64,43 @@ class Session:
         return hmac.new(self.token.encode(), b"latchkey form", hashlib.sha256).hexdigest()
 
 
-async def sign_in(database: Database, email: str, password: str, address: str, now: Ms) -> Account:
-    """The account, if this is its password and there were not too many failed sign-ins before."""
+def unknown_device(_account_id: str) -> None:
+    """The browser brings no proof that anybody signed in with it."""
+    return
+
+
+async def sign_in(
+    database: Database,
+    email: str,
+    password: str,
+    address: str,
+    now: Ms,
+    device_of: Callable[[str], str | None] = unknown_device,
+) -> Account:
+    """The account, if this is its password. Who guessed wrong too often has to wait, with the right one too: else the
+    refusal would tell that it was right. `device_of` knows which device an account signed in with before, if any."""
     try:
         email = checked_email(email)
     except Refusal:
         raise WrongCredentials("There is no account with this e-mail address and password.") from None
-    who, where = f"account {email}", f"address {address}"
     async with database.transaction() as connection:
-        for subject, allowed in ((who, GUESSES_OF_ACCOUNT), (where, GUESSES_FROM_ADDRESS)):
-            failed = await sessions.failures(connection, subject, now - GUESSES_WITHIN)
-            if failed.first_at is not None and failed.count >= allowed:
-                raise TooManyGuesses(max(failed.first_at + GUESSES_WITHIN - now, 1))
-        # Counted before the password is checked, so that many guesses at once are not all let through.
-        await sessions.note_failures(connection, [who, where], now)
         known = await accounts.credentials(connection, email)
+        held = limits(
+            email, address, known.account_id if known else None, device_of(known.account_id) if known else None
+        )
+        for limit in held:
+            failed = await sessions.failures(connection, limit.subject, now - limit.pace.counted_for)
+            if left := wait(limit.pace, failed.count, failed.last_at, now):
+                raise TooManyGuesses(left)
+        # Counted before the password is checked, so that many guesses at once are not all let through.
+        await sessions.note_failures(connection, [limit.subject for limit in held], now)
     right = len(password) <= LONGEST_PASSWORD and await matches(password, known.password_hash if known else None)
     if known is None or not right:
         raise WrongCredentials("There is no account with this e-mail address and password.")
     async with database.acquire() as connection:
-        await sessions.forget_failures(connection, who, now - GUESSES_WITHIN)
-        await sessions.forget_one_failure(connection, where, now)
+        cleared = [limit.subject for limit in held if limit.cleared]
+        await sessions.forget_failures(connection, cleared, now - LONGEST_COUNTED)
+        await sessions.forget_one_failure(connection, [limit.subject for limit in held if not limit.cleared], now)
     return await load_account(database, known.account_id)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.responses import Response
 
+from latchkey.dashboard.cookie import device_of
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.domain.refusal import Refusal
@@ -24,9 +27,9 @@ async def change_password(visit: Visit) -> Response:
     assert visit.session is not None
     try:
         if visit.account.has_password:
-            # The same limit as at the door: a session left open must not be a place to guess in.
-            old = visit.form.raw("old_password")
-            await sessions.sign_in(visit.database, visit.account.email, old, visit.address, visit.now)
+            # Guesses are limited here too: somebody may have left the session open.
+            old, device = visit.form.raw("old_password"), partial(device_of, visit)
+            await sessions.sign_in(visit.database, visit.account.email, old, visit.address, visit.now, device)
         password = visit.form.raw("new_password")
         keep = hash_of(visit.session.token)
         await accounts.set_password(visit.database, visit.account.id, password, visit.now, keep=keep)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.responses import RedirectResponse, Response
 
-from latchkey.dashboard.cookie import safe_next, with_cookie, without_cookie
+from latchkey.dashboard.cookie import device_of, safe_next, with_cookie, with_device, without_cookie
 from latchkey.dashboard.openid import provider
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.visit import ROOT, Visit, address
@@ -30,7 +32,9 @@ async def sign_in(visit: Visit) -> Response:
     # Whatever else was typed there may well be a password.
     visit.audit(visit.concerned.email if visit.concerned else "an unknown address")
     try:
-        account = await sessions.sign_in(visit.database, email, visit.form.raw("password"), visit.address, visit.now)
+        account = await sessions.sign_in(
+            visit.database, email, visit.form.raw("password"), visit.address, visit.now, partial(device_of, visit)
+        )
     except Refusal as refusal:
         visit.audit(refusal=refusal.message)
         status = 429 if isinstance(refusal, TooManyGuesses) else 401
@@ -85,7 +89,7 @@ async def signed_in(visit: Visit, account: Account, next: str) -> Response:
     agent = visit.request.headers.get("user-agent", "")
     token = await sessions.open_session(visit.database, account.id, visit.address, agent, visit.now)
     response = RedirectResponse(next, 303)
-    return with_cookie(response, token)
+    return with_device(with_cookie(response, token), visit, account.id)
 
 
 async def sign_in_page(

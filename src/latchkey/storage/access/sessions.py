@@ -60,8 +60,8 @@ class Stay:
 @dataclass(frozen=True, slots=True)
 class Failures:
     count: int
-    # When the first of them was; None if there were none.
-    first_at: Ms | None
+    # When the last of them was; None if there were none.
+    last_at: Ms | None
 
 
 async def open(connection: Connection, token_hash: bytes, account_id: str, now: Ms, address: str, agent: str) -> None:
@@ -125,21 +125,22 @@ async def clear_notice(connection: Connection, token_hash: bytes) -> None:
 
 
 async def failures(connection: Connection, subject: str, since: Ms) -> Failures:
-    """Failed sign-ins of an account or an address. Waits until no other transaction counts for this subject."""
+    """Failed sign-ins that are counted under this subject. Waits until no other transaction counts for this subject."""
     await connection.execute(_AWAIT_TURN, subject)
     row = await connection.fetchrow(_COUNT_FAILURES, subject, since)
     assert row is not None, "an aggregate always has a row"
-    return Failures(row["failures"], row["first_at"])
+    return Failures(row["failures"], row["last_at"])
 
 
 async def note_failures(connection: Connection, subjects: Sequence[str], now: Ms) -> None:
     await connection.execute(_NOTE_FAILURES, subjects, now)
 
 
-async def forget_one_failure(connection: Connection, subject: str, at: Ms) -> None:
-    await connection.execute(_FORGET_ONE_FAILURE, subject, at)
+async def forget_one_failure(connection: Connection, subjects: Sequence[str], at: Ms) -> None:
+    """One of each of these subjects, noted at this moment."""
+    await connection.execute(_FORGET_ONE_FAILURE, subjects, at)
 
 
-async def forget_failures(connection: Connection, subject: str, older_than: Ms) -> None:
-    """All of this subject, and those of everybody that are too old."""
-    await connection.execute(_FORGET_FAILURES, subject, older_than)
+async def forget_failures(connection: Connection, subjects: Sequence[str], older_than: Ms) -> None:
+    """All of these subjects, and those of everybody that are too old."""
+    await connection.execute(_FORGET_FAILURES, subjects, older_than)

@@ -130,25 +130,28 @@ where i.token_hash = $1 and i.expires_at > $2;
 delete from invitations where token_hash = $1 and expires_at > $2 returning account_id;
 
 -- name: await_turn_to_guess
--- guesses at one account, or from one address, are counted one after the other
+-- guesses of the same device, account or address are counted one after the other
 select pg_advisory_xact_lock(hashtextextended($1, 46));
 
 -- name: count_failed_sign_ins
--- how often this went wrong lately, and when first
-select count(*) as failures, min(at) as first_at from failed_sign_ins where subject = $1 and at > $2;
+-- how often this went wrong lately, and when last
+select count(*) as failures, max(at) as last_at from failed_sign_ins where subject = $1 and at > $2;
 
 -- name: note_failed_sign_in
--- one wrong password, for the account and for the address it came from
+-- one wrong password, under each subject that it is counted for
 insert into failed_sign_ins (subject, at) select unnest($1::text[]), $2;
 
 -- name: forget_failed_sign_ins
 -- of somebody who got it right, and all that are too old
-delete from failed_sign_ins where subject = $1 or at < $2;
+delete from failed_sign_ins where subject = any($1::text[]) or at < $2;
 
 -- name: forget_one_sign_in
--- it was noted before it was checked, and it was right
+-- one of each subject: it was noted before the password was checked, and the password was right
 delete from failed_sign_ins
-where ctid = (select ctid from failed_sign_ins where subject = $1 and at = $2 limit 1);
+where ctid in (
+    select (select ctid from failed_sign_ins where subject = asked.subject and at = $2 limit 1)
+    from unnest($1::text[]) as asked (subject)
+);
 
 -- name: begin_audit_entry
 -- somebody is about to change something
