@@ -15,7 +15,8 @@ from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.user_id import BLOCKED, DIRECTIONS
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows, unhurried
-from tests.api.routes import Route, document_of, routes_of, settle
+from tests.api.routes import Route, routes_of, settle
+from tests.api.routes import document as openapi_document
 
 MIB = 1024 * 1024
 
@@ -152,7 +153,7 @@ def wrong_values(schema: dict[str, Any], document: dict[str, Any]) -> Iterator[A
 
 async def test_a_value_of_another_type_is_400_in_every_field(settled: Shop) -> None:
     names = await settle(settled)
-    document = document_of(settled)
+    document = openapi_document()
     before, tried = await count_rows(settled), 0
     for route in taking_bodies(settled):
         schema = route.operation["requestBody"]["content"]["application/json"]["schema"]
@@ -170,7 +171,7 @@ async def test_a_value_of_another_type_is_400_in_every_field(settled: Shop) -> N
 
 async def test_a_time_far_off_is_400_in_every_field_that_takes_one(settled: Shop) -> None:
     names = await settle(settled)
-    document = document_of(settled)
+    document = openapi_document()
     before, tried = await count_rows(settled), 0
     for route in taking_bodies(settled):
         schema = route.operation["requestBody"]["content"]["application/json"]["schema"]

@@ -114,7 +114,7 @@ async def test_a_receipt_for_coins_credits_them_once(shop: Shop) -> None:
 async def test_a_platform_that_exists_is_taken_and_seen_in_v2(shop: Shop, platform: str) -> None:
     assert (await show_receipt(shop, "ada", headers={"x-platform": platform})).status == 200
     assert isinstance(shop.client.app, Front)
-    await shop.client.app._app.state.services.presence.flush()  # type: ignore[attr-defined]  # sooner than by itself
+    await shop.client.app.services.presence.flush()  # sooner than by itself
     assert (await shop.v2("ada")).json()["last_seen_platform"] == platform.lower()
 
 

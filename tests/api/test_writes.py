@@ -64,9 +64,9 @@ def action(name: Any = "purchase", key: str | None = "", **fields: Any) -> Ask:
 def framework(shop: Shop) -> Client:
     """The same application, where nothing is answered in front."""
     front: Any = shop.client.app
-    return Client(
-        Front(front._app, front._reads, PassesOn(front._writes._services), front._metrics), shop.secret, shop.public
-    )
+    services = front.services
+    plain = Front(front._app, front._lifespan, services, front._reads, PassesOn(services), front._metrics)
+    return Client(plain, shop.secret, shop.public)
 
 
 async def the_same(shop: Shop, steps: list[Ask], who: str = "") -> list[Reply]:
@@ -155,7 +155,8 @@ async def test_a_write_that_fits_never_meets_the_framework(steady_shop: Shop, na
         raise AssertionError("the framework was asked")
 
     front: Any = steady_shop.client.app
-    alone = Client(Front(nobody, front._reads, front._writes, front._metrics), steady_shop.secret, steady_shop.public)
+    only = Front(nobody, front._lifespan, front.services, front._reads, front._writes, front._metrics)
+    alone = Client(only, steady_shop.secret, steady_shop.public)
     for step in GOOD[name]:
         assert (await step.of(alone, f"alone{abs(hash(name))}")).status in (200, 422)
 

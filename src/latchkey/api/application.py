@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import Depends, FastAPI
+from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from latchkey.api import documentation, health, reference
@@ -80,40 +82,17 @@ ROUTERS = (
 )
 
 
-def create_application(
-    database: Database,
-    settings: Settings,
-    now: Callable[[], Ms],
-    pages: Callable[[Services], ASGIApp] | None = None,
-) -> ASGIApp:
-    """The service as one ASGI application, with the dashboard where its maker is given. The database must be open; its
-    lifespan starts and stops what runs beside requests."""
-    metrics = Metrics()
-    services = assemble(database, settings, now, metrics)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        services.presence.start()
-        try:
-            yield
-        finally:
-            await services.changes.drain()
-            await services.presence.stop()
-            await services.sender.close()
-
+@cache
+def routes() -> FastAPI:
+    """Every route, built once per process. It holds no state of its own: the front adds it to each request."""
     app = FastAPI(
         title=documentation.TITLE,
         version=VERSION,
-        lifespan=lifespan,
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         dependencies=[Depends(check_body)],
     )
-    app.state.services = services
-    app.state.settings = settings
-    app.state.metrics = metrics
-    app.state.reads = reads = Reads(services)
     for router in ROUTERS:
         app.include_router(router)
     handle_faults(app)
@@ -124,4 +103,36 @@ def create_application(
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for extending it
-    return Front(app, reads, Writes(services), metrics, pages(services) if pages else None)
+    return app
+
+
+def create_application(
+    database: Database,
+    settings: Settings,
+    now: Callable[[], Ms],
+    pages: Callable[[Services], ASGIApp] | None = None,
+) -> ASGIApp:
+    """The service as one ASGI application; `pages` makes its dashboard. The database must be open. The lifespan starts
+    and stops the background work of the application."""
+    metrics = Metrics()
+    services = assemble(database, settings, now, metrics)
+
+    @asynccontextmanager
+    async def lifespan(_: Router) -> AsyncIterator[None]:
+        services.presence.start()
+        try:
+            yield
+        finally:
+            await services.changes.drain()
+            await services.presence.stop()
+            await services.sender.close()
+
+    return Front(
+        routes(),
+        Router(lifespan=lifespan),
+        services,
+        Reads(services),
+        Writes(services),
+        metrics,
+        pages(services) if pages else None,
+    )

@@ -17,6 +17,11 @@ from latchkey.api.path import version_of
 Header: TypeAlias = tuple[bytes, bytes]
 
 SCOPE_KEY = "latchkey.exchange"
+# What routes need of the application that serves them. The routes are built once per process (130 ms of CPU) and belong
+# to no application, so the front adds it to each request.
+SERVICES_KEY = "latchkey.services"
+READS_KEY = "latchkey.reads"
+METRICS_KEY = "latchkey.metrics"
 
 # Drawn once for each process: an id has to be nobody else's, not a secret.
 _PROCESS = secrets.token_hex(8).encode()

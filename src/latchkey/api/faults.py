@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from latchkey.api.errors import ApiError, BadRequest, InvalidAppUserId, InvalidParameter, MethodNotAllowed, NoSuchPath
-from latchkey.api.exchange import SCOPE_KEY, Exchange
+from latchkey.api.exchange import SCOPE_KEY, SERVICES_KEY, Exchange
 from latchkey.api.front import as_api_error
 from latchkey.api.models import EMPTY_USER_ID, INVALID_USER_ID
 from latchkey.api.v1.receipts import spared
@@ -77,7 +77,7 @@ def _from_http_exception(error: HTTPException, path: str, methods: list[tuple[re
 
 async def _response(request: Request, error: ApiError) -> Response:
     exchange: Exchange = request.scope[SCOPE_KEY]
-    error = await spared(exchange, request.app.state.services, error)
+    error = await spared(exchange, request.scope[SERVICES_KEY], error)
     body = error.body(exchange.version, exchange.request_id.decode())
     return Response(body, error.status, headers=error.headers, media_type="application/json")
 

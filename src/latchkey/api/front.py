@@ -12,7 +12,7 @@ from latchkey.api.access_log import AccessLog, Line
 from latchkey.api.body import CheckedBody, check_announced
 from latchkey.api.cors import answer_preflight, is_preflight
 from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
-from latchkey.api.exchange import SCOPE_KEY, Exchange
+from latchkey.api.exchange import METRICS_KEY, READS_KEY, SCOPE_KEY, SERVICES_KEY, Exchange
 from latchkey.api.metrics import Metrics
 from latchkey.api.path import segments_of
 from latchkey.api.reads import Reads
@@ -20,6 +20,7 @@ from latchkey.api.v1 import receipts
 from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.passing import PASSING
+from latchkey.usecases.services import Services
 
 log = structlog.get_logger("latchkey.api")
 
@@ -32,18 +33,28 @@ PAGES = "dashboard"
 
 class Front:
     def __init__(
-        self, app: ASGIApp, reads: Reads, writes: Writes, metrics: Metrics, pages: ASGIApp | None = None
+        self,
+        app: ASGIApp,
+        lifespan: ASGIApp,
+        services: Services,
+        reads: Reads,
+        writes: Writes,
+        metrics: Metrics,
+        pages: ASGIApp | None = None,
     ) -> None:
         self._app = app
+        self._lifespan = lifespan
         self._pages = pages
         self._reads = reads
         self._writes = writes
         self._metrics = metrics
         self._access_log = AccessLog()
+        self.services = services
+        self._state = {SERVICES_KEY: services, READS_KEY: reads, METRICS_KEY: metrics}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._lifespan(scope, receive, send)
             return
         exchange = Exchange(scope, send)
         try:
@@ -87,6 +98,7 @@ class Front:
         # Whatever answers GET answers HEAD, without the body.
         inner = {
             **scope,
+            **self._state,
             "method": "GET" if exchange.is_head else method,
             "path": "/" + "/".join(segments),
             SCOPE_KEY: exchange,

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
 from latchkey.api import metrics
+from latchkey.api.exchange import METRICS_KEY
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.storage import migrate
@@ -58,4 +59,4 @@ async def readyz(services: Provided) -> Response:
 @router.get("/metrics", response_class=Response)
 async def show_metrics(request: Request) -> Response:
     """Counters and histograms in Prometheus' text format."""
-    return Response(request.app.state.metrics.text(), media_type=metrics.CONTENT_TYPE)
+    return Response(request.scope[METRICS_KEY].text(), media_type=metrics.CONTENT_TYPE)

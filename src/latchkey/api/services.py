@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from latchkey.api.exchange import SERVICES_KEY
 from latchkey.api.metrics import Metrics
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sender import Sender
@@ -43,7 +44,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
 
 # A coroutine: FastAPI sends a plain function to a thread, which costs more than all the rest of a small request.
 async def services_of(request: Request) -> Services:
-    services: Services = request.app.state.services
+    services: Services = request.scope[SERVICES_KEY]
     return services
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from latchkey.api.authentication import documented
-from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.exchange import READS_KEY, SCOPE_KEY
 from latchkey.api.models import PathUserId
 from latchkey.api.reads import V1_ROUTE
 from latchkey.api.replies import shows
@@ -23,5 +23,5 @@ router = APIRouter(tags=["V1 subscribers"])
 )
 async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response:
     """The subscriber with this id or alias. A public key gets or creates; a secret one gets 404 where there is none."""
-    status, body = await request.app.state.reads.subscriber(request.scope[SCOPE_KEY], app_user_id)
+    status, body = await request.scope[READS_KEY].subscriber(request.scope[SCOPE_KEY], app_user_id)
     return Response(body, status, media_type="application/json")

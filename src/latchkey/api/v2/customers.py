@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey, documented
 from latchkey.api.errors import Missing
-from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.exchange import READS_KEY, SCOPE_KEY
 from latchkey.api.models import Limit, PathUserId, StartingAfter
 from latchkey.api.reads import V2_ROUTE
 from latchkey.api.replies import reply, shows
@@ -23,7 +23,7 @@ router = APIRouter(tags=["V2 customers"])
 @router.get(V2_ROUTE, responses=shows(v2.Customer), response_class=Response, dependencies=[documented])
 async def read_customer(request: Request, project_id: str, customer_id: PathUserId) -> Response:
     """The customer with this id or alias, with the first page of each of its lists."""
-    status, body = await request.app.state.reads.customer(request.scope[SCOPE_KEY], project_id, customer_id)
+    status, body = await request.scope[READS_KEY].customer(request.scope[SCOPE_KEY], project_id, customer_id)
     return Response(body, status, media_type="application/json")
 
 
