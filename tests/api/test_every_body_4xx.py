@@ -113,6 +113,24 @@ async def test_a_field_that_is_not_known_is_400_and_named_but_for_receipts(settl
     assert await count_rows(settled) == before
 
 
+async def test_a_field_that_is_there_twice_is_400_and_named(settled: Shop) -> None:
+    """Of two values one parser takes the first and the next one the last; whoever checks must see what is done."""
+    names = await settle(settled)
+    before = await count_rows(settled)
+    for route in taking_bodies(settled):
+        good = json.encode(route.body)
+        for field, value in route.body.items():
+            for spelt in (field, f"\\u{ord(field[0]):04x}{field[1:]}"):
+                again = b'{"%s":%s,' % (spelt.encode(), json.encode(value))
+                reply = await send(settled, route, names, again + good[1:])
+                documented(route, reply, {400}, spelt)
+                assert f"'{field}' twice" in reply.json()["message"]
+        if route.name.endswith("/attributes"):
+            inner = b'{"attributes":{"a":{"value":"x","updated_at_ms":%d,"value":"y"}}}' % NOW
+            documented(route, await send(settled, route, names, inner), {400}, "further in")
+    assert await count_rows(settled) == before
+
+
 async def test_an_id_that_only_a_bug_sends_is_400_wherever_an_id_is_taken(settled: Shop) -> None:
     names = await settle(settled)
     before = await count_rows(settled)

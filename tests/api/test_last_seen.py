@@ -63,6 +63,29 @@ async def test_what_a_later_visit_does_not_say_stays_known(shop: Shop) -> None:
     }
 
 
+ANDROID = {"x-platform": "android"}
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+async def test_the_platforms_version_is_never_that_of_another_platform(shop: Shop, flushed: bool) -> None:
+    await shop.note("ada", plan="x")
+    visits: list[tuple[dict[str, str], str, str | None]] = [
+        ({**ANDROID, "x-platform-version": "35"}, "android", "35"),
+        (ANDROID, "android", "35"),
+        ({"x-platform": "iOS"}, "ios", None),
+        ({"x-platform": "iOS", "x-platform-version": "18.1"}, "ios", "18.1"),
+        ({"x-platform-version": "14"}, "ios", "18.1"),
+        ({}, "ios", "18.1"),
+        ({"x-platform": "web"}, "web", None),
+    ]
+    for number, (headers, platform, version) in enumerate(visits):
+        await shop.v1("ada", key=shop.public, headers=headers)
+        # Where visits are not written one by one, they are merged in memory.
+        if flushed or number == len(visits) - 1:
+            found = await seen(shop)
+            assert (found["platform"], found["platform_version"]) == (platform, version), headers
+
+
 @pytest.mark.parametrize(
     "headers",
     [

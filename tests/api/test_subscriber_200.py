@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from latchkey.usecases import grants, identities, test_clocks
 from tests.api.client import DAY, NOW, Shop
+from tests.api.doings import count_rows
 
 # 123 ms later in truth: ends are rounded up, beginnings down.
 MONTH_LATER = "2027-02-15T08:00:01Z"
@@ -168,6 +169,19 @@ async def test_a_public_key_sees_no_attributes(shop: Shop) -> None:
     await shop.note("ada", plan="fast")
     assert "subscriber_attributes" not in (await shop.v1("ada", key=shop.public)).json()["subscriber"]
     assert (await shop.v1("ada")).json()["subscriber"]["subscriber_attributes"] != {}
+
+
+async def test_head_creates_nobody(shop: Shop) -> None:
+    before = await count_rows(shop)
+    for path in ("", "/offerings", "/virtual_currencies"):
+        for key in (shop.public, shop.secret):
+            reply = await shop.client.request("HEAD", f"/v1/subscribers/nobody{path}", key=key)
+            assert reply.status == (200 if path == "/offerings" else 404)
+            assert reply.body == b""
+    assert await count_rows(shop) == before
+    assert (await shop.v1("nobody", key=shop.public)).status == 201
+    reply = await shop.client.request("HEAD", "/v1/subscribers/nobody", key=shop.public)
+    assert (reply.status, reply.body) == (200, b"")
 
 
 async def test_a_public_key_gets_or_creates(shop: Shop) -> None:

@@ -185,11 +185,14 @@ BAD: list[Ask] = [
         for path in (RECEIPTS, ACTIONS)
         for body in (
             b"", b"null", b"[]", b"{}", b"7", b'"x"', b"{", b'{"a":', b"\xff", b"\xef\xbb\xbf{}", b'{"a":"\\ud800"}',
-            b'{"a":"\\u0000"}', b'{"a\\u0000":1}', b"[" * 70 + b"]" * 70, b'{"a":NaN}', b'{"a":1e999}',
+            b'{"a":"\\u0000"}', b'{"a\\u0000":1}', b'{"a":1,"a":1}', b"[" * 70 + b"]" * 70, b'{"a":NaN}',
+            b'{"a":1e999}',
             b'{"grace_days":123456789012345678901234567890}', b" " * (1024 * 1024 + 1), action().body + b"x",
             b"\xff\xfe{\x00}\x00",
         )
     ),
+    Ask(RECEIPTS, b'{"app_user_id": "null",' + receipt(fetch_token=f"test_3_{WHO}").body[1:]),
+    Ask(ACTIONS, action().body[:-1] + b',"product_id":"pro_lifetime"}'),
     Ask(RECEIPTS, receipt().body, content_type=None),
     Ask(RECEIPTS, receipt().body, content_type="text/plain"),
     Ask(ACTIONS, action().body, content_type="application/x-www-form-urlencoded"),

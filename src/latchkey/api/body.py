@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from json import JSONDecoder
 from typing import Any
 
 from fastapi.routing import APIRoute
@@ -124,25 +125,45 @@ def check_json(body: bytes) -> Any:
         raise MalformedBody("The body holds a number that is too large.") from None
     except DecodeError as error:
         raise MalformedBody(f"The body is not valid JSON: {_reason(error, body)}") from None
-    _check_value(value, DEEPEST)
+    fields = _check_value(value, DEEPEST)
+    # Every field has its colon. Where there are more, a text holds one, or a field is there twice: then look closely.
+    # The parser that can tell costs eight times as much as the one above.
+    if body.count(b":") != fields:
+        _parse_strictly(body.decode())
     return value
 
 
-def _check_value(value: Any, depth: int) -> None:
+def _check_value(value: Any, depth: int) -> int:
+    """How many fields the objects in it have."""
+    fields = 0
     if isinstance(value, str):
         if "\0" in value:
             raise MalformedBody("A text in the body contains the NUL character (\\u0000).")
     elif isinstance(value, dict):
         if not depth:
             raise MalformedBody(f"The body is nested deeper than {DEEPEST} levels.")
+        fields = len(value)
         for key, item in value.items():
             _check_value(key, depth)
-            _check_value(item, depth - 1)
+            fields += _check_value(item, depth - 1)
     elif isinstance(value, list):
         if not depth:
             raise MalformedBody(f"The body is nested deeper than {DEEPEST} levels.")
         for item in value:
-            _check_value(item, depth - 1)
+            fields += _check_value(item, depth - 1)
+    return fields
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise MalformedBody(f"The body has the field {twice[:100]!r} twice. Send it once.")
+    return fields
+
+
+_parse_strictly = JSONDecoder(object_pairs_hook=_distinct, parse_int=float).decode
 
 
 def _reason(error: DecodeError, body: bytes) -> str:

@@ -57,8 +57,9 @@ class Reads:
         row = answer.row
         if not caller.is_public:
             require_scope(caller, "read")
-            if row is None:
-                raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
+        # Only an app's GET creates: HEAD is asked by what looks at links, and must not change anything.
+        if row is None and (not caller.is_public or exchange.is_head):
+            raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
         if row is not None:
             status, view = 200, glance_at(row, self._now())
         else:

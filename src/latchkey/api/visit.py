@@ -21,7 +21,8 @@ def visit_of(headers: dict[bytes, bytes], now: Ms, *, always: bool) -> LastSeen 
     return LastSeen(
         now,
         platform.lower() if platform is not None else None,
-        _word(headers.get(b"x-platform-version")),
+        # Without its platform a version says nothing.
+        _word(headers.get(b"x-platform-version")) if platform is not None else None,
         _word(headers.get(b"x-client-version")) or _word(headers.get(b"x-version")),
         _country(headers.get(b"cf-ipcountry")) or _country(headers.get(b"x-country")),
     )

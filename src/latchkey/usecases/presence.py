@@ -94,10 +94,12 @@ class Presence:
 
 
 def merged(earlier: LastSeen, later: LastSeen) -> LastSeen:
+    """What the later visit does not say stays known, but for the version of another platform."""
+    same = later.platform is None or later.platform == earlier.platform
     return LastSeen(
         max(earlier.at, later.at),
         later.platform or earlier.platform,
-        later.platform_version or earlier.platform_version,
+        later.platform_version or (earlier.platform_version if same else None),
         later.app_version or earlier.app_version,
         later.country or earlier.country,
     )

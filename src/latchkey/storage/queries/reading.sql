@@ -69,7 +69,12 @@ locked as (
 update customers c
 set last_seen_at = greatest(c.last_seen_at, seen.at),
     last_seen_platform = coalesce(seen.platform, c.last_seen_platform),
-    last_seen_platform_version = coalesce(seen.platform_version, c.last_seen_platform_version),
+    -- The version belongs to the platform: after a visit from another platform the old one says nothing.
+    last_seen_platform_version = case
+        when seen.platform is null then c.last_seen_platform_version
+        when seen.platform_version is null and seen.platform = c.last_seen_platform then c.last_seen_platform_version
+        else seen.platform_version
+    end,
     last_seen_app_version = coalesce(seen.app_version, c.last_seen_app_version),
     last_seen_country = coalesce(seen.country, c.last_seen_country)
 from locked
