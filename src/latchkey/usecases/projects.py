@@ -1,33 +1,22 @@
-"""Projects and their apps. A project is one app family with its own customers, catalog and keys; an app is one of its
-presences in one store."""
+"""Projects and their apps. A project is one app family with its own customers, catalog and keys. An app is the
+project's app in one store."""
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
-from typing import Literal
 
 from latchkey.domain.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
-from latchkey.storage.database import Database, Record
-from latchkey.storage.sql import query
+from latchkey.storage.access import projects
+from latchkey.storage.access.projects import App as App
+from latchkey.storage.access.projects import Project as Project
+from latchkey.storage.access.projects import Store as Store
+from latchkey.storage.access.projects import TestStore as TestStore
+from latchkey.storage.database import Database
 
-CREATE_PROJECT = query("create_project")
-LOAD_PROJECT = query("load_project")
-LIST_PROJECTS = query("list_projects")
-UPDATE_PROJECT = query("update_project")
-CREATE_APP = query("create_app")
-LOAD_APP = query("load_app")
-LIST_APPS = query("list_apps")
-DELETE_APP = query("delete_app")
-
-TestStore = Literal["open", "closed"]
-
-Store = Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
-
-# The stores an app can be in, and how its public keys begin.
+# The stores an app can be in, and the prefixes of their public keys.
 PUBLIC_PREFIXES: dict[Store, str] = {
     "app_store": "appl_",
     "play_store": "goog_",
@@ -37,44 +26,27 @@ PUBLIC_PREFIXES: dict[Store, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
-    id: str
-    name: str
-    restore_behavior: Literal["transfer", "keep"]
-    created_at: Ms
-    test_store: TestStore
-
-
-@dataclass(frozen=True, slots=True)
-class App:
-    project_id: str
-    id: str
-    name: str
-    store: Store
-    created_at: Ms
-
-
 async def create_project(database: Database, name: str, now: Ms, *, project_id: str | None = None) -> Project:
     wanted = project_id or f"proj_{secrets.token_hex(8)}"
+    name = checked_name(name)
     async with database.transaction() as connection:
-        row = await connection.fetchrow(CREATE_PROJECT, wanted, checked_name(name), now)
-    if row is None:
+        project = await projects.create(connection, wanted, name, now)
+    if project is None:
         raise Conflict(f"There is already a project {wanted}.", param="id")
-    return Project(*row)
+    return project
 
 
 async def load_project(database: Database, project_id: str) -> Project:
     async with database.acquire() as connection:
-        row = await connection.fetchrow(LOAD_PROJECT, project_id)
-    if row is None:
+        project = await projects.load(connection, project_id)
+    if project is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
-    return Project(*row)
+    return project
 
 
 async def list_projects(database: Database) -> list[Project]:
     async with database.acquire() as connection:
-        return [Project(*row) for row in await connection.fetch(LIST_PROJECTS)]
+        return await projects.all_of_them(connection)
 
 
 async def update_project(
@@ -85,14 +57,14 @@ async def update_project(
     restore_behavior: RestoreBehavior | None = None,
     test_store: TestStore | None = None,
 ) -> Project:
-    """Where something is not given, it stays."""
+    """What is not given stays as it is."""
     if name is not None:
         name = checked_name(name)
     async with database.transaction() as connection:
-        row = await connection.fetchrow(UPDATE_PROJECT, project_id, name, restore_behavior, test_store)
-    if row is None:
+        project = await projects.update(connection, project_id, name, restore_behavior, test_store)
+    if project is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
-    return Project(*row)
+    return project
 
 
 async def create_app(
@@ -102,34 +74,31 @@ async def create_app(
         raise Invalid(f"An app's store is one of {', '.join(PUBLIC_PREFIXES)}.", param="store")
     await load_project(database, project_id)
     wanted = app_id or f"app_{secrets.token_hex(8)}"
+    name = checked_name(name)
     async with database.transaction() as connection:
-        row = await connection.fetchrow(CREATE_APP, project_id, wanted, checked_name(name), store, now)
-    if row is None:
+        app = await projects.create_app(connection, project_id, wanted, name, store, now)
+    if app is None:
         raise Conflict(f"There is already an app {wanted} in this project.", param="id")
-    return _app(row)
+    return app
 
 
 async def load_app(database: Database, project_id: str, app_id: str) -> App:
     async with database.acquire() as connection:
-        row = await connection.fetchrow(LOAD_APP, project_id, app_id)
-    if row is None:
+        app = await projects.load_app(connection, project_id, app_id)
+    if app is None:
         raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
-    return _app(row)
+    return app
 
 
 async def list_apps(database: Database, project_id: str, *, after: str | None = None, limit: int = 100) -> list[App]:
     async with database.acquire() as connection:
-        if after is not None and await connection.fetchrow(LOAD_APP, project_id, after) is None:
+        if after is not None and await projects.load_app(connection, project_id, after) is None:
             raise NotFound(f"There is no app {after!r} to start after.", param="starting_after")
-        return [_app(row) for row in await connection.fetch(LIST_APPS, project_id, after, limit)]
+        return await projects.page_of_apps(connection, project_id, after, limit)
 
 
 async def delete_app(database: Database, project_id: str, app_id: str) -> None:
-    """The app and its keys: what is installed of it is locked out. What was bought in it stays."""
+    """Deletes the app and its keys, so that installed copies are refused. What was bought in it stays."""
     async with database.transaction() as connection:
-        if await connection.execute(DELETE_APP, project_id, app_id) == "DELETE 0":
+        if not await projects.delete_app(connection, project_id, app_id):
             raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
-
-
-def _app(row: Record) -> App:
-    return App(*row)

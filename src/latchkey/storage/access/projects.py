@@ -1,0 +1,115 @@
+"""Projects and their apps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from latchkey.domain.identity import RestoreBehavior
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_CREATE = query("create_project")
+_LOAD = query("load_project")
+_LIST = query("list_projects")
+_UPDATE = query("update_project")
+_CREATE_APP = query("create_app")
+_LOAD_APP = query("load_app")
+_PAGE_OF_APPS = query("list_apps")
+_DELETE_APP = query("delete_app")
+
+TestStore = Literal["open", "closed"]
+Store = Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    id: str
+    name: str
+    restore_behavior: Literal["transfer", "keep"]
+    created_at: Ms
+    test_store: TestStore
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    project_id: str
+    id: str
+    name: str
+    store: Store
+    created_at: Ms
+
+
+async def create(connection: Connection, project_id: str, name: str, now: Ms) -> Project | None:
+    """A project and the head of its event feed. None: the id is taken."""
+    return _found(await connection.fetchrow(_CREATE, project_id, name, now))
+
+
+async def load(connection: Connection, project_id: str) -> Project | None:
+    return _found(await connection.fetchrow(_LOAD, project_id))
+
+
+async def all_of_them(connection: Connection) -> list[Project]:
+    """Oldest first."""
+    return [_project(row) for row in await connection.fetch(_LIST)]
+
+
+async def update(
+    connection: Connection,
+    project_id: str,
+    name: str | None,
+    restore_behavior: RestoreBehavior | None,
+    test_store: TestStore | None,
+) -> Project | None:
+    """None as a new value keeps the old one. None as the result: there is no such project."""
+    return _found(await connection.fetchrow(_UPDATE, project_id, name, restore_behavior, test_store))
+
+
+async def create_app(
+    connection: Connection, project_id: str, app_id: str, name: str, store: str, now: Ms
+) -> App | None:
+    """None: the id is taken."""
+    return _found_app(await connection.fetchrow(_CREATE_APP, project_id, app_id, name, store, now))
+
+
+async def load_app(connection: Connection, project_id: str, app_id: str) -> App | None:
+    return _found_app(await connection.fetchrow(_LOAD_APP, project_id, app_id))
+
+
+async def page_of_apps(connection: Connection, project_id: str, after: str | None, limit: int) -> list[App]:
+    """Oldest first; `after` is the id of the last app of the page before."""
+    return [_app(row) for row in await connection.fetch(_PAGE_OF_APPS, project_id, after, limit)]
+
+
+async def delete_app(connection: Connection, project_id: str, app_id: str) -> bool:
+    """The app and its keys. False: there is no such app."""
+    return await connection.execute(_DELETE_APP, project_id, app_id) != "DELETE 0"
+
+
+def _found(row: Record | None) -> Project | None:
+    return None if row is None else _project(row)
+
+
+def _project(row: Record) -> Project:
+    return Project(
+        id=row["id"],
+        name=row["name"],
+        restore_behavior=row["restore_behavior"],
+        created_at=row["created_at"],
+        test_store=row["test_store"],
+    )
+
+
+def _found_app(row: Record | None) -> App | None:
+    return None if row is None else _app(row)
+
+
+def _app(row: Record) -> App:
+    return App(
+        project_id=row["project_id"],
+        id=row["id"],
+        name=row["name"],
+        store=row["store"],
+        created_at=row["created_at"],
+    )
