@@ -46,10 +46,10 @@ def subscriber(bought_at: Ms, *, cancelled: bool = False) -> Customer:
     """A customer who bought a month, and perhaps turned renewal off."""
     customer = newcomer(PROJECT_ID, NAME, bought_at)
     seen = actions.sell(PRO, bought_at, id=f"test_{NAME}", environment=Environment.PRODUCTION)
-    customer = take_in(customer, CATALOG, seen, bought_at)
+    customer = take_in(customer, seen, bought_at)
     if cancelled:
         seen = actions.cancel(customer.subscriptions[0], bought_at)
-        customer = take_in(customer, CATALOG, seen, bought_at)
+        customer = take_in(customer, seen, bought_at)
     return replace(customer, sequence=2 if cancelled else 1)
 
 

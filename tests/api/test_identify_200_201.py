@@ -49,7 +49,7 @@ async def test_a_known_anonymous_customer_takes_the_unknown_id_201(shop: Shop) -
     assert reply.status == 201
     assert set(reply.json()["subscriber"]["entitlements"]) == {"pro"}
     assert (await shop.v2(quote(ANONYMOUS))).json()["id"] == "ada"
-    assert await types_told(shop, "ada") == ["INITIAL_PURCHASE"]
+    assert await types_told(shop, "ada") == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
 
 
 async def test_a_known_anonymous_customer_merges_into_an_existing_id_without_an_anonymous_one_200(shop: Shop) -> None:
@@ -143,11 +143,11 @@ async def test_a_merge_adds_up_money_keeps_newer_attributes_and_goes_on_counting
     assert (await subscriber(shop))["subscriber_attributes"]["plan"]["value"] == "$RCA"
     await did(shop, "purchase", ANONYMOUS, "pro_monthly")
     events = await told(shop)
-    assert len(events) == 5
+    assert len(events) == 6
     assert events[-1]["app_user_id"] == "ada"
     assert events[-1]["aliases"] == [ANONYMOUS]
     own = [event["sequence"] for event in events if event["app_user_id"] == "ada"]
-    assert own == [1, 2, 3]
+    assert own == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("key", ["public", "secret"])

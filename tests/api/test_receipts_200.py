@@ -173,7 +173,7 @@ async def test_a_receipt_of_an_anonymous_owner_makes_an_alias_and_no_transfer(sh
     assert body["subscriber"]["original_app_user_id"] == ANONYMOUS
     assert (await shop.v2(quote(ANONYMOUS))).json()["id"] == "bob"
     assert [item["id"] for item in (await get(shop, "customers/bob/aliases")).json()["items"]] == [ANONYMOUS, "bob"]
-    assert await types_told(shop, "bob") == ["INITIAL_PURCHASE"]
+    assert await types_told(shop, "bob") == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
 
 
 async def test_an_anonymous_owner_is_joined_even_where_purchases_are_kept(shop: Shop) -> None:

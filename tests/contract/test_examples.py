@@ -65,6 +65,9 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     for module in ("api.v2.test_store", "api.v2.currency_movements", "usecases.webhook_tests"):
         monkeypatch.setattr(f"latchkey.{module}.uuid4", uuid)
     monkeypatch.setattr(requeue, "uuid4", uuid)
+    # Of their own, so that one customer more does not change every other example.
+    records = itertools.count(1)
+    monkeypatch.setattr("latchkey.usecases.newcomers.uuid4", lambda: UUID(int=next(records)))
     monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
     async with opened(database) as shop:
         # Requests draw numbers too; an id of their own keeps the others where they are.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from msgspec import json
 
 from latchkey.delivery import health, lane
 from latchkey.delivery.lane import Claim, Result
@@ -13,7 +14,10 @@ from latchkey.delivery.pruning import prune
 from latchkey.delivery.reply import Answer
 from latchkey.delivery.requeue import load_replay, resend, start_replay, work_off
 from latchkey.delivery.webhook import Webhook
+from latchkey.domain.event import EventType
 from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
+from latchkey.usecases.identities import log_in
+from latchkey.wire.event import Envelope, Event
 from tests.delivery.conftest import PROJECT, Yard, now_ms
 
 LEASE = 75_000
@@ -250,3 +254,34 @@ async def test_pruning_takes_what_was_delivered_long_ago_and_nothing_else(line: 
     await prune(line.yard.db, 0)
     assert await line.yard.db.pool.fetchval("select count(*) from webhooks") == 0
     assert await line.yard.db.pool.fetchval("select count(*) from deliveries") == 0
+
+
+async def test_after_a_merge_every_number_tells_what_was_before_it(line: Line) -> None:
+    """What still waited for the absorbed customer is in a lane of its own. It may arrive late, never with a number that
+    looks newer than the merge; and the event of the merge comes after all that waited for the surviving one."""
+    anonymous = "$RCAnonymousID:" + "a" * 32
+    await line.yard.buy(anonymous, 2)
+    await line.yard.buy("bob")
+    await log_in(line.yard.changes, PROJECT, anonymous, "bob")
+    await line.yard.buy("bob")
+    arrived: list[Event] = []
+    while claims := await line.claim():
+        arrived += [json.decode(one.body, type=Envelope).event for one in claims]
+        await line.record(claims)
+    assert len(arrived) == 4 + 2 + 1 + 2
+    of_bob = [event for event in arrived if event.app_user_id == "bob"]
+    assert [event.sequence for event in of_bob] == [1, 2, 5, 6, 7]
+    (alias,) = (event for event in arrived if event.type == "SUBSCRIBER_ALIAS")
+    assert alias.sequence == 5
+    assert {event.sequence for event in arrived if event.app_user_id == anonymous} == {1, 2, 3, 4}
+
+
+async def test_a_webhook_gets_the_event_of_a_merge_unless_it_was_left_out(line: Line) -> None:
+    chosen = tuple(type for type in EventType if type != "SUBSCRIBER_ALIAS")
+    without = await line.yard.hook("https://other.example/", event_types=chosen)
+    for user in ("$RCAnonymousID:" + "a" * 32, "bob"):
+        await line.yard.buy(user)
+    await log_in(line.yard.changes, PROJECT, "$RCAnonymousID:" + "a" * 32, "bob")
+    rows = await line.yard.db.pool.fetch("select webhook_key from deliveries where event_type = 'SUBSCRIBER_ALIAS'")
+    assert [row["webhook_key"] for row in rows] == [line.webhook.key]
+    assert without.setup.event_types == chosen

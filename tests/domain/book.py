@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.credits import settle_own
 from latchkey.domain.customer import Customer
 from latchkey.domain.diff import diff
 from latchkey.domain.entitlements import active
 from latchkey.domain.event import Event, EventType
+from latchkey.domain.identity import merge
 from latchkey.domain.instants import Ms
 from latchkey.domain.intake import take_in
 from latchkey.domain.purchase import Purchase
@@ -35,6 +37,8 @@ class Book:
     # The customer after every commit, oldest first.
     states: list[tuple[Ms, Customer]] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
+    # The last number of the customer that is being absorbed.
+    _joining: int | None = None
 
     def pass_time(self, until: Ms) -> list[EventType]:
         """Time passes; gives the types that were told."""
@@ -49,15 +53,23 @@ class Book:
         now = self.now if now is None else now
         self.now = max(self.now, now)
         first = len(self.told)
-        self._record(Step(self.customer, after, now))
+        self._record(Step(self.customer, settle_own(self.customer, after, self.catalog, now), now))
         self.pass_time(now)
         return self.types(first)
+
+    def absorb(self, other: Book, now: Ms) -> list[EventType]:
+        """The other's customer becomes part of this one's; gives the types that were told."""
+        other.pass_time(now)
+        self.pass_time(now)
+        merged = merge(other.customer, self.customer, now)
+        self.customer, self._joining = merged.before, other.customer.sequence
+        return self.change(merged.after, now)
 
     def take_in(self, seen: Subscription | Purchase, now: Ms | None = None) -> list[EventType]:
         """Time passes until `now`, then a store tells of a purchase; gives the types that this told."""
         now = self.now if now is None else now
         self.pass_time(now)
-        return self.change(take_in(self.customer, self.catalog, seen, now), now)
+        return self.change(take_in(self.customer, seen, now), now)
 
     def types(self, first: int = 0) -> list[EventType]:
         return [one.event.type for one in self.told[first:]]
@@ -81,8 +93,11 @@ class Book:
             if event.id in self._known:
                 continue
             self._known.add(event.id)
-            sequence += 1
-            rendered = render(event, step.after, self.catalog, step.at, sequence)
+            numbers = [sequence] if self._joining is None else [self._joining, sequence]
+            merged = list(zip(event.joined, numbers, strict=True)) if event.joined is not None else []
+            sequence = max((sequence, *(number for _, number in merged))) + 1
+            rendered = render(event, step.after, self.catalog, step.at, sequence, merged)
+            self._joining = None
             self.told.append(Told(committed_at, event, rendered))
-        self.customer = replace(step.after, sequence=sequence, currency_transactions=())
+        self.customer = replace(step.after, sequence=sequence, currency_transactions=(), joined=())
         self.states.append((committed_at, self.customer))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from latchkey.domain.currency import move
 from latchkey.domain.customer import CurrencyTransaction
 from latchkey.domain.experiment import Experiment, Variant, enroll
-from latchkey.domain.identity import transfer
+from latchkey.domain.identity import told_of_id, transfer
 from latchkey.domain.instants import DAY
 from latchkey.domain.promotion import grant
 from latchkey.domain.purchase import Environment
@@ -31,6 +31,7 @@ from tests.domain.shop import (
 
 MONTH_END = at("2026-02-15T12:00")
 TRIAL_END = NOON + 7 * DAY
+ANONYMOUS = "$RCAnonymousID:" + "a" * 32
 
 
 def act(book: Book, doing: Callable[[Subscription], Subscription], now: int | None = None) -> None:
@@ -169,6 +170,19 @@ def received_what_was_another_customers(book: Book) -> None:
     moved = transfer(other.customer, book.customer, NOON + DAY)
     book.customer = moved.target_before
     book.change(moved.target, NOON + DAY)
+
+
+def absorbed_an_anonymous_customer(book: Book) -> None:
+    enrolled(book)
+    other = Book(someone(ANONYMOUS, NOON + DAY))
+    other.take_in(subscribed())
+    act(other, lambda one: actions.cancel(one, NOON + DAY), NOON + DAY)
+    book.absorb(other, NOON + 2 * DAY)
+
+
+def took_another_id(book: Book) -> None:
+    bought_a_month(book)
+    book.change(told_of_id(book.customer, "anna", NOON + DAY), NOON + DAY)
 
 
 def invoice_issued(book: Book) -> None:

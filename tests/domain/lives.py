@@ -93,7 +93,7 @@ class Life:
         new_id = f"p{len(customer.subscriptions) + len(customer.purchases)}"
 
         def taking_in(act: Callable[[], Snapshot]) -> Callable[[], Customer]:
-            return lambda: take_in(customer, CATALOG, act(), now)
+            return lambda: take_in(customer, act(), now)
 
         for one in customer.subscriptions:
             for name, act in _subscription_acts(one, now):

@@ -60,8 +60,12 @@ CATALOG = Catalog(
 )
 
 
-def someone(app_user_id: str = "ann", now: Ms = NOON, test_clock_id: str | None = None) -> Customer:
-    return newcomer(PROJECT, app_user_id, now, test_clock_id)
+def someone(
+    app_user_id: str = "ann", now: Ms = NOON, test_clock_id: str | None = None, *, record: str | None = None
+) -> Customer:
+    """Somebody new. Erased and created anew, they would be the same but for the record."""
+    named = record if record is not None else f"record of {app_user_id}"
+    return newcomer(PROJECT, app_user_id, now, test_clock_id, record=named)
 
 
 def subscribed(product: Product = PRO_MONTHLY, now: Ms = NOON, *, id: str = "sub", trial: bool = False) -> Subscription:

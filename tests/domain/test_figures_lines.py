@@ -320,7 +320,7 @@ def test_merged_customers_contribute_what_both_did_and_one_can_be_the_others_ret
     causes.ran_out_after_renewal_was_turned_off(old)
     young.take_in(subscribed(PRO_YEARLY, MONTH_END + DAY, id="another"), MONTH_END + DAY)
     apart = until(old.customer, FOR_EVER).plus(until(young.customer, FOR_EVER))
-    merged = until(merge(old.customer, young.customer), FOR_EVER)
+    merged = until(merge(old.customer, young.customer, MONTH_END).before, FOR_EVER)
     assert merged == apart.plus(Tally(resubscribed=1))
 
 

@@ -85,7 +85,7 @@ def rich(customer: Customer, id: str) -> Customer:
 
 def test_merging_puts_everything_into_one_customer() -> None:
     source, target = rich(someone(ANON), "s"), rich(someone("ann", NOON + 5), "t")
-    merged = merge(source, target)
+    merged = merge(source, target, NOON).before
 
     assert merged.app_user_id == "ann"
     assert merged.original_app_user_id == ANON
@@ -97,8 +97,8 @@ def test_merging_puts_everything_into_one_customer() -> None:
 
 
 def test_the_first_id_ever_seen_is_the_original_whichever_side_it_came_from() -> None:
-    assert merge(someone(ANON, NOON + 5), someone("ann", NOON)).original_app_user_id == "ann"
-    assert merge(someone(ANON, NOON), someone("ann", NOON + 5)).original_app_user_id == ANON
+    assert merge(someone(ANON, NOON + 5), someone("ann", NOON), NOON).before.original_app_user_id == "ann"
+    assert merge(someone(ANON, NOON), someone("ann", NOON + 5), NOON).before.original_app_user_id == ANON
 
 
 def test_merging_keeps_the_newer_of_two_attributes_also_when_it_is_a_deletion() -> None:
@@ -108,7 +108,7 @@ def test_merging_keeps_the_newer_of_two_attributes_also_when_it_is_a_deletion() 
     target = replace(
         someone("ann"), attributes={"a": Attribute("old", 1), "b": Attribute("new", 9), "c": Attribute("x", 1)}
     )
-    assert merge(source, target).attributes == {
+    assert merge(source, target, NOON).before.attributes == {
         "a": Attribute("new", 9),
         "b": Attribute("new", 9),
         "c": Attribute("", 9),
@@ -120,14 +120,14 @@ def test_merging_keeps_the_targets_variant_and_adds_what_it_was_not_in() -> None
         enrollments = tuple(Enrollment(id, id, variant, NOON) for id, variant in variants.items())
         return replace(customer, enrollments=enrollments)
 
-    merged = merge(enrolled(someone(ANON), x="a", y="a"), enrolled(someone("ann"), x="b"))
+    merged = merge(enrolled(someone(ANON), x="a", y="a"), enrolled(someone("ann"), x="b"), NOON).before
     assert {one.experiment_id: one.variant_id for one in merged.enrollments} == {"x": "b", "y": "a"}
 
 
 def test_a_transfer_after_a_merge_is_not_mistaken_for_one_before_it() -> None:
     owner = rich(someone("bob"), "b")
     anonymous = transfer(owner, someone(ANON), NOON).target
-    merged = merge(anonymous, someone("ann"))
+    merged = merge(anonymous, someone("ann"), NOON).before
     left = replace(merged, subscriptions=(), purchases=())
 
     first, second = transfer(owner, someone(ANON), NOON), transfer(owner, left, NOON)
@@ -140,7 +140,7 @@ def test_a_transfer_after_a_merge_is_not_mistaken_for_one_before_it() -> None:
 def test_customers_on_different_clocks_share_nothing(source_clock: str | None, target_clock: str | None) -> None:
     source = rich(someone("ann", test_clock_id=source_clock), "s")
     target = someone("bob", test_clock_id=target_clock)
-    for doing in (lambda: merge(source, target), lambda: transfer(source, target, NOON)):
+    for doing in (lambda: merge(source, target, NOON), lambda: transfer(source, target, NOON)):
         with pytest.raises(Refusal, match="test clock"):
             doing()
 

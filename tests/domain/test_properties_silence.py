@@ -20,7 +20,7 @@ def test_what_was_seen_before_changes_nothing_and_tells_nothing(life: Life, data
     customer = life.book.customer
     _, snapshot = data.draw(st.sampled_from(life.snapshots))
 
-    after = take_in(customer, CATALOG, snapshot, life.ended_at)
+    after = take_in(customer, snapshot, life.ended_at)
 
     assert after == customer
     assert diff(customer, after) == ()

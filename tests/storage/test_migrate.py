@@ -7,6 +7,7 @@ from importlib.resources import files
 import asyncpg
 import pytest
 
+from latchkey.domain.event import EventType
 from latchkey.storage import migrate as migrations
 from latchkey.storage.database import connect
 from latchkey.storage.embedded import EmbeddedServer
@@ -77,6 +78,34 @@ async def test_a_migration_gives_up_on_a_table_in_use_rather_than_stopping_every
     assert [migration.name for migration in await migrate(writer)] == ["wider"]
     await reader.close()
     await writer.close()
+
+
+async def test_a_webhook_that_chose_every_type_gets_the_new_one_too(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = [type.value for type in EventType if type != "SUBSCRIBER_ALIAS"]
+    connection = await connect(empty_database_url)
+    known = migrations.migrations()
+    before = next(one.version for one in known if one.name == "merges_and_credits") - 1
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "migrations", lambda: known[:before])
+        await migrate(connection)
+    await connection.execute("insert into projects (id, name, created_at) values ('p', 'P', 0)")
+    for id, types in (("every", everything), ("some", everything[:5]), ("all", [])):
+        await connection.execute(
+            "insert into webhooks (project_id, id, name, url, event_types, retry_seconds, in_flight_limit,"
+            " secret_sealed, created_at, updated_at) values ('p', $1, $1, 'https://a.example', $2, '{5}', 1, '', 0, 0)",
+            id,
+            types,
+        )
+    await migrate(connection)
+    rows = await connection.fetch("select id, event_types from webhooks")
+    assert {row["id"]: row["event_types"] for row in rows} == {
+        "every": [*everything, "SUBSCRIBER_ALIAS"],
+        "some": everything[:5],
+        "all": [],
+    }
+    await connection.close()
 
 
 async def test_the_schema_file_equals_the_replayed_migrations(

@@ -48,7 +48,7 @@ def bought(*products: Product, trial: bool = False) -> Customer:
         seen = actions.buy(
             customer, product, NOW + number, id=f"id{number}", environment=Environment.SANDBOX, trial=trial
         )
-        customer = take_in(customer, CATALOG, seen, NOW + number)
+        customer = take_in(customer, seen, NOW + number)
     return customer
 
 
@@ -62,16 +62,16 @@ LIVES = {
     "subscribed": PLAIN,
     "everything": bought(PRO, LIFETIME, COINS),
     "on trial": bought(PRO, trial=True),
-    "cancelled": take_in(PLAIN, CATALOG, actions.cancel(subscription(PLAIN), NOW + DAY), NOW + DAY),
-    "failing": take_in(PLAIN, CATALOG, actions.fail_billing(subscription(PLAIN), NOW + DAY, 60), NOW + DAY),
-    "paused": take_in(PLAIN, CATALOG, actions.pause(subscription(PLAIN), NOW, NOW + 90 * DAY), NOW),
+    "cancelled": take_in(PLAIN, actions.cancel(subscription(PLAIN), NOW + DAY), NOW + DAY),
+    "failing": take_in(PLAIN, actions.fail_billing(subscription(PLAIN), NOW + DAY, 60), NOW + DAY),
+    "paused": take_in(PLAIN, actions.pause(subscription(PLAIN), NOW, NOW + 90 * DAY), NOW),
     "granted": grant(grant(PLAIN, "more", None, NOW), "pro", NOW + 90 * DAY, NOW),
     "revoked": revoke(grant(PLAIN, "more", None, NOW), "more", NOW + DAY),
     "changed": take_in(
-        PLAIN, CATALOG, actions.change_product(subscription(PLAIN), YEARLY, NOW + DAY, at_renewal=False), NOW + DAY
+        PLAIN, actions.change_product(subscription(PLAIN), YEARLY, NOW + DAY, at_renewal=False), NOW + DAY
     ),
     "ended": let_time_pass(PLAIN, NOW + 60 * DAY),
-    "refunded": take_in(PLAIN, CATALOG, actions.refund(subscription(PLAIN), NOW + DAY), NOW + DAY),
+    "refunded": take_in(PLAIN, actions.refund(subscription(PLAIN), NOW + DAY), NOW + DAY),
     "noted": replace(
         PLAIN,
         attributes={"$email": Attribute("a@b.example", NOW), "gone": Attribute("", NOW), "a": Attribute("ü", 1)},

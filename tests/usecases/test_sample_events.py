@@ -33,6 +33,7 @@ CARRIES = {
     "TEMPORARY_ENTITLEMENT_GRANT": "expiration_at_ms",
     "VIRTUAL_CURRENCY_TRANSACTION": "amount currency transaction_type",
     "EXPERIMENT_ENROLLMENT": "experiment_id variant_id",
+    "SUBSCRIBER_ALIAS": "aliases merged_sequences",
 }
 
 

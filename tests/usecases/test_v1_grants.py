@@ -26,7 +26,7 @@ def held_in_v2(customer: Customer, now: Ms) -> dict[str, int]:
 
 def outage(customer: Customer, now: Ms = NOON) -> Customer:
     given = actions.store_outage(customer, PRO_LIFETIME, now, id="meanwhile", environment=Environment.SANDBOX)
-    return take_in(customer, CATALOG, given, now)
+    return take_in(customer, given, now)
 
 
 def test_a_grant_of_each_duration_ends_in_the_web_sdk_when_it_does() -> None:
@@ -62,8 +62,8 @@ def test_of_several_grants_of_one_duration_the_one_that_ends_last_is_shown() -> 
 
 
 def test_a_revoked_grant_leaves_what_else_the_entitlement_rested_on() -> None:
-    customer = take_in(someone(), CATALOG, subscribed(), NOON)
-    customer = take_in(customer, CATALOG, actions.expire(customer.subscriptions[0], NOON + DAY), NOON + DAY)
+    customer = take_in(someone(), subscribed(), NOON)
+    customer = take_in(customer, actions.expire(customer.subscriptions[0], NOON + DAY), NOON + DAY)
     customer = revoke(grant(customer, "pro", None, NOON + 2 * DAY), "pro", NOON + 3 * DAY)
     now = NOON + 4 * DAY
     shown = subscriber(customer, now)
@@ -72,17 +72,17 @@ def test_a_revoked_grant_leaves_what_else_the_entitlement_rested_on() -> None:
 
 
 def test_a_refunded_one_time_purchase_leaves_no_entitlement_and_its_reversal_brings_it_back() -> None:
-    customer = take_in(someone(), CATALOG, bought(), NOON)
+    customer = take_in(someone(), bought(), NOON)
     assert held_in_v2(customer, NOON) == {"pro": at("2226-01-15T12:00")}
-    customer = take_in(customer, CATALOG, actions.refund(customer.purchases[0], NOON + DAY), NOON + DAY)
+    customer = take_in(customer, actions.refund(customer.purchases[0], NOON + DAY), NOON + DAY)
     shown = subscriber(customer, NOON + DAY)
     assert (shown.entitlements, list(shown.non_subscriptions)) == ({}, [PRO_LIFETIME.id])
-    customer = take_in(customer, CATALOG, actions.reverse_refund(customer.purchases[0], NOON + DAY), NOON + DAY)
+    customer = take_in(customer, actions.reverse_refund(customer.purchases[0], NOON + DAY), NOON + DAY)
     assert active_in_web_sdk(subscriber(customer, NOON + DAY), NOON + DAY) == {"pro"}
 
 
 def test_a_one_time_purchase_with_an_end_ends_in_the_web_sdk_too() -> None:
-    customer = take_in(someone(), CATALOG, bought(PRO_PASS), NOON)
+    customer = take_in(someone(), bought(PRO_PASS), NOON)
     ends_at = NOON + 10 * DAY
     for now, expected in ((NOON, {"pro"}), (ends_at - 1, {"pro"}), (ends_at, set())):
         shown = subscriber(let_time_pass(customer, now), now)
@@ -102,10 +102,10 @@ def test_a_temporary_grant_stands_under_its_product_and_ends() -> None:
 
 
 def test_the_purchase_that_a_temporary_grant_waited_for_takes_its_place() -> None:
-    customer = take_in(outage(someone()), CATALOG, bought(now=NOON + 5), NOON + 5)
+    customer = take_in(outage(someone()), bought(now=NOON + 5), NOON + 5)
     now = NOON + 2 * DAY
     shown = subscriber(customer, now)
     assert shown.entitlements["pro"].expires_date is None
     assert active_in_web_sdk(shown, now) == {"pro"}
-    refunded = take_in(customer, CATALOG, actions.refund(customer.purchases[-1], now), now)
+    refunded = take_in(customer, actions.refund(customer.purchases[-1], now), now)
     assert active_in_web_sdk(subscriber(refunded, now), now) == set()

@@ -59,12 +59,12 @@ def test_an_event_has_the_specified_fields_and_the_agreed_extra_ones() -> None:
     """
     extra = """
         app_id transaction_id original_transaction_id entitlement_ids country_code renewal_number offer_code
-        is_family_share tax_percentage commission_percentage sequence
+        is_family_share tax_percentage commission_percentage merged_sequences sequence
     """
     assert names(event.Event) == set(specified.split()) | set(extra.split())
 
 
-def test_what_an_event_does_not_know_is_left_out() -> None:
+def test_what_an_event_does_not_know_is_null_and_what_is_not_its_types_is_left_out() -> None:
     bare = event.Event(
         id="e1",
         type="TRANSFER",
@@ -83,9 +83,19 @@ def test_what_an_event_does_not_know_is_left_out() -> None:
             "app_user_id": "ada",
             "original_app_user_id": "ada",
             "aliases": ["ada"],
+            "product_id": None,
+            "period_type": None,
+            "purchased_at_ms": None,
+            "expiration_at_ms": None,
+            "original_purchase_date_ms": None,
             "event_timestamp_ms": 1,
             "environment": "SANDBOX",
+            "store": None,
             "entitlements": {},
+            "price": 0,
+            "price_in_purchased_currency": 0,
+            "currency": None,
+            "takehome_percentage": None,
         },
     }
 

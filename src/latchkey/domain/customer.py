@@ -35,6 +35,16 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """Another customer became part of this one, or this one took another id."""
+
+    id: str
+    at: Ms
+    # The current ids of the customers that are one now, the absorbed one first; one id where there was no other.
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CurrencyTransaction:
     """A credit (positive) or debit (negative) of virtual currency. `id` happens once in a customer's life."""
 
@@ -53,6 +63,8 @@ class Customer:
     first_seen_at: Ms
     # Every id of this customer, in the order they were first seen; the two above are among them.
     aliases: tuple[str, ...]
+    # Names this record and no other. A customer erased and created anew has the same ids and another record.
+    record: str = ""
     test_clock_id: str | None = None
     sequence: int = 0
     subscriptions: tuple[Subscription, ...] = ()
@@ -63,6 +75,8 @@ class Customer:
     transfers: tuple[Transfer, ...] = ()
     # Currency movements of the change at hand. Storage files them in their own table; they are never loaded again.
     currency_transactions: tuple[CurrencyTransaction, ...] = ()
+    # Of the change at hand as well. The event is all that remains of it.
+    joined: tuple[Joined, ...] = ()
 
     def subscription(self, store: str, id: str) -> Subscription | None:
         return next((one for one in self.subscriptions if one.id == id and one.store == store), None)
@@ -71,13 +85,16 @@ class Customer:
         return next((one for one in self.purchases if one.id == id and one.store == store), None)
 
 
-def newcomer(project_id: str, app_user_id: str, now: Ms, test_clock_id: str | None = None) -> Customer:
+def newcomer(
+    project_id: str, app_user_id: str, now: Ms, test_clock_id: str | None = None, *, record: str = ""
+) -> Customer:
     return Customer(
         project_id=project_id,
         app_user_id=app_user_id,
         original_app_user_id=app_user_id,
         first_seen_at=now,
         aliases=(app_user_id,),
+        record=record,
         test_clock_id=test_clock_id,
     )
 

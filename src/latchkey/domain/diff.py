@@ -24,6 +24,7 @@ _RANK = {
     EventType.REFUND_REVERSED: 1,
     EventType.EXPIRATION: 2,
     EventType.VIRTUAL_CURRENCY_TRANSACTION: 3,
+    EventType.SUBSCRIBER_ALIAS: 4,
 }
 
 
@@ -48,12 +49,13 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
             type=EventType.TRANSFER,
             at=transfer.at,
             environment=_environment(after),
+            app_id=_only_app(after),
             transferred_from=transfer.transferred_from,
             transferred_to=after.aliases,
         )
     for movement in after.currency_transactions[len(before.currency_transactions) :]:
         yield Event(
-            id=event_id(project, "currency", after.original_app_user_id, movement.id, movement.code),
+            id=event_id(project, "currency", after.record, movement.id, movement.code),
             type=EventType.VIRTUAL_CURRENCY_TRANSACTION,
             at=movement.at,
             environment=_environment(after),
@@ -64,12 +66,21 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
         )
     for enrollment in after.enrollments[len(before.enrollments) :]:
         yield Event(
-            id=event_id(project, "experiment", enrollment.experiment_id, after.original_app_user_id),
+            id=event_id(project, "experiment", enrollment.experiment_id, after.record),
             type=EventType.EXPERIMENT_ENROLLMENT,
             at=enrollment.enrolled_at,
             environment=_environment(after),
             experiment_id=enrollment.experiment_id,
             variant_id=enrollment.variant_id,
+        )
+    for fact in after.joined[len(before.joined) :]:
+        yield Event(
+            id=event_id(project, "alias", fact.id),
+            type=EventType.SUBSCRIBER_ALIAS,
+            at=fact.at,
+            environment=_environment(after),
+            app_id=_only_app(after),
+            joined=fact.ids,
         )
 
 
@@ -79,6 +90,13 @@ def _environment(customer: Customer) -> Environment:
     environments.update(one.environment for one in customer.purchases)
     tester = customer.test_clock_id is not None or environments == {Environment.SANDBOX}
     return Environment.SANDBOX if tester else Environment.PRODUCTION
+
+
+def _only_app(customer: Customer) -> str | None:
+    """The app of all purchases, so that a webhook for one app hears of merges and transfers; None if there are more."""
+    apps = {one.app_id for one in customer.subscriptions} | {one.app_id for one in customer.purchases}
+    named = apps - {None}
+    return named.pop() if len(named) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class EventType(StrEnum):
     TEMPORARY_ENTITLEMENT_GRANT = "TEMPORARY_ENTITLEMENT_GRANT"
     VIRTUAL_CURRENCY_TRANSACTION = "VIRTUAL_CURRENCY_TRANSACTION"
     EXPERIMENT_ENROLLMENT = "EXPERIMENT_ENROLLMENT"
+    # Not in the specification: two customers became one, or a customer with access took another id.
+    SUBSCRIBER_ALIAS = "SUBSCRIBER_ALIAS"
 
 
 # Types that speak of money: each is told exactly once, whatever the order in which a store's notifications arrive.
@@ -79,6 +81,8 @@ class Event:
     transaction_type: str | None = None
     experiment_id: str | None = None
     variant_id: str | None = None
+    # The current ids of the customers that are one now, the absorbed one first.
+    joined: tuple[str, ...] | None = None
     transaction_id: str | None = None
     original_transaction_id: str | None = None
     renewal_number: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from latchkey.domain.customer import Attribute, Customer, Transfer
+from latchkey.domain.customer import Attribute, Customer, Joined, Transfer
 from latchkey.domain.event import event_id
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
@@ -54,9 +54,24 @@ def add_id(customer: Customer, app_user_id: str) -> Customer:
     return replace(customer, app_user_id=current, aliases=(*customer.aliases, app_user_id))
 
 
-def merge(source: Customer, target: Customer) -> Customer:
-    """`target` with everything that was `source`'s. The ids of both now name one customer; nothing is told, because
-    nothing was bought or lost."""
+def told_of_id(customer: Customer, app_user_id: str, now: Ms) -> Customer:
+    """The customer with one more id, and the event that says so. A receiver may know the id as one without access."""
+    if app_user_id in customer.aliases:
+        return customer
+    fact = Joined(event_id(customer.record, "id", app_user_id), now, (customer.app_user_id,))
+    return replace(add_id(customer, app_user_id), joined=(*customer.joined, fact))
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """`before` already has everything of both, so that the difference to `after` is the SUBSCRIBER_ALIAS alone."""
+
+    before: Customer
+    after: Customer
+
+
+def merge(source: Customer, target: Customer, now: Ms) -> Merged:
+    """`target` with everything that was `source`'s. The ids of both now name one customer."""
     _same_clock(source, target)
     older, newer = sorted((source, target), key=lambda one: one.first_seen_at)
     attributes: dict[str, Attribute] = dict(source.attributes)
@@ -66,7 +81,7 @@ def merge(source: Customer, target: Customer) -> Customer:
             attributes[name] = attribute
     enrolled = {one.experiment_id for one in target.enrollments}
     codes = source.balances.keys() | target.balances.keys()
-    return replace(
+    merged = replace(
         _receive(target, source),
         original_app_user_id=older.original_app_user_id,
         first_seen_at=older.first_seen_at,
@@ -77,6 +92,8 @@ def merge(source: Customer, target: Customer) -> Customer:
         # Their number is part of the next transfer's id.
         transfers=(*target.transfers, *source.transfers),
     )
+    fact = Joined(event_id(target.record, "customer", source.record), now, (source.app_user_id, target.app_user_id))
+    return Merged(merged, replace(merged, joined=(*merged.joined, fact)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +142,7 @@ def reclaimed(customer: Customer, now: Ms) -> Customer:
 
 def _told_of_transfer(target: Customer, sources: tuple[str, ...], now: Ms) -> Customer:
     number = len(target.transfers) + 1
-    fact = Transfer(event_id(sources[0], target.original_app_user_id, number, now), now, sources)
+    fact = Transfer(event_id(sources[0], target.record, number, now), now, sources)
     return replace(target, transfers=(*target.transfers, fact))
 
 

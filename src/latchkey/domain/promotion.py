@@ -49,13 +49,15 @@ def grant(
     `duration` is the name of its length, where it was chosen by one."""
     if ends_at is not None and ends_at <= now:
         raise Refusal("The grant would end in the past.", param="expires_at")
+    # A transfer takes grants away, so their number alone may repeat; every grant is told and moves the sequence on.
     number = sum(one.kind is PurchaseKind.PROMOTIONAL for one in customer.purchases) + 1
+    what = (customer.record, "grant", entitlement_id, customer.sequence, number, now)
     return with_purchase(
         customer,
         Purchase(
             kind=PurchaseKind.PROMOTIONAL,
             store=STORE,
-            id=event_id(customer.project_id, customer.original_app_user_id, "grant", entitlement_id, number, now),
+            id=event_id(customer.project_id, *what),
             product_id=product_of(entitlement_id, duration or ("lifetime" if ends_at is None else CUSTOM)),
             environment=Environment.SANDBOX if customer.test_clock_id else Environment.PRODUCTION,
             purchased_at=now,

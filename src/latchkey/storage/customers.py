@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import Struct, json
 
+from latchkey.domain.credits import movement_ids
 from latchkey.domain.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchase import Purchase
@@ -29,6 +30,7 @@ _MOVE_PURCHASES = query("move_purchases")
 _MOVE_CURRENCY = query("move_currency_transactions")
 _FILE_CURRENCY = query("file_currency_transactions")
 _CURRENCY_BY_KEY = query("currency_transactions_by_key")
+_LOCK_CREDITED = query("lock_credited_customers")
 _DELETE = query("delete_customer")
 _ABSORB = query("absorb_customer")
 _DISOWN = query("disown_purchases")
@@ -66,9 +68,17 @@ def decode(state: bytes) -> Customer:
     return _DECODER.decode(state)
 
 
+def stored(key: int, state: bytes, last_seen: LastSeen | None = None) -> Stored:
+    """A locked row, to be changed. A record from before records had names is named after its row."""
+    customer = decode(state)
+    if not customer.record:
+        customer = replace(customer, record=f"row {key}")
+    return Stored(key, customer, last_seen)
+
+
 # What neither of the two reads shows or needs in order to know.
 UNSEEN: Unseen = (
-    (Customer, frozenset({"aliases", "balances", "transfers", "currency_transactions"})),
+    (Customer, frozenset({"aliases", "record", "balances", "transfers", "currency_transactions", "joined"})),
     (Subscription, frozenset({"id", "app_id", "invoices", "expired"})),
     (Period, frozenset({"id", "number", "cause", "as_of", "price", "changed_from", "paid_from"})),
     (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
@@ -95,11 +105,11 @@ async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[
     found = {}
     for row in rows:
         key = row["project_id"], row["id"]
-        stored = by_key.get(key)
-        if stored is None:
+        one = by_key.get(key)
+        if one is None:
             seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
-            stored = by_key[key] = Stored(row["id"], decode(row["state"]), seen)
-        found[row["project_id"], row["app_user_id"]] = stored
+            one = by_key[key] = stored(row["id"], row["state"], seen)
+        found[row["project_id"], row["app_user_id"]] = one
     return found
 
 
@@ -120,11 +130,11 @@ async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[s
         [one.first_seen_at for one in newcomers],
     )
     made = {(one.project_id, one.app_user_id): one for one in newcomers}
-    stored = {}
+    created = {}
     for row in rows:
         one = made[row["project_id"], row["app_user_id"]]
-        stored[one.project_id, one.app_user_id] = Stored(row["id"], one, LastSeen(one.first_seen_at))
-    return stored
+        created[one.project_id, one.app_user_id] = Stored(row["id"], one, LastSeen(one.first_seen_at))
+    return created
 
 
 async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:
@@ -203,11 +213,11 @@ async def erase(connection: Any, project_id: str, key: int) -> None:
 async def file_currency(connection: Any, changed: Iterable[tuple[Stored, Customer]]) -> None:
     """The currency movements of a change, each with the balance it left."""
     rows = []
-    for stored, after in changed:
-        balances = dict(stored.customer.balances)
+    for before, after in changed:
+        balances = dict(before.customer.balances)
         for one in after.currency_transactions:
             balances[one.code] = balances.get(one.code, 0) + one.amount
-            rows.append((after.project_id, stored.key, one.id, one.code, one.amount, balances[one.code], one.at))
+            rows.append((after.project_id, before.key, one.id, one.code, one.amount, balances[one.code], one.at))
     if rows:
         await connection.execute(_FILE_CURRENCY, *_columns(rows, 7))
 
@@ -218,12 +228,28 @@ async def currency_by_key(connection: Any, project_id: str, key: int, idempotenc
     return {row["code"]: row["amount"] for row in rows}
 
 
+async def lock_credited(
+    connection: Any, purchases: Mapping[tuple[str, str, str], Purchase]
+) -> dict[tuple[str, str, str], Stored | None]:
+    """The customer who was credited with the virtual currency of each purchase; None where there is none any more."""
+    wanted = [(place[0], movement, place) for place, one in purchases.items() for movement in movement_ids(one)]
+    rows = await connection.fetch(
+        _LOCK_CREDITED, [project for project, _, _ in wanted], [movement for _, movement, _ in wanted]
+    )
+    by_key = {(row["project_id"], row["id"]): stored(row["id"], row["state"]) for row in rows}
+    by_movement = {(row["project_id"], row["idempotency_key"]): by_key[row["project_id"], row["id"]] for row in rows}
+    found: dict[tuple[str, str, str], Stored | None] = dict.fromkeys(purchases)
+    for project, movement, place in wanted:
+        found[place] = found[place] or by_movement.get((project, movement))
+    return found
+
+
 async def due(connection: Any, now: Ms, limit: int) -> list[Stored]:
-    return [Stored(row["id"], decode(row["state"])) for row in await connection.fetch(_DUE, now, limit)]
+    return [stored(row["id"], row["state"]) for row in await connection.fetch(_DUE, now, limit)]
 
 
-async def postpone(connection: Any, stored: Stored, until: Ms) -> None:
-    await connection.execute(_POSTPONE, stored.customer.project_id, stored.key, until)
+async def postpone(connection: Any, late: Stored, until: Ms) -> None:
+    await connection.execute(_POSTPONE, late.customer.project_id, late.key, until)
 
 
 async def next_due(connection: Any) -> Ms | None:

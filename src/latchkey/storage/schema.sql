@@ -188,6 +188,8 @@ create table currency_transactions (
     reference text,
     primary key (project_id, customer_id, idempotency_key, code)
 );
+-- Who was credited by a purchase that has changed hands since is found by the key of the movement.
+create index currency_transactions_by_key on currency_transactions (idempotency_key, project_id);
 
 create table events (
     project_id text not null references projects (id) on delete cascade,

@@ -3,13 +3,14 @@ the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import Customer, newcomer
+from latchkey.domain.customer import Customer
 from latchkey.domain.identity import reclaimed
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchase import Purchase, PurchaseKind
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.storage import collisions, customers
 from latchkey.storage.catalogs import Catalogs
@@ -19,6 +20,7 @@ from latchkey.storage.errors import CollisionError
 from latchkey.storage.project_settings import Project as Project
 from latchkey.storage.project_settings import load_projects as load_projects
 from latchkey.usecases.batch import Batch
+from latchkey.usecases.newcomers import newcomer
 from latchkey.usecases.passing_time import at_present
 from latchkey.usecases.unit_of_work import UnitOfWork
 from latchkey.usecases.view import View
@@ -117,7 +119,7 @@ class Changes:
             if any(_clock_of(one) not in clocks for one in found.values() if one.customer.test_clock_id):
                 # Another process has just made a customer on a clock while we were about to make it.
                 clocks = await customers.share_clocks(connection, asked)
-            unit = UnitOfWork(connection, wall)
+            unit = UnitOfWork(connection, wall, credited=await _credited(connection, found.values(), projects))
             answers: list[Refusal | tuple[Stored, Catalog, Ms, bool]] = []
             for index, change in enumerate(batch):
                 stored = found.get((change.project_id, change.app_user_id))
@@ -205,6 +207,25 @@ def _try(
         return _Tried(fresh, change.apply(Situation(fresh, catalog, now)))
     except Refusal as refusal:
         return refusal
+
+
+async def _credited(
+    connection: Connection, changed: Iterable[Stored], projects: Mapping[str, Project]
+) -> dict[tuple[str, str, str], Stored | None]:
+    """Who was credited with the virtual currency of purchases that came from somebody else, locked too. Only who has
+    ever received a transfer can have such purchases, so nobody else costs a query."""
+    asked: dict[tuple[str, str, str], Purchase] = {}
+    for stored in changed:
+        customer = stored.customer
+        if customer.transfers:
+            products = projects[customer.project_id].catalog.products
+            for one in customer.purchases:
+                product = products.get(one.product_id)
+                if one.kind is PurchaseKind.ONE_TIME and product is not None and product.credits is not None:
+                    asked[customer.project_id, one.store, one.id] = one
+    if not asked:
+        return {}
+    return await customers.lock_credited(connection, asked)
 
 
 async def _create(

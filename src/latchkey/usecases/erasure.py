@@ -84,6 +84,9 @@ def anonymous(event: Event, pseudonym: str) -> Event:
         original_app_user_id=pseudonym,
         aliases=[],
         subscriber_attributes=UNSET,
-        transferred_to=UNSET if event.transferred_to is UNSET else [pseudonym],
-        transferred_from=UNSET if event.transferred_from is UNSET else [ERASED],
+        transferred_to=[pseudonym] if event.transferred_to else event.transferred_to,
+        transferred_from=[ERASED] if event.transferred_from else event.transferred_from,
+        merged_sequences=event.merged_sequences
+        if event.merged_sequences is UNSET
+        else [structs.replace(one, app_user_id=pseudonym) for one in event.merged_sequences],
     )

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from latchkey.domain import identity
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import Customer, newcomer
+from latchkey.domain.customer import Customer
+from latchkey.domain.entitlements import active
 from latchkey.domain.identity import LogIn, RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, OwnedByAnother
@@ -17,6 +18,7 @@ from latchkey.storage.customers import PurchaseKey, Stored
 from latchkey.storage.database import Connection
 from latchkey.storage.errors import CollisionError
 from latchkey.usecases.changes import Changes, Committed, Project, load_projects
+from latchkey.usecases.newcomers import newcomer
 from latchkey.usecases.unit_of_work import UnitOfWork, purchase_keys
 
 _TRIES = 4
@@ -61,16 +63,14 @@ async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_u
                 return LoggedIn(target.customer, False, pair.project, pair.now)
             case LogIn.ADD_ID:
                 stored = current or await _create(connection, before)
-                after = identity.add_id(before, new_app_user_id)
-                await pair.write(stored, after)
+                after = await pair.add_id(stored, new_app_user_id)
                 return LoggedIn(after, True, pair.project, pair.now)
             case LogIn.MERGE:
                 assert target is not None
                 if current is None:
-                    after = identity.add_id(target.customer, app_user_id)
-                    await pair.write(target, after)
+                    after = await pair.add_id(target, app_user_id)
                 else:
-                    after = await pair.merge(current, target)
+                    after = (await pair.merge(current, target)).customer
                 return LoggedIn(after, False, pair.project, pair.now)
             case LogIn.SWITCH:
                 if target is not None:
@@ -113,7 +113,7 @@ async def _restore(
         if target is None:
             target = await _create(connection, newcomer(project_id, app_user_id, wall))
         if merges:
-            return Committed(await pair.merge(source, target), pair.project.catalog, pair.now)
+            return await pair.merge(source, target)
         return await pair.transfer(source, target, frozenset({key}))
 
 
@@ -139,18 +139,27 @@ class _Pair:
         now = max(clocks.values(), default=wall)
         return cls(connection, found, project, now, UnitOfWork(connection, wall))
 
-    async def write(self, stored: Stored, after: Customer) -> None:
-        self.unit.change(stored, after, self.project.catalog, self.now)
-        await self.unit.commit()
-
-    async def merge(self, source: Stored, target: Stored) -> Customer:
+    async def add_id(self, stored: Stored, app_user_id: str) -> Customer:
+        """An id that nobody had. Told where the customer has access: a receiver may know the id as one without."""
         catalog = self.project.catalog
-        old, kept = (self.unit.catch_up(one, catalog, self.now) for one in (source, target))
-        merged = identity.merge(old, kept)
-        await customers.absorb(self.connection, merged.project_id, source.key, target.key)
-        self.unit.absorb(source, target, merged)
+        customer = self.unit.catch_up(stored, catalog, self.now)
+        if active(customer, catalog, self.now):
+            after = identity.told_of_id(customer, app_user_id, self.now)
+        else:
+            after = identity.add_id(customer, app_user_id)
+        after = self.unit.change(stored, after, catalog, self.now)
         await self.unit.commit()
-        return self.unit.current(target)
+        return after
+
+    async def merge(self, source: Stored, target: Stored) -> Committed:
+        catalog = self.project.catalog
+        old, kept = (self.unit.catch_up(one, catalog, self.now, tag=-1) for one in (source, target))
+        merged = identity.merge(old, kept, self.now)
+        await customers.absorb(self.connection, kept.project_id, source.key, target.key)
+        self.unit.absorb(source, target, merged.before)
+        after = self.unit.change(target, merged.after, catalog, self.now)
+        told = await self.unit.commit()
+        return Committed(after, catalog, self.now, tuple(told.get(0, ())))
 
     async def transfer(self, source: Stored, target: Stored, keys: frozenset[PurchaseKey] | None) -> Committed:
         catalog = self.project.catalog

@@ -67,7 +67,7 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
         seen = actions.sell(
             product, situation.now, id=receipt.token, environment=Environment.SANDBOX, app_id=receipt.app_id
         )
-        return take_in(customer, situation.catalog, seen, situation.now)
+        return take_in(customer, seen, situation.now)
 
     change = Change(
         project_id=project_id,

@@ -12,6 +12,7 @@ from msgspec import UNSET, structs
 
 from latchkey.domain import identity
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
+from latchkey.domain.credits import settle_own
 from latchkey.domain.customer import Attribute, Customer, newcomer
 from latchkey.domain.diff import diff
 from latchkey.domain.event import EventType
@@ -71,7 +72,7 @@ class Life:
     customer: Customer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.customer = newcomer(PROJECT_ID, self.app_user_id, self.born)
+        self.customer = newcomer(PROJECT_ID, self.app_user_id, self.born, record=self.app_user_id)
         if self.app_user_id == USER_ID:
             noted = {"$email": "sam@example.com", "$displayName": "Sam Sample"}
             self.customer = replace(
@@ -84,7 +85,7 @@ class Life:
             self._becomes(step.after, step.at)
 
     def becomes(self, after: Customer, at: Ms) -> None:
-        self._becomes(after, at)
+        self._becomes(settle_own(self.customer, after, CATALOG, at), at)
         self.lives_until(at)
 
     def buys(self, product_id: str, at: Ms, *, trial: bool = False) -> None:
@@ -106,7 +107,16 @@ class Life:
         self.sees(action(self.customer.subscriptions[-1], at), at)
 
     def sees(self, seen: Subscription | Purchase, at: Ms) -> None:
-        self.becomes(take_in(self.customer, CATALOG, seen, at), at)
+        self.becomes(take_in(self.customer, seen, at), at)
+
+    def joins(self, other: Life, at: Ms) -> None:
+        """The other customer becomes part of this one."""
+        numbers = [(one.customer.app_user_id, len(one.told)) for one in (other, self)]
+        merged = identity.merge(other.customer, self.customer, at)
+        (happened,) = diff(merged.before, merged.after)
+        sequence = max(number for _, number in numbers) + 1
+        self.told.append(render.event(happened, merged.after, CATALOG, at, sequence, numbers))
+        self.customer = merged.before
 
     def _becomes(self, after: Customer, at: Ms) -> None:
         for happened in diff(self.customer, after):
@@ -239,6 +249,14 @@ def _credited(life: Life, now: Ms) -> None:
     life.buys("coins_100", now)
 
 
+def _joined(life: Life, now: Ms) -> None:
+    life.customer = replace(life.customer, app_user_id=USER_ID, aliases=(USER_ID,))
+    anonymous = Life(life.born + DAY, life.environment, life.app_id, ANONYMOUS_ID)
+    anonymous.buys("pro_monthly", now - 10 * DAY)
+    anonymous.lives_until(now)
+    life.joins(anonymous, now)
+
+
 def _enrolled(life: Life, now: Ms) -> None:
     life.buys("pro_monthly", now - 10 * DAY)
     life.becomes(enroll(life.customer, _EXPERIMENT, now), now)
@@ -264,4 +282,5 @@ _LIVES: Mapping[EventType, Callable[[Life, Ms], None]] = {
     EventType.TEMPORARY_ENTITLEMENT_GRANT: _lent,
     EventType.VIRTUAL_CURRENCY_TRANSACTION: _credited,
     EventType.EXPERIMENT_ENROLLMENT: _enrolled,
+    EventType.SUBSCRIBER_ALIAS: _joined,
 }

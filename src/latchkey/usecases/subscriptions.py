@@ -17,7 +17,7 @@ async def refund(changes: Changes, project_id: str, app_user_id: str, product_id
     def refunded(situation: Situation) -> Customer:
         subscription = _find(situation.customer, product_id)
         seen = actions.refund(subscription, situation.now)
-        return take_in(situation.customer, situation.catalog, seen, situation.now)
+        return take_in(situation.customer, seen, situation.now)
 
     return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=refunded))
 
@@ -38,7 +38,7 @@ async def defer(
         require_open(situation.catalog)
         end = until if until is not None else subscription.current.ends_at + (by or 0)
         seen = actions.extend(subscription, situation.now, until=end)
-        return take_in(situation.customer, situation.catalog, seen, situation.now)
+        return take_in(situation.customer, seen, situation.now)
 
     return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=extended))
 

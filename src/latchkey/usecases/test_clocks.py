@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from latchkey.domain.customer import Customer, newcomer
+from latchkey.domain.customer import Customer
 from latchkey.domain.instants import LATEST, Duration, Ms, add, to_iso
 from latchkey.domain.refusal import Conflict, InUse, NotFound, Refusal
 from latchkey.storage import customers
@@ -12,6 +12,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.sandbox import clocks
 from latchkey.storage.sandbox.clocks import TestClock as TestClock
 from latchkey.usecases.changes import Changes, Committed, load_projects
+from latchkey.usecases.newcomers import newcomer
 from latchkey.usecases.unit_of_work import UnitOfWork
 from latchkey.wire.event import Event
 

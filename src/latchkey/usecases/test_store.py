@@ -119,7 +119,7 @@ def _act(situation: Situation, action: Action) -> Customer:
     if action.name not in WHILE_CLOSED:
         require_open(situation.catalog)
     seen = _snapshot(situation, action)
-    return take_in(situation.customer, situation.catalog, seen, situation.now)
+    return take_in(situation.customer, seen, situation.now)
 
 
 def _snapshot(situation: Situation, action: Action) -> Subscription | Purchase:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from latchkey.delivery.enqueue import enqueue
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import Customer
+from latchkey.domain.credits import settle, unsettled
+from latchkey.domain.customer import Customer, put_purchase
 from latchkey.domain.diff import diff
 from latchkey.domain.event import Event
 from latchkey.domain.instants import Ms
@@ -45,6 +47,10 @@ class UnitOfWork:
     now: Ms
     _entries: dict[tuple[str, int], _Entry] = field(default_factory=dict)
     _told: list[_Told] = field(default_factory=list)
+    # Of purchases that changed hands: who was credited with their virtual currency; None where they were erased.
+    credited: Mapping[tuple[str, str, str], Stored | None] = field(default_factory=dict)
+    # The customer that was absorbed, by the one that it became part of.
+    _absorbed: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     # Purchases whose row exists already, with another owner or none.
     _moved: list[tuple[str, str, str, int]] = field(default_factory=list)
 
@@ -66,7 +72,22 @@ class UnitOfWork:
 
     def change(self, stored: Stored, after: Customer, catalog: Catalog, now: Ms, tag: int = 0) -> Customer:
         """A change asked for at this moment, and what follows from it at once."""
-        self.record(stored, Step(self.current(stored), after, now), catalog, tag)
+        before = self.current(stored)
+        others: dict[int, tuple[Stored, Customer]] = {}
+        for purchase, credit in unsettled(before, after, catalog):
+            creditor = self.credited.get((after.project_id, purchase.store, purchase.id), stored)
+            if creditor is None:
+                continue
+            if creditor.key == stored.key:
+                after, settled = settle(after, purchase, credit, now)
+            else:
+                _, other = others.get(creditor.key) or (creditor, self.catch_up(creditor, catalog, now, tag=-1))
+                other, settled = settle(other, purchase, credit, now)
+                others[creditor.key] = creditor, other
+            after = put_purchase(after, settled)
+        self.record(stored, Step(before, after, now), catalog, tag)
+        for creditor, other in others.values():
+            self.record(creditor, Step(self.current(creditor), other, now), catalog, tag=-1)
         return self.catch_up(stored, catalog, now, tag)
 
     def take_over(self, stored: Stored, customer: Customer, keys: frozenset[PurchaseKey]) -> None:
@@ -79,7 +100,9 @@ class UnitOfWork:
         entry = self._entry(target)
         entry.stored = replace(target, customer=replace(target.customer, aliases=merged.aliases))
         self.take_over(target, merged, purchase_keys(source.customer))
-        self._entries[source.customer.project_id, source.key].gone = True
+        project_id = source.customer.project_id
+        self._entries[project_id, source.key].gone = True
+        self._absorbed[project_id, target.key] = project_id, source.key
 
     async def commit(self) -> dict[int, list[WireEvent]]:
         """Write everything down. What has happened before, ever, is not told again."""
@@ -94,13 +117,14 @@ class UnitOfWork:
                 continue
             known.add((project_id, told.event.id))
             key = project_id, told.entry.stored.key
-            sequences[key] += 1
-            event = render(told.event, told.customer, told.catalog, told.at, sequences[key])
+            merged = self._merged(told.event, key, sequences)
+            sequences[key] = max((sequences[key], *(number for _, number in merged))) + 1
+            event = render(told.event, told.customer, told.catalog, told.at, sequences[key], merged)
             numbered.append((*key, event))
             by_tag[told.tag].append(event)
         changed = []
         for key, entry in self._entries.items():
-            after = replace(entry.current, sequence=sequences[key], currency_transactions=())
+            after = replace(entry.current, sequence=sequences[key], currency_transactions=(), joined=())
             if after != entry.stored.customer and not entry.gone:
                 changed.append((entry.stored, after, next_due_at(after)))
         await customers.save(self.connection, changed)
@@ -112,6 +136,15 @@ class UnitOfWork:
         await enqueue(self.connection, numbered, self.now)
         await events.add(self.connection, numbered, self.now)
         return by_tag
+
+    def _merged(
+        self, event: Event, key: tuple[str, int], sequences: dict[tuple[str, int], int]
+    ) -> tuple[tuple[str, int], ...]:
+        """The customers that are one by this event, each with the number of its last event before."""
+        if event.joined is None:
+            return ()
+        keys = (self._absorbed[key], key) if len(event.joined) > 1 else (key,)
+        return tuple(zip(event.joined, (sequences[one] for one in keys), strict=True))
 
     async def _own(self, changed: list[tuple[Stored, Customer]]) -> None:
         moved = {claim[:3] for claim in self._moved}

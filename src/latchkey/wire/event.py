@@ -22,38 +22,49 @@ class Attribute(Struct, frozen=True, kw_only=True):
     updated_at_ms: int
 
 
+class MergedSequence(Struct, frozen=True, kw_only=True):
+    """One of the customers that became one: its current id at that moment, and the number of its last event."""
+
+    app_user_id: str
+    sequence: int
+
+
 class Event(Struct, frozen=True, kw_only=True):
+    # Every event has these: null where there is nothing to say, and a price of 0 where no money moved.
     id: str
     type: str
     app_user_id: str
     original_app_user_id: str
     aliases: list[str]
-    product_id: str | UnsetType = UNSET
-    new_product_id: str | UnsetType = UNSET
-    period_type: str | UnsetType = UNSET
-    purchased_at_ms: int | UnsetType = UNSET
-    expiration_at_ms: int | UnsetType = UNSET
-    original_purchase_date_ms: int | UnsetType = UNSET
+    product_id: str | None = None
+    period_type: str | None = None
+    purchased_at_ms: int | None = None
+    expiration_at_ms: int | None = None
+    original_purchase_date_ms: int | None = None
     event_timestamp_ms: int
     environment: str
-    store: str | UnsetType = UNSET
+    store: str | None = None
     entitlements: dict[str, Entitlement]
+    # The only field of the specification's table that may be absent.
     subscriber_attributes: dict[str, Attribute] | UnsetType = UNSET
-    price: float | UnsetType = UNSET
-    price_in_purchased_currency: float | UnsetType = UNSET
-    currency: str | UnsetType = UNSET
-    takehome_percentage: float | UnsetType = UNSET
-    is_trial_conversion: bool | UnsetType = UNSET
-    cancellation_reason: str | UnsetType = UNSET
-    expiration_reason: str | UnsetType = UNSET
-    grace_period_expires_at_ms: int | UnsetType = UNSET
-    auto_resume_at_ms: int | UnsetType = UNSET
-    transferred_from: list[str] | UnsetType = UNSET
-    transferred_to: list[str] | UnsetType = UNSET
-    amount: int | UnsetType = UNSET
-    transaction_type: str | UnsetType = UNSET
-    experiment_id: str | UnsetType = UNSET
-    variant_id: str | UnsetType = UNSET
+    price: float = 0
+    price_in_purchased_currency: float = 0
+    currency: str | None = None
+    takehome_percentage: float | None = None
+
+    # The types named in `OWN_FIELDS` always have these, null where there is none.
+    new_product_id: str | UnsetType | None = UNSET
+    is_trial_conversion: bool | UnsetType | None = UNSET
+    cancellation_reason: str | UnsetType | None = UNSET
+    expiration_reason: str | UnsetType | None = UNSET
+    grace_period_expires_at_ms: int | UnsetType | None = UNSET
+    auto_resume_at_ms: int | UnsetType | None = UNSET
+    transferred_from: list[str] | UnsetType | None = UNSET
+    transferred_to: list[str] | UnsetType | None = UNSET
+    amount: int | UnsetType | None = UNSET
+    transaction_type: str | UnsetType | None = UNSET
+    experiment_id: str | UnsetType | None = UNSET
+    variant_id: str | UnsetType | None = UNSET
 
     # Beyond the specification's table; consumers tolerate extra fields.
     app_id: str | UnsetType = UNSET
@@ -66,8 +77,25 @@ class Event(Struct, frozen=True, kw_only=True):
     is_family_share: bool | UnsetType = UNSET
     tax_percentage: float | UnsetType = UNSET
     commission_percentage: float | UnsetType = UNSET
+    # Which customers, and so which sequences, became one.
+    merged_sequences: list[MergedSequence] | UnsetType = UNSET
     # Counts a customer's events from 1 without a gap. It is the order; timestamps are not.
     sequence: int | UnsetType = UNSET
+
+
+# The fields that belong to certain types: an event of the type has the field, with null where there is no value.
+OWN_FIELDS: dict[str, tuple[str, ...]] = {
+    "INITIAL_PURCHASE": ("is_trial_conversion",),
+    "CANCELLATION": ("cancellation_reason", "auto_resume_at_ms"),
+    "TRIAL_CANCELLED": ("cancellation_reason",),
+    "BILLING_ISSUE": ("grace_period_expires_at_ms",),
+    "EXPIRATION": ("expiration_reason",),
+    "PRODUCT_CHANGE": ("new_product_id",),
+    "SUBSCRIPTION_PAUSED": ("auto_resume_at_ms",),
+    "TRANSFER": ("transferred_from", "transferred_to"),
+    "VIRTUAL_CURRENCY_TRANSACTION": ("amount", "transaction_type"),
+    "EXPERIMENT_ENROLLMENT": ("experiment_id", "variant_id"),
+}
 
 
 class Envelope(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ KINDS: dict[str, str] = {
     EventType.TRIAL_STARTED: "accent",
     EventType.PRODUCT_CHANGE: "accent",
     EventType.TRANSFER: "accent",
+    EventType.SUBSCRIBER_ALIAS: "accent",
     EventType.CANCELLATION: "warn",
     EventType.TRIAL_CANCELLED: "warn",
     EventType.BILLING_ISSUE: "warn",

@@ -121,6 +121,15 @@ select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigin
 select code, amount, balance from currency_transactions
 where project_id = $1 and customer_id = $2 and idempotency_key = $3;
 
+-- name: lock_credited_customers
+-- the customers who were credited by these movements, locked in one order
+select c.project_id, c.id, c.state, m.idempotency_key
+from unnest($1::text[], $2::text[]) as asked (project_id, idempotency_key)
+join currency_transactions m using (project_id, idempotency_key)
+join customers c on c.project_id = m.project_id and c.id = m.customer_id
+order by c.project_id, c.id
+for update of c;
+
 -- name: absorb_customer
 -- remember that a customer became part of another, with all that it had absorbed itself
 insert into absorbed_customers (project_id, customer_id, absorbed_id)

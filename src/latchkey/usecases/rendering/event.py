@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -29,56 +30,72 @@ def entitlement(access: Access, now: Ms) -> wire.Entitlement:
     )
 
 
-def event(happened: domain.Event, customer: Customer, catalog: Catalog, now: Ms, sequence: int) -> wire.Event:
-    """The event with what the customer holds at this moment, which is what a receiver copies."""
+def event(
+    happened: domain.Event,
+    customer: Customer,
+    catalog: Catalog,
+    now: Ms,
+    sequence: int,
+    merged: Sequence[tuple[str, int]] = (),
+) -> wire.Event:
+    """The event with what the customer holds at this moment, which is what a receiver copies. `merged` names the
+    customers that became one by it, each with the number of its last event."""
     held = active(customer, catalog, now)
     attributes = visible(customer)
     price = happened.price
     takehome = TAKEHOME.get(happened.store or "", 1.0) if price is not None else None
-    amount = price.amount if price is not None else None
+    amount = price.amount if price is not None else 0
+    own = wire.OWN_FIELDS.get(happened.type, ())
+
+    def field(name: str, value: T | None) -> T | UnsetType | None:
+        return UNSET if value is None and name not in own else value
+
     return wire.Event(
         id=happened.id,
         type=happened.type,
         app_user_id=customer.app_user_id,
         original_app_user_id=customer.original_app_user_id,
         aliases=[alias for alias in customer.aliases if alias != customer.app_user_id],
-        product_id=_or_absent(happened.product_id),
-        new_product_id=_or_absent(happened.new_product_id),
-        period_type=_or_absent(happened.period_type),
-        purchased_at_ms=_or_absent(happened.purchased_at),
-        expiration_at_ms=_or_absent(happened.expiration_at),
-        original_purchase_date_ms=_or_absent(happened.original_purchase_at),
+        product_id=happened.product_id,
+        period_type=happened.period_type,
+        purchased_at_ms=happened.purchased_at,
+        expiration_at_ms=happened.expiration_at,
+        original_purchase_date_ms=happened.original_purchase_at,
         event_timestamp_ms=happened.at,
         environment=happened.environment,
-        store=_or_absent(happened.store),
+        store=happened.store,
         entitlements={id: entitlement(access, now) for id, access in held.items()},
         subscriber_attributes={
             name: wire.Attribute(value=one.value, updated_at_ms=one.updated_at) for name, one in attributes.items()
         }
         if attributes
         else UNSET,
-        price=_or_absent(amount),
-        price_in_purchased_currency=_or_absent(amount),
-        currency=_or_absent(price.currency if price is not None else happened.currency),
-        takehome_percentage=_or_absent(takehome),
-        commission_percentage=round(1 - takehome, 4) if takehome is not None else UNSET,
-        is_trial_conversion=_or_absent(happened.is_trial_conversion),
-        cancellation_reason=_or_absent(happened.cancellation_reason),
-        expiration_reason=_or_absent(happened.expiration_reason),
-        grace_period_expires_at_ms=_or_absent(happened.grace_period_expires_at),
-        auto_resume_at_ms=_or_absent(happened.auto_resume_at),
+        price=amount,
+        price_in_purchased_currency=amount,
+        currency=price.currency if price is not None else happened.currency,
+        takehome_percentage=takehome,
+        new_product_id=field("new_product_id", happened.new_product_id),
+        is_trial_conversion=field("is_trial_conversion", happened.is_trial_conversion),
+        cancellation_reason=field("cancellation_reason", happened.cancellation_reason),
+        expiration_reason=field("expiration_reason", happened.expiration_reason),
+        grace_period_expires_at_ms=field("grace_period_expires_at_ms", happened.grace_period_expires_at),
+        auto_resume_at_ms=field("auto_resume_at_ms", happened.auto_resume_at),
         transferred_from=list(happened.transferred_from) if happened.transferred_from is not None else UNSET,
         transferred_to=list(happened.transferred_to) if happened.transferred_to is not None else UNSET,
-        amount=_or_absent(happened.amount),
-        transaction_type=_or_absent(happened.transaction_type),
-        experiment_id=_or_absent(happened.experiment_id),
-        variant_id=_or_absent(happened.variant_id),
+        amount=field("amount", happened.amount),
+        transaction_type=field("transaction_type", happened.transaction_type),
+        experiment_id=field("experiment_id", happened.experiment_id),
+        variant_id=field("variant_id", happened.variant_id),
         app_id=_or_absent(happened.app_id),
         transaction_id=_or_absent(happened.transaction_id),
         original_transaction_id=_or_absent(happened.original_transaction_id),
         entitlement_ids=_granted(happened, catalog),
         renewal_number=_or_absent(happened.renewal_number),
         is_family_share=_or_absent(happened.is_family_share),
+        commission_percentage=round(1 - takehome, 4) if takehome is not None else UNSET,
+        merged_sequences=[wire.MergedSequence(app_user_id=id, sequence=number) for id, number in merged]
+        if happened.joined is not None
+        else UNSET,
         sequence=sequence,
     )
 

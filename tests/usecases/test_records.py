@@ -1,0 +1,273 @@
+"""An event's id names the customer's record: a person erased and created anew is told anew, on a clock that stands.
+
+Time never moves here, so that nothing but the record tells one happening from another.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import json
+
+from latchkey.domain.customer import Customer
+from latchkey.domain.entitlements import active
+from latchkey.domain.identity import LogIn
+from latchkey.domain.identity import log_in as kind_of_log_in
+from latchkey.domain.purchase import PurchaseKind
+from latchkey.domain.refusal import Refusal
+from latchkey.storage.customers import decode
+from latchkey.storage.database import Database
+from latchkey.usecases.changes import Change, unchanged
+from latchkey.usecases.currency_movements import adjust
+from latchkey.usecases.demo import add_catalog
+from latchkey.usecases.enrollments import enroll_customer
+from latchkey.usecases.erasure import erase
+from latchkey.usecases.grants import grant
+from latchkey.usecases.identities import log_in, transfer
+from latchkey.usecases.projects import create_project
+from latchkey.wire.event import Event
+from tests.usecases.conftest import NOON, Shop
+
+VARIANTS = b'[{"id": "a", "weight": 1}, {"id": "b", "weight": 1}]'
+_numbers = itertools.count()
+
+
+@pytest.fixture
+async def shop(database: Database) -> Shop:
+    return await new_shop(database)
+
+
+async def new_shop(database: Database) -> Shop:
+    project = f"proj_{next(_numbers)}"
+    await create_project(database, "Shop", NOON, project_id=project)
+    await add_catalog(database, project, NOON)
+    await database.pool.execute("insert into experiments values ($1, 'exp', 'Prices', $2, 0)", project, VARIANTS)
+    return Shop(database, project)
+
+
+async def test_who_is_enrolled_erased_and_enrolled_again_is_told_twice(shop: Shop) -> None:
+    for _ in range(2):
+        enrolled = await enroll_customer(shop.changes, shop.project_id, "exp", "ada")
+        assert [event.type for event in enrolled.events] == ["EXPERIMENT_ENROLLMENT"]
+        await erase(shop.changes, shop.project_id, "ada")
+
+
+async def test_a_grant_to_somebody_created_anew_is_told(shop: Shop) -> None:
+    for _ in range(2):
+        granted = await grant(shop.changes, shop.project_id, "ada", "pro", create=True)
+        assert [event.type for event in granted.events] == ["NON_RENEWING_PURCHASE"]
+        await erase(shop.changes, shop.project_id, "ada")
+
+
+async def test_currency_with_the_same_key_for_somebody_created_anew_is_told(shop: Shop) -> None:
+    for _ in range(2):
+        await exists(shop, "ada")
+        moved = await adjust(shop.changes, shop.project_id, "ada", {"COIN": 5}, "welcome")
+        assert [event.type for event in moved.events] == ["VIRTUAL_CURRENCY_TRANSACTION"]
+        await erase(shop.changes, shop.project_id, "ada")
+
+
+async def test_a_transfer_to_somebody_created_anew_is_told(shop: Shop) -> None:
+    for _ in range(2):
+        await shop.act("purchase", user="bob", product="pro_lifetime")
+        await exists(shop, "ada")
+        moved = await transfer(shop.changes, shop.project_id, "bob", "ada")
+        assert [event.type for event in moved.events] == ["TRANSFER"]
+        await erase(shop.changes, shop.project_id, "ada")
+
+
+async def test_a_grant_a_transfer_and_a_grant_are_three_events(shop: Shop) -> None:
+    await exists(shop, "bob")
+    for _ in range(3):
+        granted = await grant(shop.changes, shop.project_id, "ada", "pro", create=True)
+        assert [event.type for event in granted.events] == ["NON_RENEWING_PURCHASE"]
+        moved = await transfer(shop.changes, shop.project_id, "ada", "bob")
+        assert [event.type for event in moved.events] == ["TRANSFER"]
+    assert len({one.id for one in moved.customer.purchases}) == 3
+
+
+async def test_a_record_from_before_records_had_names_is_told_anew_too(shop: Shop) -> None:
+    """Its first life was told under the ids of then; a second one began before the upgrade and goes on after it."""
+    await exists(shop, "ada")
+    rows = await shop.db.pool.fetch("select id, state from customers")
+    for row in rows:
+        state = json.decode(row["state"])
+        del state["record"], state["joined"]
+        await shop.db.pool.execute("update customers set state = $2 where id = $1", row["id"], json.encode(state))
+    for _ in range(2):
+        granted = await grant(shop.changes, shop.project_id, "ada", "pro")
+        assert [event.type for event in granted.events] == ["NON_RENEWING_PURCHASE"]
+    assert (await state_of(shop, "ada")).record == f"row {rows[0]['id']}"
+
+
+async def exists(shop: Shop, who: str) -> None:
+    await shop.changes.make(Change(project_id=shop.project_id, app_user_id=who, apply=unchanged, create=True))
+
+
+async def state_of(shop: Shop, who: str) -> Customer:
+    found = await find(shop, who)
+    assert found is not None
+    return found
+
+
+async def find(shop: Shop, who: str) -> Customer | None:
+    state = await shop.db.pool.fetchval(
+        "select c.state from customers c join aliases a on a.customer_id = c.id"
+        " where a.project_id = $1 and a.app_user_id = $2",
+        shop.project_id,
+        who,
+    )
+    return decode(state) if state is not None else None
+
+
+# Any life.
+
+NAMED = ("ada", "bob")
+ANONYMOUS = tuple(f"$RCAnonymousID:{letter * 32}" for letter in "ab")
+EVERYBODY = (*NAMED, *ANONYMOUS)
+
+
+@dataclass
+class World:
+    """A few people who do things to each other, and what must be told of each."""
+
+    shop: Shop
+    chance: Random
+    acts: list[str] = field(default_factory=list)
+
+    async def act(self) -> list[str]:
+        """Something happens; gives the types that must be told of it, in any order."""
+        who, whom = self.chance.sample(EVERYBODY, 2)
+        name = self.chance.choice("ggggeebccttttttrrllxxxx")
+        self.acts.append(f"{name} {who} {whom}")
+        doing = {
+            "g": self.is_granted,
+            "e": self.is_enrolled,
+            "b": self.buys,
+            "c": self.is_credited,
+            "t": self.gives_all,
+            "r": self.is_refunded,
+            "l": self.logs_in,
+            "x": self.is_erased,
+        }[name]
+        return await doing(who, whom)
+
+    async def is_granted(self, who: str, _: str) -> list[str]:
+        await grant(self.shop.changes, self.shop.project_id, who, "pro", create=True)
+        return ["NON_RENEWING_PURCHASE"]
+
+    async def is_enrolled(self, who: str, _: str) -> list[str]:
+        before = await find(self.shop, who)
+        await enroll_customer(self.shop.changes, self.shop.project_id, "exp", who)
+        return [] if before is not None and before.enrollments else ["EXPERIMENT_ENROLLMENT"]
+
+    async def buys(self, who: str, _: str) -> list[str]:
+        await self.shop.act("purchase", user=who, product="coins_100")
+        return ["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"]
+
+    async def is_credited(self, who: str, _: str) -> list[str]:
+        """With one of two keys: the second time with the same key nothing happens, in another life it does."""
+        await exists(self.shop, who)
+        key = self.chance.choice(("welcome", "thanks"))
+        amount = await self.shop.db.pool.fetchval(
+            "select m.amount from currency_transactions m join aliases a on a.customer_id = m.customer_id"
+            " where a.project_id = $1 and a.app_user_id = $2 and m.idempotency_key = $3",
+            self.shop.project_id,
+            who,
+            key,
+        )
+        await adjust(self.shop.changes, self.shop.project_id, who, {"COIN": 5}, key)
+        return ["VIRTUAL_CURRENCY_TRANSACTION"] if amount is None else []
+
+    async def gives_all(self, who: str, whom: str) -> list[str]:
+        try:
+            await transfer(self.shop.changes, self.shop.project_id, who, whom)
+        except Refusal:
+            return []
+        return ["TRANSFER"]
+
+    async def is_refunded(self, who: str, _: str) -> list[str]:
+        """The coins that were bought last. Whoever was credited still has some of them, or has none, or is gone."""
+        before = await find(self.shop, who)
+        bought = [one for one in before.purchases if one.kind is PurchaseKind.ONE_TIME] if before else []
+        if not bought or max(bought, key=lambda one: one.purchased_at).refunded_at is not None:
+            return []
+        coins = await self.all_coins()
+        await self.shop.act("refund", user=who, product="coins_100")
+        taken = coins - await self.all_coins()
+        assert 0 <= taken <= 100
+        return ["REFUND", "VIRTUAL_CURRENCY_TRANSACTION"] if taken else ["REFUND"]
+
+    async def logs_in(self, who: str, whom: str) -> list[str]:
+        before, target = await find(self.shop, who), await find(self.shop, whom)
+        logged_in = await log_in(self.shop.changes, self.shop.project_id, who, whom)
+        if before is not None and target is not None:
+            return ["SUBSCRIBER_ALIAS"] if kind_of_log_in(before, target) is LogIn.MERGE else []
+        # One of the two ids was nobody's. Where it joined the other customer, it now has that one's access.
+        survivor = before or target
+        joined = {who, whom} <= set(logged_in.customer.aliases)
+        holds = survivor is not None and active(survivor, logged_in.project.catalog, self.shop.time)
+        return ["SUBSCRIBER_ALIAS"] if joined and holds else []
+
+    async def is_erased(self, who: str, _: str) -> list[str]:
+        if await find(self.shop, who) is not None:
+            await erase(self.shop.changes, self.shop.project_id, who)
+        return []
+
+    async def all_coins(self) -> int:
+        states = await self.shop.db.pool.fetch(
+            "select state from customers where project_id = $1", self.shop.project_id
+        )
+        return sum(decode(row["state"]).balances.get("COIN", 0) for row in states)
+
+
+@settings(
+    max_examples=40, derandomize=True, deadline=None, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+@given(seed=st.integers(0, 2**32))
+async def test_whatever_happens_is_told_once_and_counted_without_a_gap(database: Database, seed: int) -> None:
+    shop = await new_shop(database)
+    world = World(shop, Random(seed))
+    told = 0
+    for _ in range(world.chance.randrange(20, 60)):
+        expected = await world.act()
+        rows = await database.pool.fetch(
+            "select type from events where project_id = $1 order by position offset $2", shop.project_id, told
+        )
+        assert sorted(row["type"] for row in rows) == sorted(expected), world.acts
+        told += len(rows)
+    await counted_without_a_gap(shop)
+    await holds_every_purchase_once(shop)
+
+
+async def counted_without_a_gap(shop: Shop) -> None:
+    """Each record's numbers follow one another; where it took in another record they go on from the higher one."""
+    rows = await shop.db.pool.fetch(
+        "select id, customer_id, sequence, body from events where project_id = $1 order by position", shop.project_id
+    )
+    assert len({row["id"] for row in rows}) == len(rows)
+    last: dict[int, int] = defaultdict(int)
+    for row in rows:
+        event = json.decode(row["body"], type=Event)
+        expected = last[row["customer_id"]]
+        if isinstance(event.merged_sequences, list):
+            numbers = [one.sequence for one in event.merged_sequences]
+            assert numbers[-1] == expected
+            expected = max(numbers)
+        assert event.sequence == row["sequence"] == expected + 1
+        last[row["customer_id"]] = row["sequence"]
+    for row in await shop.db.pool.fetch("select id, state from customers where project_id = $1", shop.project_id):
+        assert decode(row["state"]).sequence == last[row["id"]]
+
+
+async def holds_every_purchase_once(shop: Shop) -> None:
+    states = await shop.db.pool.fetch("select state from customers where project_id = $1", shop.project_id)
+    held = [(one.store, one.id) for row in states for one in decode(row["state"]).purchases]
+    assert len(set(held)) == len(held)
