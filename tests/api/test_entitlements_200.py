@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from tests.api.client import NOW, Reply, Shop
+from latchkey.domain.instants import to_iso
+from tests.api.client import DAY, NOW, Reply, Shop
+from tests.api.doings import advance, did, make_clock, move_in
 from tests.api.management import delete, get, holds, patch, post, walk
 
 ATTACH = "entitlements/{}/actions/attach_products"
@@ -56,7 +58,65 @@ async def test_detaching_takes_it_away_at_the_very_next_read(shop: Shop) -> None
     await shop.act("purchase", "ada", "team_monthly")
     await post(shop, DETACH.format("team"), {"product_ids": ["team_monthly"]})
     assert await holds(shop, "ada") == {"pro"}
-    assert set((await shop.v1("ada")).json()["subscriber"]["entitlements"]) == {"pro"}
+    # It was granted, so it is listed, and ended with that change.
+    listed = (await shop.v1("ada")).json()["subscriber"]["entitlements"]
+    assert (set(listed), listed["team"]["expires_date"]) == ({"pro", "team"}, to_iso(NOW))
+
+
+async def test_what_was_detached_ended_at_that_moment_by_that_change_and_comes_back(shop: Shop) -> None:
+    await shop.act("purchase", "ada", "team_monthly")
+    before = (await shop.v1("ada")).json()["subscriber"]
+    shop.clock.now = detached_at = NOW + 3 * DAY
+    await post(shop, DETACH.format("team"), {"product_ids": ["team_monthly"]})
+    await shop.act("purchase", "late", "team_monthly")
+    shop.clock.now += DAY
+    why = (await get(shop, "customers/ada/entitlements/team/explanation")).json()
+    assert (why["has_access"], why["reason"], why["since"], why["until"]) == (False, "detached", NOW, detached_at)
+    assert why["sentence"] == (
+        f"ada does not have team: team_monthly was detached from it, so access ended at {to_iso(detached_at)}."
+    )
+    assert why["would_change"][0] == "Attaching team_monthly to the entitlement again would bring it back."
+    entitlement = (await shop.v1("ada")).json()["subscriber"]["entitlements"]["team"]
+    assert (entitlement["expires_date"], entitlement["product_identifier"]) == (to_iso(detached_at), "team_monthly")
+    # Whoever bought it afterwards never had it.
+    shop.clock.now += 1
+    await shop.act("purchase", "new", "team_monthly")
+    assert (await get(shop, "customers/new/entitlements/team/explanation")).json()["reason"] == "never_granted"
+    assert set((await shop.v1("new")).json()["subscriber"]["entitlements"]) == {"pro"}
+
+    await post(shop, ATTACH.format("team"), {"product_ids": ["team_monthly"]})
+    assert await holds(shop, "ada") == await holds(shop, "new") == {"pro", "team"}
+    assert (await shop.v1("ada")).json()["subscriber"]["entitlements"] == before["entitlements"]
+    assert (await get(shop, "customers/ada/entitlements/team/explanation")).json()["reason"] == "active"
+
+
+async def test_on_a_test_clock_it_ended_when_the_clock_showed(shop: Shop) -> None:
+    for who, start in (("early", NOW - 400 * DAY), ("ahead", NOW + 400 * DAY)):
+        clock = await make_clock(shop, start)
+        await move_in(shop, who, clock)
+        await did(shop, "purchase", who, "team_monthly")
+        await advance(shop, clock, by="P3D")
+    await post(shop, DETACH.format("team"), {"product_ids": ["team_monthly"]})
+    for who, start in (("early", NOW - 400 * DAY), ("ahead", NOW + 400 * DAY)):
+        assert await holds(shop, who) == {"pro"}
+        why = (await get(shop, f"customers/{who}/entitlements/team/explanation")).json()
+        assert (why["reason"], why["until"]) == ("detached", start + 3 * DAY)
+    # A clock that was made afterwards has nobody who held it.
+    clock = await make_clock(shop, NOW - 900 * DAY)
+    await move_in(shop, "new", clock)
+    await did(shop, "purchase", "new", "team_monthly")
+    assert await holds(shop, "new") == {"pro"}
+    assert (await get(shop, "customers/new/entitlements/team/explanation")).json()["reason"] == "never_granted"
+
+
+async def test_a_purchase_for_ever_whose_product_was_detached_is_not_listed(shop: Shop) -> None:
+    """The vendor's web SDK would take it for active whatever its end says."""
+    await shop.act("purchase", "ada", "pro_lifetime")
+    await post(shop, DETACH.format("pro"), {"product_ids": ["pro_lifetime"]})
+    assert await holds(shop, "ada") == set()
+    assert (await shop.v1("ada")).json()["subscriber"]["entitlements"] == {}
+    why = (await get(shop, "customers/ada/entitlements/pro/explanation")).json()
+    assert (why["reason"], why["until"]) == ("detached", NOW)
 
 
 async def test_every_change_of_the_catalog_gives_it_a_new_version(shop: Shop) -> None:

@@ -179,3 +179,41 @@ async def test_never_granted_and_unknown(steady_shop: Shop) -> None:
 async def test_a_stranger_is_404(steady_shop: Shop) -> None:
     reply = await get(steady_shop, "customers/nobody/entitlements/pro/explanation")
     refused(reply, 404, "resource_missing", "customer_id")
+
+
+async def test_a_refund_months_after_access_was_lost_did_not_end_it(steady_shop: Shop) -> None:
+    clock = await clocked(steady_shop, "lapsed")
+    await did(steady_shop, "purchase", "lapsed", "pro_monthly")
+    await did(steady_shop, "fail_billing", "lapsed")
+    await advance(steady_shop, clock, by="P4M")
+    await did(steady_shop, "refund", "lapsed", "pro_monthly")
+    body = await why(steady_shop, "lapsed")
+    assert (body["reason"], body["until"]) == ("expired", ENDS)
+    assert body["sentence"].endswith("because the payment for the time after it failed.")
+    assert not any("refund" in line or "payment" in line for line in body["would_change"])
+
+
+async def test_a_change_to_a_product_that_does_not_grant_it_took_it_away(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "smaller", "team_monthly")
+    await did(steady_shop, "change_product", "smaller", new_product_id="pro_monthly")
+    body = await why(steady_shop, "smaller", "team")
+    assert (body["reason"], body["until"], body["product_id"]) == ("product_changed", NOW, "team_monthly")
+    assert "changed from team_monthly to pro_monthly" in body["sentence"]
+    assert body["would_change"][0] == "Changing the subscription back to team_monthly would bring it back."
+
+
+async def test_what_renews_as_a_product_that_does_not_grant_it_does_not_renew_it(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "shrinks", "team_monthly")
+    await did(steady_shop, "change_product", "shrinks", new_product_id="pro_monthly", when="at_renewal")
+    body = await why(steady_shop, "shrinks", "team")
+    assert (body["reason"], body["renews"]) == ("active", False)
+    assert body["sentence"].endswith("and it renews as pro_monthly, which does not grant team.")
+    assert (await why(steady_shop, "shrinks", "pro"))["renews"] is True
+
+
+async def test_a_refund_ends_access_at_once_only_where_nothing_else_gives_it(steady_shop: Shop) -> None:
+    await did(steady_shop, "purchase", "doubly", "pro_monthly")
+    await did(steady_shop, "purchase", "doubly", "pro_yearly")
+    lines = (await why(steady_shop, "doubly"))["would_change"]
+    assert lines[0] == f"A refund would let it end at {end_to_iso(ENDS, NOW)}."
+    assert not any("take it away" in line for line in lines)

@@ -85,7 +85,7 @@ async def test_an_entitlement_is_made_renamed_and_deleted_once_nothing_grants_it
         await page.get_by_role("button", name="Delete").click()
         if granted:
             await expect(page.get_by_role("alert")).to_contain_text("is granted by 'pro_monthly'")
-            await entitlements.detach_products(site.database, site.project_id, "offline", ["pro_monthly"])
+            await entitlements.detach_products(site.database, site.project_id, "offline", ["pro_monthly"], 0)
     await expect(page.get_by_role("status").first).to_contain_text("offline is gone")
     assert (await get(site, "entitlements/offline")).status == 404
     owner.complaints = [words for words in owner.complaints if "status of 4" not in words]

@@ -86,7 +86,7 @@ async def test_the_preview_says_of_every_entitlement_how_many_really_gain_and_lo
         version = (await load_grid(shop.db, shop.project_id)).version
         before = await everybody(shop)
         preview = await preview_mapping(shop.db, Catalogs(), shop.project_id, wanted, version, shop.time)
-        await save_mapping(shop.db, shop.project_id, wanted, version)
+        await save_mapping(shop.db, shop.project_id, wanted, version, shop.time)
         after = await everybody(shop)
         gains = Counter(one for who in before for one in after[who] - before[who])
         losses = Counter(one for who in before for one in before[who] - after[who])
@@ -119,12 +119,12 @@ async def test_only_what_is_there_can_be_mapped_and_all_of_it_or_nothing(shop: S
     good = Grant("coins_100", "pro")
     for bad in (Grant("coins_100", "nothing"), Grant("nothing", "pro"), Grant("pro_yearly", "team")):
         with pytest.raises(NotFound):
-            await save_mapping(shop.db, shop.project_id, Remapping(frozenset({good, bad})), grid.version)
+            await save_mapping(shop.db, shop.project_id, Remapping(frozenset({good, bad})), grid.version, shop.time)
     now = await load_grid(shop.db, shop.project_id)
     assert (now.version, now.grants) == (grid.version, grid.grants)
     # What a deleted product grants can be taken away, and then it is in the grid no more.
     await save_mapping(
-        shop.db, shop.project_id, Remapping(detached=frozenset({Grant("pro_yearly", "pro")})), now.version
+        shop.db, shop.project_id, Remapping(detached=frozenset({Grant("pro_yearly", "pro")})), now.version, shop.time
     )
     assert "pro_yearly" not in {one.id for one in (await load_grid(shop.db, shop.project_id)).products}
 
@@ -132,11 +132,11 @@ async def test_only_what_is_there_can_be_mapped_and_all_of_it_or_nothing(shop: S
 async def test_whoever_is_second_is_told_at_the_preview_and_at_the_saving(shop: Shop) -> None:
     grid = await load_grid(shop.db, shop.project_id)
     change = Remapping(frozenset({Grant("coins_100", "pro")}))
-    await detach_products(shop.db, shop.project_id, "team", ["team_monthly"])
+    await detach_products(shop.db, shop.project_id, "team", ["team_monthly"], shop.time)
     with pytest.raises(ChangedMeanwhile):
         await preview_mapping(shop.db, Catalogs(), shop.project_id, change, grid.version, shop.time)
     with pytest.raises(ChangedMeanwhile):
-        await save_mapping(shop.db, shop.project_id, change, grid.version)
+        await save_mapping(shop.db, shop.project_id, change, grid.version, shop.time)
     now = await load_grid(shop.db, shop.project_id)
     assert (now.version, now.grants) == (grid.version + 1, grid.grants - {Grant("team_monthly", "team")})
 

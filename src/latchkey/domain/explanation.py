@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customer import Customer
 from latchkey.domain.entitlements import Access, accesses
-from latchkey.domain.instants import Ms, end_to_iso, to_iso
-from latchkey.domain.purchase import Purchase, PurchaseKind, Reason
-from latchkey.domain.subscription import PeriodType, Subscription
+from latchkey.domain.explanation_case import Case
+from latchkey.domain.explanation_changes import would_bring_it, would_change_it
+from latchkey.domain.explanation_words import sentence
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchase import Purchase, PurchaseKind
+from latchkey.domain.subscription import Period, PeriodType, Subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     entitlement_id: str
     has_access: bool
-    # active, trial, grace_period, paused, refunded, revoked, expired, billing_retry, granted, temporary, never_granted,
-    # unknown_entitlement
+    # Having it: active, trial, grace_period, granted, temporary. Lacking it: expired, refunded, revoked, paused,
+    # billing_retry, product_changed, detached, never_granted, unknown_entitlement.
     reason: str
     since: Ms | None = None
     until: Ms | None = None
@@ -31,36 +34,32 @@ class Explanation:
 
 
 def explain(customer: Customer, catalog: Catalog, entitlement_id: str, now: Ms) -> Explanation:
-    """What decides about this entitlement at this moment."""
+    """What decides about this entitlement at this moment. The customer is as time has it: nothing is due by `now`."""
     products = tuple(sorted(one.id for one in catalog.products.values() if entitlement_id in one.grants))
-    who = customer.app_user_id
-    best = max(
-        (one for one in accesses(customer, catalog) if one.entitlement_id == entitlement_id),
-        key=lambda one: one.rank,
-        default=None,
-    )
-    if best is None:
-        return _never(who, entitlement_id, entitlement_id in catalog.entitlements, products)
-    has_access = best.is_active(now)
-    reason = _reason(best, now)
+    found = [one for one in accesses(customer, catalog) if one.entitlement_id == entitlement_id]
+    if not found:
+        return _never(customer.app_user_id, entitlement_id, catalog, products)
+    best = _best(found, now)
+    case = Case(customer, catalog, best, period_of(best), now)
+    reason = _reason(case)
     return Explanation(
         entitlement_id=entitlement_id,
-        has_access=has_access,
+        has_access=best.is_active(now),
         reason=reason,
-        since=_since(best),
+        since=_since(best, found),
         until=best.ends_at,
         product_id=best.product_id,
         store=best.source.store,
-        transaction_id=best.source.current.id if isinstance(best.source, Subscription) else best.source.id,
-        renews=_renews(best),
+        transaction_id=case.period.id if case.period is not None else best.source.id,
+        renews=case.renews if isinstance(best.source, Subscription) else None,
         granting_products=products,
-        would_change=_would_change(best, reason, products),
-        sentence=_sentence(who, best, reason, now),
+        would_change=would_change_it(case, reason, products),
+        sentence=sentence(case, reason),
     )
 
 
-def _never(who: str, entitlement_id: str, known: bool, products: tuple[str, ...]) -> Explanation:
-    if not known:
+def _never(who: str, entitlement_id: str, catalog: Catalog, products: tuple[str, ...]) -> Explanation:
+    if entitlement_id not in catalog.entitlements:
         return Explanation(
             entitlement_id=entitlement_id,
             has_access=False,
@@ -68,123 +67,82 @@ def _never(who: str, entitlement_id: str, known: bool, products: tuple[str, ...]
             would_change=("Create the entitlement and attach a product to it.",),
             sentence=f"{who} does not have {entitlement_id} because this project has no such entitlement.",
         )
-    how = f"Buying {_any_of(products)} would grant it." if products else "No product grants it: attach one."
     return Explanation(
         entitlement_id=entitlement_id,
         has_access=False,
         reason="never_granted",
         granting_products=products,
-        would_change=(how, "A promotional grant would give it at once."),
+        would_change=would_bring_it(catalog, entitlement_id, products),
         sentence=f"{who} does not have {entitlement_id} and never had it: nothing that grants it was bought or given.",
     )
 
 
-def _reason(access: Access, now: Ms) -> str:
-    source = access.source
-    if isinstance(source, Purchase):
-        if access.is_active(now):
-            return {PurchaseKind.PROMOTIONAL: "granted", PurchaseKind.TEMPORARY: "temporary"}.get(source.kind, "active")
-        if source.refunded_at is not None:
-            return "refunded"
-        return "revoked" if source.revoked_at is not None else "expired"
-    if access.is_active(now):
-        if access.grace_ends_at is not None and source.current.ends_at <= now:
-            return "grace_period"
-        return "trial" if source.current.period_type is PeriodType.TRIAL else "active"
-    if source.current.refunded_at is not None and source.current.product_id == access.product_id:
-        return "refunded"
-    if source.expired is not None and source.expired.reason is Reason.SUBSCRIPTION_PAUSED:
-        return "paused"
-    return "billing_retry" if source.status.billing_issue_at is not None else "expired"
+def _best(found: list[Access], now: Ms) -> Access:
+    """The access that decides, which V1 and V2 name too. Of several that ended alike it is the last: a period that
+    another followed at once gave nothing."""
+    return max(reversed(found), key=lambda one: one.rank if one.is_active(now) else (*one.rank[:3], ""))
 
 
-def _since(access: Access) -> Ms:
-    """From when access has run without a gap."""
+def period_of(access: Access) -> Period | None:
+    """The period that gives this access, where a subscription does."""
     if isinstance(access.source, Purchase):
-        return access.purchased_at
-    since = access.purchased_at
-    for period in reversed(access.source.periods):
-        if period.purchased_at <= since <= period.ends_at:
-            since = period.purchased_at
+        return None
+    of_product = (one for one in reversed(access.source.periods) if one.product_id == access.product_id)
+    return next(one for one in of_product if one.purchased_at == access.purchased_at)
+
+
+def _reason(case: Case) -> str:
+    access, source = case.access, case.access.source
+    if access.is_active(case.now):
+        if isinstance(source, Purchase):
+            return {PurchaseKind.PROMOTIONAL: "granted", PurchaseKind.TEMPORARY: "temporary"}.get(source.kind, "active")
+        if access.grace_ends_at is not None and source.current.ends_at <= case.now:
+            return "grace_period"
+        return "trial" if case.period is not None and case.period.period_type is PeriodType.TRIAL else "active"
+    if access.detached:
+        return "detached"
+    return _end_of_purchase(source) if isinstance(source, Purchase) else _end_of_period(case, source)
+
+
+def _end_of_purchase(purchase: Purchase) -> str:
+    """What came first ended it; what came later changed nothing."""
+    ended_at = purchase.access_ends_at
+    if ended_at in (purchase.ends_at, purchase.resolved_at):
+        return "expired"
+    return "revoked" if ended_at == purchase.revoked_at else "refunded"
+
+
+def _end_of_period(case: Case, subscription: Subscription) -> str:
+    period = case.period
+    assert period is not None
+    would_end = period.ends_at if period is not subscription.current else subscription.access_would_end_at
+    if period.refunded_at is not None and period.refunded_at < would_end:
+        return "refunded"
+    if period is not subscription.current:
+        return "product_changed" if case.changed_without_gap else "expired"
+    # After a refund no store tries the payment again, or resumes.
+    if period.refunded_at is None and case.subscription_goes_on:
+        if subscription.status.billing_issue_at is not None:
+            return "billing_retry"
+        if subscription.status.pause is not None:
+            return "paused"
+    return "expired"
+
+
+def _since(best: Access, found: list[Access]) -> Ms:
+    """From when access has run without a gap."""
+    since = _start(best)
+    while earlier := [start for one in found if (start := _start(one)) < since and _reaches(one, since)]:
+        since = min(earlier)
     return since
 
 
-def _renews(access: Access) -> bool | None:
-    source = access.source
-    if isinstance(source, Purchase):
-        return None
-    status = source.status
-    return (
-        status.auto_renew
-        and status.ended is None
-        and status.billing_issue_at is None
-        and status.pause is None
-        and source.current.refunded_at is None
-    )
+def _start(access: Access) -> Ms:
+    """A payment made good within the grace period has missed nothing."""
+    period = period_of(access)
+    paid_from = period.paid_from if period is not None else None
+    return access.purchased_at if paid_from is None else min(paid_from, access.purchased_at)
 
 
-_HAVING = frozenset({"active", "trial", "grace_period", "granted", "temporary"})
-_CHANGES = {
-    "active": "A refund would end it at once.",
-    "trial": "The trial's end: it becomes paid if renewal is on, and ends if not.",
-    "grace_period": "A successful payment would renew it; without one it ends with the grace period.",
-    "billing_retry": "A successful payment would bring it back.",
-    "paused": "Resuming the subscription would bring it back.",
-    "refunded": "A reversal of the refund would bring it back while the paid time lasts.",
-    "granted": "Revoking the grant would end it at once.",
-    "temporary": "The store's word on the purchase would replace it.",
-}
-
-
-def _would_change(access: Access, reason: str, products: tuple[str, ...]) -> tuple[str, ...]:
-    changes = [_CHANGES[reason]] if reason in _CHANGES else []
-    if reason in ("active", "trial") and isinstance(access.source, Subscription):
-        status = access.source.status
-        if not status.auto_renew:
-            changes.append("Turning renewal on again would keep it.")
-        elif status.billing_issue_at is not None:
-            changes.append("A successful payment would renew it.")
-    if reason in ("expired", "revoked", "refunded"):
-        changes.append(f"Buying {_any_of(products)} would grant it." if products else "No product grants it any more.")
-    if reason in _HAVING and access.product_id in products:
-        changes.append(f"Detaching {access.product_id} from the entitlement would take it away.")
-    return tuple(changes)
-
-
-def _sentence(who: str, access: Access, reason: str, now: Ms) -> str:
-    what, product = access.entitlement_id, access.product_id
-    until = f"until {end_to_iso(access.ends_at, now)}" if access.ends_at is not None else "for ever"
-    ended = f"ended at {end_to_iso(access.ends_at, now)}" if access.ends_at is not None else ""
-    bought = f"bought {product} at {to_iso(access.purchased_at)}"
-    renews = _then(access.source)
-    return {
-        "active": f"{who} has {what} {until} because they {bought}{renews}.",
-        "trial": f"{who} has {what} {until} because they are on a trial of {product}{renews}.",
-        "grace_period": f"{who} has {what} {until}: the payment for {product} failed and its grace period is running.",
-        "granted": f"{who} has {what} {until} because it was granted at {to_iso(access.purchased_at)}.",
-        "temporary": f"{who} has {what} {until} while the store cannot confirm the purchase of {product}.",
-        "refunded": f"{who} does not have {what}: the purchase of {product} was refunded, so access {ended}.",
-        "revoked": f"{who} does not have {what}: the grant was revoked, so access {ended}.",
-        "paused": f"{who} does not have {what}: the subscription to {product} is paused, so access {ended}.",
-        "billing_retry": f"{who} does not have {what}: the payment for {product} failed, so access {ended}.",
-        "expired": f"{who} does not have {what}: {product} {ended}.",
-    }[reason]
-
-
-def _then(source: Subscription | Purchase) -> str:
-    """What comes after the time that is paid for."""
-    if isinstance(source, Purchase):
-        return ""
-    status = source.status
-    if not status.auto_renew or status.ended is not None:
-        return ", and it does not renew"
-    if status.billing_issue_at is not None:
-        grace = ", and a grace period is counted in" if source.in_grace else ""
-        return f", but the payment for the time after it failed{grace}"
-    if status.pause is not None:
-        return f", and it then pauses until {to_iso(status.pause.resumes_at)}"
-    return f", and it renews as {status.next_product_id}" if status.next_product_id else ", and it renews"
-
-
-def _any_of(products: tuple[str, ...]) -> str:
-    return " or ".join(products[:3]) + (" or another product" if len(products) > 3 else "")
+def _reaches(access: Access, moment: Ms) -> bool:
+    return access.ends_at is None or access.ends_at >= moment

@@ -38,7 +38,7 @@ def tick(subscription: Subscription, now: Ms) -> Subscription:
     due = due_at(subscription)
     if due is None or due > now:
         return subscription
-    ended = Expired(subscription.current.id, subscription.access_ends_at, _end_reason(subscription))
+    ended = Expired(subscription.current.id, subscription.access_ends_at, end_reason(subscription))
     return replace(subscription, expired=ended)
 
 
@@ -55,11 +55,14 @@ def _awaits_renewal(subscription: Subscription) -> bool:
     return status.auto_renew and status.billing_issue_at is None and status.pause is None and status.ended is None
 
 
-def _end_reason(subscription: Subscription) -> Reason:
+def end_reason(subscription: Subscription) -> Reason:
+    """Why the running period was not followed by another."""
     status = subscription.status
     if status.ended is not None:
         return status.ended
-    if not status.auto_renew:
+    # Whoever turns renewal off after a failed payment has ended access had lost it already.
+    lost = status.billing_issue_at is not None and (status.renewal_off_at or 0) > subscription.access_ends_at
+    if not status.auto_renew and not lost:
         return status.renewal_off_reason or Reason.UNSUBSCRIBE
     if status.billing_issue_at is not None:
         return Reason.BILLING_ERROR

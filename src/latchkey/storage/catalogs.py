@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
+from latchkey.domain.catalog import Catalog, Credit, Former, Product, ProductKind
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.money import Price
 from latchkey.storage.sql import query
@@ -41,7 +41,25 @@ class _ProductRow(Struct):
         )
 
 
+class _FormerRow(Struct):
+    product_id: str
+    entitlement_id: str
+    detached_at: int
+    on_clocks: dict[str, int]
+
+
 _ROWS = json.Decoder(list[_ProductRow])
+_FORMER_ROWS = json.Decoder(list[_FormerRow])
+
+
+def _former(rows: list[_FormerRow]) -> dict[str | None, dict[str, tuple[Former, ...]]]:
+    """By the clock that a customer lives on, and by product."""
+    found: dict[str | None, dict[str, tuple[Former, ...]]] = {}
+    for row in rows:
+        for clock_id, at in ((None, row.detached_at), *row.on_clocks.items()):
+            products = found.setdefault(clock_id, {})
+            products[row.product_id] = (*products.get(row.product_id, ()), Former(row.entitlement_id, at))
+    return found
 
 
 class Catalogs:
@@ -62,6 +80,7 @@ class Catalogs:
         catalog = Catalog(
             {one.id: one for one in products},
             frozenset(row["entitlements"]),
+            former=_former(_FORMER_ROWS.decode(row["former"])),
             test_store_open=row["test_store"] == "open",
         )
         if known is None or row["catalog_version"] > known[0]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.domain.remapping import Grant, Remapping
 from latchkey.storage.catalog import entitlements, mapping
@@ -22,7 +23,7 @@ async def load_grid(database: Database, project_id: str) -> Grid:
         return await _load(connection, project_id)
 
 
-async def save_mapping(database: Database, project_id: str, change: Remapping, version: int) -> int:
+async def save_mapping(database: Database, project_id: str, change: Remapping, version: int, now: Ms) -> int:
     """Saves the whole change if the catalog is still at `version`, and returns the new version."""
     async with changing_catalog(database, project_id) as connection:
         # `changing_catalog` has counted one up. Any other difference is a change by somebody else.
@@ -33,7 +34,7 @@ async def save_mapping(database: Database, project_id: str, change: Remapping, v
         for entitlement_id in change.entitlement_ids:
             attached, detached = (_products(one, entitlement_id) for one in (change.attached, change.detached))
             await entitlements.attach(connection, project_id, entitlement_id, attached)
-            await entitlements.detach(connection, project_id, entitlement_id, detached)
+            await entitlements.detach(connection, project_id, entitlement_id, detached, now)
     return now_at
 
 

@@ -73,13 +73,14 @@ async def attach_products(
 
 
 async def detach_products(
-    database: Database, project_id: str, entitlement_id: str, product_ids: Sequence[str]
+    database: Database, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
 ) -> Entitlement:
-    """Customers who held the entitlement only through one of these products lose it. Deleted products can be named."""
+    """Customers who held the entitlement only through one of these products held it until now. Deleted products can be
+    named."""
     async with changing_catalog(database, project_id) as connection:
         entitlement = await _load(connection, project_id, entitlement_id)
         await _all_known(connection, project_id, product_ids, on_sale=False)
-        await entitlements.detach(connection, project_id, entitlement_id, product_ids)
+        await entitlements.detach(connection, project_id, entitlement_id, product_ids, now)
     return entitlement
 
 

@@ -92,8 +92,11 @@ async def attach_products(services: Provided, caller: WriteKey, entitlement_id: 
 
 @router.post("/{entitlement_id}/actions/detach_products", responses=shows(wire.Entitlement), response_class=Response)
 async def detach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
-    """From now on these products do not grant the entitlement: who held it by them alone loses it."""
-    found = await entitlements.detach_products(services.database, caller.project_id, entitlement_id, named.product_ids)
+    """From now on these products do not grant the entitlement. Customers who held it only through them lose it at once;
+    attaching the products again gives it back."""
+    found = await entitlements.detach_products(
+        services.database, caller.project_id, entitlement_id, named.product_ids, services.now()
+    )
     return reply(render.entitlement(caller.project_id, found))
 
 

@@ -75,7 +75,7 @@ async def save(visit: Visit) -> Response:
     if change.detached:
         visit.form.confirmed()
     try:
-        await save_mapping(visit.database, visit.project_id, change, version)
+        await save_mapping(visit.database, visit.project_id, change, version, visit.now)
     except ChangedMeanwhile:
         return await _grid(visit, 409, MEANWHILE, change)
     return await visit.to(visit.path("catalog"), "Saved. Customers hold what the grid says from their next request on.")

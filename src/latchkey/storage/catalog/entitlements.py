@@ -83,8 +83,11 @@ async def attach(connection: Connection, project_id: str, entitlement_id: str, p
     await connection.execute(_ATTACH, project_id, entitlement_id, list(product_ids))
 
 
-async def detach(connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str]) -> None:
-    await connection.execute(_DETACH, project_id, entitlement_id, list(product_ids))
+async def detach(
+    connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
+) -> None:
+    """Whoever holds the entitlement by one of these products held it until now."""
+    await connection.execute(_DETACH, project_id, entitlement_id, list(product_ids), now)
 
 
 def _found(row: Record | None) -> Entitlement | None:

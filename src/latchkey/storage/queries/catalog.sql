@@ -19,7 +19,18 @@ select
             where r.project_id = p.id
         ),
         '[]'
-    ) as products
+    ) as products,
+    coalesce(
+        (
+            select json_agg(json_build_object(
+                'product_id', f.product_id, 'entitlement_id', f.entitlement_id,
+                'detached_at', f.detached_at, 'on_clocks', f.detached_on_clocks
+            ))
+            from former_product_entitlements f
+            where f.project_id = p.id
+        ),
+        '[]'
+    ) as former
 from projects p
 where p.id = $1;
 

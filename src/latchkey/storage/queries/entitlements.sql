@@ -34,11 +34,26 @@ select product_id from product_entitlements where project_id = $1 and entitlemen
 select id, deleted_at from products where project_id = $1 and id = any($2::text[]);
 
 -- name: attach_products
--- from now on these products grant the entitlement
+-- from now on these products grant the entitlement, as though they had never been detached
+with attached_again as (
+    delete from former_product_entitlements
+    where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])
+)
 insert into product_entitlements (project_id, product_id, entitlement_id)
 select $1, product_id, $2 from unnest($3::text[]) as product_id
 on conflict do nothing;
 
 -- name: detach_products
--- from now on these products do not grant the entitlement
-delete from product_entitlements where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[]);
+-- these products grant the entitlement no more; remembers when it ended ($4), also on every test clock
+with detached as (
+    delete from product_entitlements
+    where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])
+    returning product_id
+)
+insert into former_product_entitlements (project_id, product_id, entitlement_id, detached_at, detached_on_clocks)
+select
+    $1::text, product_id, $2::text, $4::bigint,
+    coalesce((select json_object_agg(t.id, t.now_ms) from test_clocks t where t.project_id = $1), '{}')
+from detached
+on conflict (project_id, product_id, entitlement_id) do update
+set detached_at = excluded.detached_at, detached_on_clocks = excluded.detached_on_clocks;
