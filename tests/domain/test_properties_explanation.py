@@ -163,7 +163,7 @@ def subscription(customer: Customer, said: Explanation) -> Subscription:
 
 
 def after(customer: Customer, seen: Subscription | Purchase, now: Ms) -> Customer:
-    return at_present(take_in(customer, CATALOG, seen, now), CATALOG, now)
+    return at_present(take_in(customer, seen, now), CATALOG, now)
 
 
 def refund_ends_it(customer: Customer, said: Explanation, now: Ms) -> None:
