@@ -18,12 +18,13 @@ from pyreqwest.client import ClientBuilder
 
 from bench.ground import Ground
 from bench.table import Row, against
-from latchkey.delivery import lane, metrics
+from latchkey.delivery import metrics
 from latchkey.delivery.role import run_delivery
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhook, Webhooks
 from latchkey.now import real_now
 from latchkey.settings import Settings
+from latchkey.storage.deliveries import lanes
 from latchkey.usecases import test_store
 from latchkey.usecases.changes import Changes
 
@@ -194,10 +195,10 @@ async def a_million_waiting(ground: Ground) -> list[Row]:
         taken = []
         for _ in range(20):
             began = time.perf_counter()
-            claims = await lane.claim(ground.database, {webhook.key: 100}, real_now(), real_now() + 75_000)
+            claims = await lanes.claim(ground.database, {webhook.key: 100}, real_now(), real_now() + 75_000)
             taken.append((time.perf_counter() - began) * 1000)
             assert len(claims) == 100
-            await lane.release(ground.database, claims)
+            await lanes.release(ground.database, claims)
         costs.append(median(taken))
     ratio = costs[1] / costs[0]
     return [

@@ -66,7 +66,7 @@ SQL = re.compile(
 SPEAKS_SQL = ("storage/", "consumer/storage/", "consumer/migrations/", "push/sandbox/book.py")
 
 # Parts that work with the typed functions of `storage/` and see no driver, no query and no row.
-WITHOUT_DRIVER = ("domain", "stores", "wire", "usecases", "api", "dashboard")
+WITHOUT_DRIVER = ("domain", "stores", "wire", "usecases", "delivery", "api", "dashboard")
 DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
 DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}
 DRIVER_CALLS |= {"copy_records_to_table", "copy_to_table", "copy_from_query", "copy_from_table", "add_listener"}

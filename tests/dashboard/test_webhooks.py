@@ -11,10 +11,10 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.delivery import requeue
-from latchkey.delivery.webhook import save_health
 from latchkey.domain.account import Role
 from latchkey.domain.instants import DAY
 from latchkey.domain.webhook_health import Health
+from latchkey.storage.deliveries import health
 from latchkey.usecases import projects, team
 from tests.api.doings import did
 from tests.api.receiving import HOOKS
@@ -246,7 +246,7 @@ async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: S
     now = site.clock.now
     async with site.database.transaction() as connection:
         keys = {row["id"]: row["key"] for row in await connection.fetch("select id, key from webhooks")}
-        await save_health(
+        await health.save(
             connection,
             {
                 keys[given_up]: Health(99, None, now - 6 * DAY, now - 5 * DAY, now),

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 import pytest
 from msgspec import json
 
-from latchkey.delivery import health, lane
-from latchkey.delivery.lane import Claim, Result
+from latchkey.delivery import health
 from latchkey.delivery.pruning import prune
 from latchkey.delivery.reply import Answer
 from latchkey.delivery.requeue import load_replay, resend, start_replay, work_off
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.event import EventType
 from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
+from latchkey.storage.deliveries import lanes, recording
+from latchkey.storage.deliveries.lanes import Claim
+from latchkey.storage.deliveries.recording import Outcome
 from latchkey.usecases.identities import log_in
 from latchkey.wire.event import Envelope, Event
 from tests.delivery.conftest import PROJECT, Yard, now_ms
@@ -33,20 +35,20 @@ class Line:
         self.now = now_ms() + 10_000
 
     async def claim(self, amount: int = 100) -> Sequence[Claim]:
-        return await lane.claim(self.yard.db, {self.webhook.key: amount}, self.now, self.now + LEASE)
+        return await lanes.claim(self.yard.db, {self.webhook.key: amount}, self.now, self.now + LEASE)
 
     async def record(self, claims: Sequence[Claim], status: int = 200) -> int:
-        recorded = await lane.record(self.yard.db, [self.result(one, status) for one in claims], self.now)
+        recorded = await recording.record(self.yard.db, [self.outcome(one, status) for one in claims], self.now)
         await health.note(self.yard.db, recorded, self.now)
         return len(recorded)
 
-    def result(self, claim: Claim, status: int) -> Result:
+    def outcome(self, claim: Claim, status: int) -> Outcome:
         answer = Answer(self.now, 0, status, None if status == 200 else f"answered {status} instead of 200", {})
         if status == 200:
-            return Result(claim, answer, None)
+            return Outcome(claim, answer, None)
         first_at = claim.tried_at if claim.tried_at is not None else self.now
         decision = after_failure(SCHEDULE, tries=claim.tries + 1, first_at=first_at, now=self.now, chance=0.5)
-        return Result(claim, answer, decision)
+        return Outcome(claim, answer, decision)
 
 
 @pytest.fixture
@@ -96,16 +98,16 @@ async def test_after_the_last_step_it_is_kept_as_failed_and_can_be_resent(line: 
     tries = 0
     while not isinstance(decision, GiveUp):
         claims = [one for one in await line.claim() if one.sequence == 1]
-        result = line.result(claims[0], 503)
-        decision = result.decision
-        await lane.record(line.yard.db, [result], line.now)
+        outcome = line.outcome(claims[0], 503)
+        decision = outcome.decision
+        await recording.record(line.yard.db, [outcome], line.now)
         tries += 1
         line.now += 24 * 3600 * 1000 * 2
         for other in await line.claim(1):
             if other.sequence != 1:
                 await line.record([other])
             else:
-                await lane.release(line.yard.db, [other])
+                await lanes.release(line.yard.db, [other])
     assert tries == len(SCHEDULE) + 1
     assert (await line.yard.count("failed"), await line.yard.count("delivered")) == (1, 1)
     assert await resend(line.yard.db, PROJECT, line.webhook.id, told[0].id, line.now)
@@ -204,8 +206,8 @@ async def test_a_replay_sends_last_months_events_to_a_webhook_added_today_in_ord
 async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_what_waits(line: Line) -> None:
     await line.yard.buy("ann", 2)
     first = await line.claim()
-    await lane.record(
-        line.yard.db, [Result(first[0], Answer(line.now, 0, 500, "answered 500", {}), GiveUp())], line.now
+    await recording.record(
+        line.yard.db, [Outcome(first[0], Answer(line.now, 0, 500, "answered 500", {}), GiveUp())], line.now
     )
     await line.record(await line.claim())
     held = await line.claim()

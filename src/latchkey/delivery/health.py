@@ -1,68 +1,71 @@
-"""A webhook's health after the attempts just recorded, and what is announced of it."""
+"""Updates a webhook's health after attempts were recorded, and announces what an operator should know of it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from uuid import uuid4
 
 from msgspec import json
 
-from latchkey.delivery.lane import Recorded
-from latchkey.delivery.webhook import health_of, save_health
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhook_health import Announcement, Health, after_failures, after_success
-from latchkey.storage.database import Database, Record
-from latchkey.storage.sql import query
+from latchkey.storage.database import Database
+from latchkey.storage.deliveries import announcements, health
+from latchkey.storage.deliveries.announcements import OperationalEvent
+from latchkey.storage.deliveries.health import Patient
+from latchkey.storage.deliveries.recording import Recorded
+from latchkey.storage.outages import transaction
 
-_LOCK = query("lock_health")
-_ANNOUNCE = query("announce")
 
+async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, Health]:
+    """Update circuits and pauses; gives the healths that changed, by webhook key.
 
-async def note(db: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, Health]:
-    """Keep the circuits and pauses. In good times nothing is read and nothing is written."""
+    While a webhook has no failures, nothing is read and nothing is written.
+    """
     succeeded: set[int] = set()
-    failed: dict[int, int] = {}
+    failed: Counter[int] = Counter()
     concerned: set[int] = set()
     for one in recorded:
-        key = one.result.claim.webhook_key
-        if one.result.answer.delivered:
+        key = one.outcome.claim.webhook_key
+        if one.outcome.attempt.delivered:
             succeeded.add(key)
         else:
-            failed[key] = failed.get(key, 0) + 1
+            failed[key] += 1
             concerned.add(key)
         if one.troubled:
             concerned.add(key)
     if not concerned:
         return {}
     changed: dict[int, Health] = {}
-    async with db.transaction() as connection:
-        for row in await connection.fetch(_LOCK, sorted(concerned)):
-            key, before = row["key"], health_of(row)
-            # Consecutive means without a success: one among many failures closes the circuit.
-            if key in succeeded:
+    async with transaction(database) as connection:
+        for patient in await health.lock(connection, concerned):
+            before = patient.health
+            # Failures count as consecutive while nothing succeeds: one success in the batch closes the circuit.
+            if patient.key in succeeded:
                 after, announcement = after_success(before)
             else:
-                after, announcement = after_failures(before, failed[key], now)
+                after, announcement = after_failures(before, failed[patient.key], now)
             if announcement is not None:
-                await connection.execute(_ANNOUNCE, *_event(row, announcement, after, now))
+                await announcements.announce(connection, _event(patient, announcement, after, now))
             if after != before:
-                changed[key] = after
+                changed[patient.key] = after
         if changed:
-            await save_health(connection, changed)
+            await health.save(connection, changed)
     return changed
 
 
-def _event(row: Record, announcement: Announcement, health: Health, now: Ms) -> tuple[str, str, str, str, Ms, bytes]:
-    id = f"op_{uuid4().hex}"
+def _event(patient: Patient, announcement: Announcement, after: Health, now: Ms) -> OperationalEvent:
+    id, before = f"op_{uuid4().hex}", patient.health
     body = {
         "object": "operational_event",
         "id": id,
         "type": str(announcement),
         "at": now,
-        "project_id": row["project_id"],
-        "webhook_id": row["id"],
-        "url": row["url"],
-        "failing_since": health.failing_since if health.failing_since is not None else row["failing_since"],
-        "consecutive_failures": health.failures or row["failures"],
+        "project_id": patient.project_id,
+        "webhook_id": patient.webhook_id,
+        "url": patient.url,
+        "failing_since": after.failing_since if after.failing_since is not None else before.failing_since,
+        "consecutive_failures": after.failures or before.failures,
     }
-    return row["project_id"], id, row["id"], str(announcement), now, json.encode(body)
+    return OperationalEvent(id, patient.project_id, patient.webhook_id, str(announcement), now, json.encode(body))

@@ -1,4 +1,4 @@
-"""Hears of new deliveries the moment their transaction commits."""
+"""Hears of new deliveries when their transaction commits."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from latchkey.delivery.enqueue import CHANNEL
-from latchkey.delivery.outage import OUTAGES
-from latchkey.storage.database import Database, connect
+from latchkey.storage.database import Database
+from latchkey.storage.deliveries import wakeups
+from latchkey.storage.errors import OutageError
+
+_RECONNECT_SECONDS = 0.2
 
 
 async def listen(
-    db: Database, woken: Callable[[Iterable[int]], None], look_around: Callable[[], Coroutine[Any, Any, None]]
+    database: Database, woken: Callable[[Iterable[int]], None], look_around: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
-    """Listen for ever. `look_around` is called when listening begins anew (what was said meanwhile was not heard),
-    and when too many webhooks were meant to name them."""
+    """Listen until cancelled. `woken` gets the keys of webhooks that have something new.
+
+    `look_around` is called after every new connection, because notifications sent meanwhile are lost, and when a
+    notification names no webhook because too many have something new.
+    """
     looking: set[asyncio.Task[None]] = set()
 
-    def heard(*said: object) -> None:
-        if keys := _keys(said[3]):
+    def heard(keys: list[int]) -> None:
+        if keys:
             woken(keys)
         else:
             looking.add(task := asyncio.create_task(look_around()))
@@ -27,21 +32,8 @@ async def listen(
 
     while True:
         try:
-            connection = await connect(db.url, application_name="latchkey listening")
-        except OUTAGES:
-            await asyncio.sleep(0.2)
-            continue
-        lost = asyncio.Event()
-        connection.add_termination_listener(lambda _, lost=lost: lost.set())
-        try:
-            await connection.add_listener(CHANNEL, heard)
-            await look_around()
-            await lost.wait()
-        except OUTAGES:
-            await asyncio.sleep(0.2)
-        finally:
-            connection.terminate()
-
-
-def _keys(payload: object) -> list[int]:
-    return [int(word) for word in str(payload).split(",") if word]
+            async with wakeups.listening(database, heard) as lost:
+                await look_around()
+                await lost.wait()
+        except OutageError:
+            await asyncio.sleep(_RECONNECT_SECONDS)

@@ -1,44 +1,37 @@
-"""The log of what was delivered is kept for a while; what failed, and every event, for ever."""
+"""Removes old deliveries. What failed, and every event, is kept for ever."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from latchkey.storage.deliveries import pruning
 
-_WEBHOOKS = query("prunable_webhooks")
-_PRUNE = query("prune_deliveries")
-_CLEAR_LANES = query("clear_lanes_of_deleted")
-_CLEAR = query("clear_deleted")
-_FORGET = query("forget_webhook")
-
-# Small enough that nobody notices; rows in use are stepped over, so nobody waits.
+# Small batches with a pause between them, so that deliveries are not slowed down.
 _BATCH = 500
-_BREATH = 0.05
+_PAUSE_SECONDS = 0.05
 
 
-async def prune(db: Database, before: Ms) -> int:
-    """Remove what was delivered before a moment, and all that belonged to deleted webhooks; says how much."""
+async def prune(database: Database, before: Ms) -> int:
+    """Remove what was delivered before a moment, and all that belonged to deleted webhooks; says how many."""
     removed = 0
-    for row in await db.pool.fetch(_WEBHOOKS):
-        key = row["key"]
-        if row["deleted"]:
-            await _batches(db, _CLEAR_LANES, key)
-            removed += await _batches(db, _CLEAR, key)
-            await db.pool.execute(_FORGET, key)
+    for key, deleted in await pruning.webhooks(database):
+        if deleted:
+            await _in_batches(lambda key=key: pruning.remove_lanes(database, key, _BATCH))  # type: ignore[misc]  # bound at once
+            removed += await _in_batches(lambda key=key: pruning.remove_deliveries(database, key, _BATCH))  # type: ignore[misc]  # bound at once
+            await pruning.forget_webhook(database, key)
         else:
-            removed += await _batches(db, _PRUNE, key, before)
+            removed += await _in_batches(lambda key=key: pruning.remove_delivered(database, key, before, _BATCH))  # type: ignore[misc]  # bound at once
     return removed
 
 
-async def _batches(db: Database, statement: str, *about: int) -> int:
-    """Run the statement until it finds less than a full batch."""
+async def _in_batches(remove: Callable[[], Awaitable[int]]) -> int:
     removed = 0
     while True:
-        found: int = await db.pool.fetchval(statement, *about, _BATCH)
+        found = await remove()
         removed += found
         if found < _BATCH:
             return removed
-        await asyncio.sleep(_BREATH)
+        await asyncio.sleep(_PAUSE_SECONDS)

@@ -17,6 +17,7 @@ from latchkey.delivery.echo import without_secrets
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import parse_retry_after
+from latchkey.storage.deliveries.recording import Attempt
 
 # Of an answer's body so much is kept, and no longer is waited for it: the status has already decided.
 BODY_LIMIT = 16 * 1024
@@ -24,21 +25,10 @@ BODY_PATIENCE = 5.0
 HEADERS_LIMIT = 64
 
 
-class Answer(Struct, frozen=True):
-    """What came of one attempt. Exactly a status of 200 is success; everything else has its `error` in words."""
+class Answer(Attempt, frozen=True):
+    """What came of one attempt. Only a status of 200 is success; everything else has an `error` in words."""
 
-    at: Ms
-    took_ms: int
-    status: int | None
-    error: str | None
-    request_headers: Mapping[str, str]  # secrets masked
-    response_headers: tuple[tuple[str, str], ...] = ()
-    response_body: bytes = b""
     retry_after_ms: int | None = None
-
-    @property
-    def delivered(self) -> bool:
-        return self.error is None
 
 
 class Reply(Struct):

@@ -1,4 +1,4 @@
-"""The delivery role as a process runs it: a worker, its ear at the database, and the slower chores beside it."""
+"""The delivery role as a process runs it: the worker, its LISTEN connection, and slower chores beside it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from latchkey.storage.deliveries import lanes
 
-_MEASURE = query("measure_queue")
 _DAY_MS = 24 * 3600 * 1000
 
 
-async def run_delivery(db: Database, settings: Settings, stop: asyncio.Event) -> None:
+async def run_delivery(database: Database, settings: Settings, stop: asyncio.Event) -> None:
     """Deliver until `stop` is set, then finish what is under way."""
     sender = Sender(
         real_now,
@@ -37,7 +36,7 @@ async def run_delivery(db: Database, settings: Settings, stop: asyncio.Event) ->
         extra_ca=settings.webhook_extra_ca,
     )
     worker = Worker(
-        db,
+        database,
         sender,
         Sealer(settings.secret_key),
         now=real_now,
@@ -52,14 +51,14 @@ async def run_delivery(db: Database, settings: Settings, stop: asyncio.Event) ->
         await outlive(worker.sweep)
 
     chores = [
-        asyncio.create_task(listen(db, worker.woken, look_around)),
-        asyncio.create_task(_replay(db, new_replays)),
-        asyncio.create_task(_every(15, lambda: measure(db))),
-        asyncio.create_task(_every(3600, lambda: _prune(db, settings))),
+        asyncio.create_task(listen(database, worker.woken, look_around)),
+        asyncio.create_task(_replay(database, new_replays)),
+        asyncio.create_task(_every(15, lambda: measure(database))),
+        asyncio.create_task(_every(3600, lambda: _prune(database, settings))),
     ]
     if settings.operations_url:
         to = operations.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
-        chores.append(asyncio.create_task(_every(2, lambda: _tell(db, sender, to, settings))))
+        chores.append(asyncio.create_task(_every(2, lambda: _tell(database, sender, to, settings))))
     collect_seldom()
     shown = metrics.show(settings.host, settings.metrics_port)
     try:
@@ -78,20 +77,20 @@ def operations_secret(secret_key: bytes) -> str:
     return SECRET_PREFIX + base64.b64encode(derived).decode()
 
 
-async def measure(db: Database) -> None:
+async def measure(database: Database) -> None:
     now = real_now()
-    rows = await db.pool.fetch(_MEASURE)
+    depths = await lanes.depths(database)
     metrics.WAITING.clear()
     metrics.OLDEST.clear()
-    for row in rows:
-        metrics.WAITING.labels(row["id"]).set(row["waiting"])
-        metrics.OLDEST.labels(row["id"]).set(max(0, now - row["oldest"]) / 1000)
+    for one in depths:
+        metrics.WAITING.labels(one.webhook_id).set(one.waiting)
+        metrics.OLDEST.labels(one.webhook_id).set(max(0, now - one.oldest_at) / 1000)
 
 
-async def _replay(db: Database, new: asyncio.Event) -> None:
+async def _replay(database: Database, new: asyncio.Event) -> None:
     async def all_there_is() -> None:
         # Live events come first; a replay of millions may take its time.
-        while await requeue.work_off(db, real_now()):  # noqa: ASYNC110 - nothing is waited for
+        while await requeue.work_off(database, real_now()):  # noqa: ASYNC110 - nothing is waited for
             await asyncio.sleep(0.02)
 
     while True:
@@ -104,12 +103,12 @@ async def _replay(db: Database, new: asyncio.Event) -> None:
             pass
 
 
-async def _prune(db: Database, settings: Settings) -> None:
-    await prune(db, real_now() - settings.attempts_kept_days * _DAY_MS)
+async def _prune(database: Database, settings: Settings) -> None:
+    await prune(database, real_now() - settings.attempts_kept_days * _DAY_MS)
 
 
-async def _tell(db: Database, sender: Sender, to: Webhook, settings: Settings) -> None:
-    while await operations.tell(db, sender, to, real_now(), settings.webhook_timeout_ms, random.random):
+async def _tell(database: Database, sender: Sender, to: Webhook, settings: Settings) -> None:
+    while await operations.tell(database, sender, to, real_now(), settings.webhook_timeout_ms, random.random):
         pass
 
 

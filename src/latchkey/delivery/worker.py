@@ -11,13 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-import asyncpg
 import structlog
 
-from latchkey.delivery import health, lane, metrics
+from latchkey.delivery import health, metrics
 from latchkey.delivery.agenda import Agenda
-from latchkey.delivery.lane import Claim, Recorded, Result
-from latchkey.delivery.outage import OUTAGES, outlive
+from latchkey.delivery.outage import outlive
 from latchkey.delivery.reply import Answer, Reply
 from latchkey.delivery.sealing import Sealer, UnsealableError
 from latchkey.delivery.sender import Sender
@@ -26,11 +24,13 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.lease import lease_ms, may_begin
 from latchkey.domain.retry import Retry, after_failure
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from latchkey.storage.deliveries import lanes, recording, webhooks
+from latchkey.storage.deliveries.lanes import Claim
+from latchkey.storage.deliveries.recording import Outcome, Recorded
+from latchkey.storage.errors import OutageError, StatementRefusedError
 
 log = structlog.get_logger()
 
-_BY_KEY = query("webhooks_by_key")
 # One statement takes no more than this; the next follows at once.
 _BATCH = 500
 # While so many are under way, a few more answers are waited for before what has come is recorded: a statement for a
@@ -44,7 +44,7 @@ SWEEP_SECONDS = 10.0
 class Worker:
     def __init__(
         self,
-        db: Database,
+        database: Database,
         sender: Sender,
         sealer: Sealer,
         *,
@@ -53,7 +53,7 @@ class Worker:
         timeout_ms: int = 60_000,
         in_flight: int = 2_000,
     ) -> None:
-        self._db = db
+        self._database = database
         self._sender = sender
         self._sealer = sealer
         self._now = now
@@ -102,7 +102,7 @@ class Worker:
     async def sweep(self) -> None:
         """Ask the database once what is due and when."""
         now = self._now()
-        for key, at in (await lane.due(self._db)).items():
+        for key, at in (await lanes.due(self._database)).items():
             if at <= now:
                 self.woken([key])
             else:
@@ -155,7 +155,7 @@ class Worker:
     async def _claim_once(self, budgets: dict[int, int]) -> None:
         now = self._now()
         lease_until = now + lease_ms(self._timeout_ms)
-        claims = await lane.claim(self._db, budgets, now, lease_until)
+        claims = await lanes.claim(self._database, budgets, now, lease_until)
         # Not to be given up: what is claimed is ours, and nobody else's until the lease runs out.
         await outlive(lambda: self._know({one.webhook_key: one.webhook_version for one in claims}))
         taken = Counter(one.webhook_key for one in claims)
@@ -178,12 +178,12 @@ class Worker:
         ]
         if not old:
             return
-        for row in await self._db.pool.fetch(_BY_KEY, old):
+        for sealed in await webhooks.by_keys(self._database, old):
             try:
-                self._webhooks[row["key"]] = unsealed(row, self._sealer)
+                self._webhooks[sealed.key] = unsealed(sealed, self._sealer)
             except UnsealableError as error:
-                self._webhooks.pop(row["key"], None)
-                log.error("webhook cannot be used", webhook=row["id"], reason=str(error))
+                self._webhooks.pop(sealed.key, None)
+                log.error("webhook cannot be used", webhook=sealed.id, reason=str(error))
 
     def _begin(self, claim: Claim, webhook: Webhook) -> None:
         now = self._now()
@@ -207,7 +207,7 @@ class Worker:
         finally:
             del self._sending[id(claim)]
 
-    def _judged(self, claim: Claim, webhook: Webhook, answer: Answer) -> Result:
+    def _judged(self, claim: Claim, webhook: Webhook, answer: Answer) -> Outcome:
         decision = None
         if not answer.delivered:
             ended = answer.at + answer.took_ms
@@ -219,9 +219,9 @@ class Worker:
                 chance=self._chance(),
                 retry_after_ms=answer.retry_after_ms,
             )
-        return Result(claim, answer, decision)
+        return Outcome(claim, answer, decision)
 
-    def _results(self) -> list[Result]:
+    def _results(self) -> list[Outcome]:
         """What can be recorded now. Bodies that are still on their way are waited for by themselves."""
         replies, self._replies = self._replies, []
         results = []
@@ -246,10 +246,10 @@ class Worker:
                 self._recorded_all.set()
                 metrics.IN_FLIGHT.set(len(self._sending))
 
-    async def _record_batch(self, batch: Sequence[Result]) -> None:
+    async def _record_batch(self, batch: Sequence[Outcome]) -> None:
         try:
             await outlive(lambda: self._record_once(batch))
-        except asyncpg.PostgresError as error:
+        except StatementRefusedError as error:
             if len(batch) > 1:
                 for one in batch:
                     await self._record_batch([one])
@@ -261,14 +261,14 @@ class Worker:
             ready, self._held_back = self._held_back, set()
             self.woken(ready)
 
-    async def _record_once(self, batch: Sequence[Result]) -> None:
+    async def _record_once(self, batch: Sequence[Outcome]) -> None:
         now = self._now()
-        recorded = await lane.record(self._db, batch, now)
+        recorded = await recording.record(self._database, batch, now)
         self._count(recorded)
         if len(recorded) < len(batch):
             metrics.LOST_LEASES.inc(len(batch) - len(recorded))
         self._go_on(recorded)
-        changed = await health.note(self._db, recorded, now)
+        changed = await health.note(self._database, recorded, now)
         for key, state in changed.items():
             if state.open_until is not None:
                 self._later(key, state.open_until)
@@ -279,9 +279,9 @@ class Worker:
         took: dict[int, list[int]] = {}
         outcomes: Counter[tuple[int, str]] = Counter()
         for one in recorded:
-            key, answer = one.result.claim.webhook_key, one.result.answer
-            took.setdefault(key, []).append(answer.took_ms)
-            outcomes[key, "failed" if answer.error else "delivered"] += 1
+            key, attempt = one.outcome.claim.webhook_key, one.outcome.attempt
+            took.setdefault(key, []).append(attempt.took_ms)
+            outcomes[key, "failed" if attempt.error else "delivered"] += 1
         for key, times in took.items():
             if key in self._webhooks:
                 metrics.LATENCIES.add(self._webhooks[key].id, times)
@@ -290,11 +290,11 @@ class Worker:
                 metrics.ATTEMPTS.labels(self._webhooks[key].id, outcome).inc(count)
 
     def _go_on(self, recorded: Sequence[Recorded]) -> None:
-        self.woken({one.result.claim.webhook_key for one in recorded if one.more})
+        self.woken({one.outcome.claim.webhook_key for one in recorded if one.more})
         for one in recorded:
-            decision = one.result.decision
+            decision = one.outcome.decision
             if isinstance(decision, Retry):
-                key = one.result.claim.webhook_key
+                key = one.outcome.claim.webhook_key
                 self._later(key, decision.others_at or decision.at)
                 self._later(key, decision.at)
 
@@ -317,6 +317,6 @@ class Worker:
         try:
             async with asyncio.timeout(5):
                 await self._recorded_all.wait()
-                await lane.release(self._db, [claim for _, claim in unfinished])
-        except OUTAGES:
+                await lanes.release(self._database, [claim for _, claim in unfinished])
+        except (OutageError, TimeoutError):
             log.warning("some outcomes were not recorded; those deliveries are repeated", count=len(self._replies))

@@ -1,7 +1,9 @@
 """What can go wrong below the use cases.
 
 StorageError
-├── DatabaseUnreachableError    nobody answers at the database's address
+├── OutageError                 the database cannot do this now; the same work may succeed later
+│   └── DatabaseUnreachableError    nobody answers at the database's address
+├── StatementRefusedError       the database refused a statement, and would refuse it again
 ├── DatabaseBusyError           another process holds what we wait for
 ├── InvalidValueError           the database cannot take a value that it was given, such as a NUL in a text
 ├── CollisionError              two transactions changed the same rows; the same work may succeed now
@@ -18,7 +20,15 @@ class StorageError(Exception):
     """Something is wrong with the database, and the message says what to do next."""
 
 
-class DatabaseUnreachableError(StorageError):
+class OutageError(StorageError):
+    pass
+
+
+class DatabaseUnreachableError(OutageError):
+    pass
+
+
+class StatementRefusedError(StorageError):
     pass
 
 

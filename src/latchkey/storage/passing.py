@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from latchkey.storage.errors import DatabaseUnreachableError
+from latchkey.storage.errors import OutageError
 
 # The database answers, but takes no changes: its disk is full or broken, or it is a standby.
 REFUSES_WRITES = (
@@ -15,7 +15,7 @@ REFUSES_WRITES = (
 # The database is away, starting, stopping, overrun or takes no changes: likely over soon, and worth another try.
 PASSING = (
     *REFUSES_WRITES,
-    DatabaseUnreachableError,
+    OutageError,
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from latchkey.delivery.enqueue import enqueue
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.credits import settle, unsettled
 from latchkey.domain.customer import Customer, put_purchase
@@ -17,6 +16,7 @@ from latchkey.domain.purchase import PurchaseKind
 from latchkey.storage import customers, events
 from latchkey.storage.customers import PurchaseKey, Stored
 from latchkey.storage.database import Connection
+from latchkey.storage.deliveries.lanes import enqueue
 from latchkey.storage.figures import marks
 from latchkey.usecases.passing_time import Step, next_due_at, steps
 from latchkey.usecases.rendering.event import event as render

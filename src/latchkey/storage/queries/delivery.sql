@@ -100,13 +100,11 @@ where l.project_id = held.project_id and l.customer_id = held.customer_id and l.
 -- name: record_last_deliveries
 -- deliveries that arrived and were all that waited in their lanes, as most are: the lane goes, and no row is touched twice
 -- A lane that has grown meanwhile, or is no longer held, is left as it is: record_attempts knows what to do with it.
--- Numbers come as text, headers in lines: the driver takes longer over an array than over all else it does here.
 with result as materialized (
     select w.project_id, n.*, w.troubled
     from unnest(
-        $1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[],
-        $6::text::integer[], $7::text::bigint[], $8::text::integer[], string_to_array($9::text, E'\n'),
-        string_to_array($10::text, E'\n'), $11::bytea[]
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::integer[], $7::bigint[],
+        $8::integer[], $9::json[], $10::json[], $11::bytea[]
     ) with ordinality as n (
         customer_id, webhook_key, aside, token, sequence, number, at, took_ms, request_headers,
         response_headers, response_body, place
@@ -131,8 +129,8 @@ logged as (
         project_id, customer_id, webhook_key, sequence, number, at, took_ms, status, request_headers, response_headers,
         response_body
     )
-    select project_id, customer_id, webhook_key, sequence, number, at, took_ms, 200, request_headers::json,
-        response_headers::json, response_body
+    select project_id, customer_id, webhook_key, sequence, number, at, took_ms, 200, request_headers,
+        response_headers, response_body
     from emptied
 ),
 judged as (

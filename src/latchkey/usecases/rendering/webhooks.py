@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Raw
 
-from latchkey.delivery.requeue import Replay
+from latchkey.storage.deliveries.requeue import Replay
 from latchkey.usecases.delivery_log import Attempt, Delivery, Detail
 from latchkey.usecases.operational_events import OperationalEvent
 from latchkey.usecases.webhook_tests import Tried

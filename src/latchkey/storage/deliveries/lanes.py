@@ -1,0 +1,152 @@
+"""The queue of deliveries.
+
+A *lane* is a row for one customer at one webhook. It exists while deliveries wait there, and counts them. Only the
+oldest waiting delivery of a lane is ever sent, so a customer's events arrive in order. A worker claims a lane until
+its lease runs out and marks it with a token; an outcome is recorded only while the lane still has that token.
+
+A delivery whose next retry is far away gets a lane for itself, so that the customer's later events need not wait
+for it. `aside` is 0 for the customer's ordinary lane, and the delivery's sequence for such a lane of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Mapping, Sequence
+
+from msgspec import UNSET, Struct
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.errors import OutageError
+from latchkey.storage.outages import translates_errors
+from latchkey.storage.sql import query
+from latchkey.wire.event import Event
+
+_ENQUEUE = query("enqueue_deliveries")
+_CLAIM = query("claim_lanes")
+_RELEASE = query("release_lanes")
+_DUE = query("due_webhooks")
+_MEASURE = query("measure_queue")
+
+
+# A struct: a frozen dataclass of fourteen fields takes 7 µs to make, a tenth of what a delivery may cost.
+class Claim(Struct, frozen=True):
+    """The oldest waiting delivery of a lane, held by us until the lease runs out."""
+
+    project_id: str
+    customer_id: int
+    webhook_key: int
+    # 0, or the delivery's sequence where it has a lane of its own.
+    aside: int
+    webhook_version: int
+    # Deliveries in the lane, this one included.
+    waiting: int
+    # Every sequence up to this one is finished.
+    done: int
+    # Attempts since it was queued or resent, and when the first of them began.
+    tries: int
+    tried_at: Ms | None
+    sequence: int
+    event_id: str
+    # Attempts ever.
+    attempts: int
+    event: bytes
+    token: int
+    lease_until: Ms
+
+    @property
+    def body(self) -> bytes:
+        """The same bytes with every attempt: the event as it was stored, in its envelope."""
+        return b'{"api_version":"1.0","event":' + self.event + b"}"
+
+
+class QueueDepth(Struct, frozen=True):
+    webhook_id: str
+    waiting: int
+    oldest_at: Ms
+
+
+async def enqueue(connection: Connection, events: Sequence[tuple[str, int, Event]], now: Ms) -> None:
+    """Queue (project, customer's key, event) for every webhook that wants it, in one statement.
+
+    Call it in the transaction that stores the events: what is committed will be delivered. Call it before the events
+    are added to the feed: it may wait for a lane whose outcome is being recorded, and must not hold the feed's lock
+    meanwhile.
+    """
+    if not events:
+        return
+    await connection.execute(
+        _ENQUEUE,
+        [project for project, _, _ in events],
+        [key for _, key, _ in events],
+        [event.sequence for _, _, event in events],
+        [event.id for _, _, event in events],
+        [event.type for _, _, event in events],
+        [event.environment for _, _, event in events],
+        [None if event.app_id is UNSET else event.app_id for _, _, event in events],
+        now,
+    )
+
+
+@translates_errors
+async def claim(database: Database, budgets: Mapping[int, int], now: Ms, lease_until: Ms) -> Sequence[Claim]:
+    """Claim due lanes: for each webhook at most its budget."""
+    token = secrets.randbits(62)
+    rows = await database.pool.fetch(_CLAIM, list(budgets), list(budgets.values()), now, lease_until, token)
+    claims: list[Claim] = []
+    empty: list[tuple[str, int, int, int, int]] = []
+    for row in rows:
+        if row["body"] is None:
+            # Another worker finished the delivery between our look at the lane and our claim.
+            empty.append((row["project_id"], row["customer_id"], row["webhook_key"], row["aside"], token))
+            continue
+        claims.append(
+            Claim(
+                project_id=row["project_id"],
+                customer_id=row["customer_id"],
+                webhook_key=row["webhook_key"],
+                aside=row["aside"],
+                webhook_version=row["version"],
+                waiting=row["waiting"],
+                done=row["done"],
+                tries=row["tries"],
+                tried_at=row["tried_at"],
+                sequence=row["sequence"],
+                event_id=row["event_id"],
+                attempts=row["attempts"],
+                event=row["body"],
+                token=token,
+                lease_until=lease_until,
+            )
+        )
+    if empty:
+        # Nothing is lost if this fails: the leases run out.
+        with contextlib.suppress(OutageError):
+            await _release(database, empty)
+    return claims
+
+
+async def release(database: Database, claims: Sequence[Claim]) -> None:
+    """Give back what will not be sent, so that other workers need not wait for the lease to run out."""
+    await _release(
+        database, [(one.project_id, one.customer_id, one.webhook_key, one.aside, one.token) for one in claims]
+    )
+
+
+@translates_errors
+async def _release(database: Database, lanes: Sequence[tuple[str, int, int, int, int]]) -> None:
+    if lanes:
+        await database.pool.execute(_RELEASE, *(list(column) for column in zip(*lanes, strict=True)))
+
+
+@translates_errors
+async def due(database: Database) -> dict[int, Ms]:
+    """When each webhook has something to send next, by webhook key."""
+    return {row["key"]: row["at"] for row in await database.pool.fetch(_DUE, None)}
+
+
+@translates_errors
+async def depths(database: Database) -> list[QueueDepth]:
+    rows = await database.pool.fetch(_MEASURE)
+    return [QueueDepth(row["id"], int(row["waiting"]), row["oldest"]) for row in rows]

@@ -1,0 +1,227 @@
+"""Sending again: where one delivery is queued anew, and replays, which do it for a stretch of a project's feed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import Struct
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.outages import translates_errors
+from latchkey.storage.sql import query
+
+_FIND = query("find_delivery")
+_LOCK = query("lock_lanes")
+_HURRY = query("hurry_lane")
+_RESEND = query("resend_delivery")
+_FEED_END = query("feed_end")
+_COMMITTED_AT = query("committed_at")
+_START = query("start_replay")
+_LOAD = query("load_replay")
+_TAKE = query("take_replay")
+_STRETCH = query("events_to_replay")
+_REQUEUE = query("requeue_deliveries")
+_ADVANCE = query("advance_replay")
+
+Which = Literal["failed", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a delivery is kept."""
+
+    project_id: str
+    webhook_key: int
+    customer_id: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    id: str
+    webhook_id: str
+    since_ms: Ms
+    until_ms: Ms
+    status: Which
+    event_types: tuple[str, ...]
+    created_at: Ms
+    # How many events of the range have been looked at, of how many.
+    examined: int
+    total: int
+    # How many deliveries it has queued so far, and what became of them.
+    scheduled: int
+    delivered: int
+    failed: int
+    finished_at: Ms | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewReplay:
+    id: str
+    since_ms: Ms
+    until_ms: Ms
+    status: Which
+    event_types: tuple[str, ...]
+    # Positions in the project's feed: after the first, up to the last.
+    first_position: int
+    last_position: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakenReplay:
+    """A replay to work on, and the filters of its webhook."""
+
+    id: str
+    project_id: str
+    webhook_key: int
+    since_ms: Ms
+    until_ms: Ms
+    status: Which
+    event_types: tuple[str, ...]
+    position: int
+    last_position: int
+    environment: str | None
+    webhook_event_types: tuple[str, ...]
+    app_id: str | None
+    webhook_deleted: bool
+
+
+class ReplayedEvent(Struct, frozen=True):
+    position: int
+    customer_id: int
+    sequence: int
+    id: str
+    type: str
+    committed_at: Ms
+    # Whether the replay and its webhook ask for it.
+    wanted: bool
+
+
+async def find(connection: Connection, project_id: str, webhook_id: str, event_id: str) -> Place | None:
+    row = await connection.fetchrow(_FIND, project_id, webhook_id, event_id)
+    return Place(project_id, row["key"], row["customer_id"], row["sequence"]) if row is not None else None
+
+
+async def resend(connection: Connection, place: Place, now: Ms) -> None:
+    """Send it at once: outside its customer's order if it is finished, and without its wait if it waits for a retry."""
+    project_id, customer, key, sequence = place.project_id, place.customer_id, place.webhook_key, place.sequence
+    # First the lane and then the delivery, in the order of whoever records an outcome: no deadlock.
+    await connection.fetch(_LOCK, project_id, key, [customer], [0, sequence])
+    await connection.execute(_HURRY, project_id, customer, key, sequence, now)
+    await connection.execute(_RESEND, project_id, customer, key, sequence, now)
+
+
+async def feed_end(connection: Connection, project_id: str) -> int:
+    """The last position of a project's feed; 0 when it is empty."""
+    return await connection.fetchval(_FEED_END, project_id) or 0
+
+
+async def committed_at(connection: Connection, project_id: str, position: int) -> Ms | None:
+    """When the first event from this position on was committed."""
+    at: Ms | None = await connection.fetchval(_COMMITTED_AT, project_id, position)
+    return at
+
+
+async def start(connection: Connection, project_id: str, webhook_id: str, replay: NewReplay, now: Ms) -> bool:
+    """False when there is no such webhook."""
+    started = await connection.fetchval(
+        _START,
+        project_id,
+        webhook_id,
+        replay.id,
+        replay.since_ms,
+        replay.until_ms,
+        replay.status,
+        replay.event_types,
+        now,
+        replay.first_position,
+        replay.last_position,
+    )
+    return started is not None
+
+
+@translates_errors
+async def load(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
+    row = await database.pool.fetchrow(_LOAD, project_id, webhook_id, id)
+    return Replay(**{**dict(row), "event_types": tuple(row["event_types"])}) if row is not None else None
+
+
+async def take(connection: Connection) -> TakenReplay | None:
+    """The oldest unfinished replay that no other worker is working on, locked for this transaction."""
+    row = await connection.fetchrow(_TAKE)
+    if row is None:
+        return None
+    return TakenReplay(
+        id=row["id"],
+        project_id=row["project_id"],
+        webhook_key=row["webhook_key"],
+        since_ms=row["since_ms"],
+        until_ms=row["until_ms"],
+        status=row["status"],
+        event_types=tuple(row["event_types"]),
+        position=row["position"],
+        last_position=row["last_position"],
+        environment=row["environment"],
+        webhook_event_types=tuple(row["wanted_types"]),
+        app_id=row["app_id"],
+        webhook_deleted=row["deleted_at"] is not None,
+    )
+
+
+async def next_events(connection: Connection, replay: TakenReplay, limit: int) -> list[ReplayedEvent]:
+    """The next stretch of the feed, in its order; less than the limit when it is the last."""
+    rows = await connection.fetch(
+        _STRETCH,
+        replay.project_id,
+        replay.webhook_key,
+        replay.position,
+        replay.last_position,
+        limit,
+        replay.since_ms,
+        replay.until_ms,
+        replay.event_types,
+        replay.environment,
+        replay.webhook_event_types,
+        replay.app_id,
+        replay.status,
+    )
+    return [
+        ReplayedEvent(
+            position=row["position"],
+            customer_id=row["customer_id"],
+            sequence=row["sequence"],
+            id=row["id"],
+            type=row["type"],
+            committed_at=row["committed_at"],
+            wanted=bool(row["wanted"]),
+        )
+        for row in rows
+    ]
+
+
+async def requeue(connection: Connection, replay: TakenReplay, events: Sequence[ReplayedEvent], now: Ms) -> int:
+    """Queue these events in their customers' order, and say how many were not waiting already."""
+    customers = sorted({one.customer_id for one in events})
+    await connection.fetch(_LOCK, replay.project_id, replay.webhook_key, customers, [0])
+    scheduled: int = await connection.fetchval(
+        _REQUEUE,
+        replay.project_id,
+        replay.webhook_key,
+        replay.id,
+        now,
+        [one.customer_id for one in events],
+        [one.sequence for one in events],
+        [one.id for one in events],
+        [one.type for one in events],
+        [one.committed_at for one in events],
+    )
+    return scheduled
+
+
+async def advance(
+    connection: Connection, replay_id: str, position: int, scheduled: int, finished_at: Ms | None
+) -> None:
+    await connection.execute(_ADVANCE, replay_id, position, scheduled, finished_at)

@@ -1,0 +1,66 @@
+"""Translates the driver's errors, so that callers of storage can tell an outage from a refusal without the driver.
+
+`OutageError` means: try the same work again later. `StatementRefusedError` means: the same statement with the same
+values would be refused again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import asyncpg
+
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.errors import OutageError, StatementRefusedError
+from latchkey.storage.passing import REFUSES_WRITES
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+# The server is gone, stopping, starting, overloaded or takes no changes, or two transactions collided.
+_OUTAGES = (
+    *REFUSES_WRITES,
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InternalClientError,
+)
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    try:
+        yield
+    except _OUTAGES as error:
+        raise OutageError(str(error) or type(error).__name__) from error
+    except asyncpg.PostgresError as error:
+        raise StatementRefusedError(str(error) or type(error).__name__) from error
+
+
+def translates_errors(
+    function: Callable[_Parameters, Coroutine[Any, Any, _Result]],
+) -> Callable[_Parameters, Coroutine[Any, Any, _Result]]:
+    """Decorates a storage function that takes a `Database` and is complete by itself."""
+
+    @wraps(function)
+    async def translating(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        with translated_errors():
+            return await function(*args, **kwargs)
+
+    return translating
+
+
+@asynccontextmanager
+async def transaction(database: Database) -> AsyncIterator[Connection]:
+    """A transaction in which every driver error, that of its commit too, is translated."""
+    with translated_errors():
+        async with database.transaction() as connection:
+            yield connection
