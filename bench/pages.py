@@ -15,7 +15,7 @@ from bench.population import settle, subscriber
 from bench.table import Row
 from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.cookie import NAME
-from latchkey.delivery import requeue
+from latchkey.delivery.queue import requeue
 from latchkey.domain.account import Role
 from latchkey.domain.experiment import Variant
 from latchkey.domain.instants import DAY

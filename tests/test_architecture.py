@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     # The service.
     "stores": {"domain", "wire"},
     "storage": {"domain", "wire"},
-    "delivery": {"domain", "wire", "storage", "settings", "now", "garbage", "tally"},
+    "delivery": {"domain", "wire", "storage", "settings", "now", "garbage"},
     "usecases": {"domain", "wire", "storage", "stores", "delivery"},
     "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "tally"},
     "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},

@@ -15,11 +15,11 @@ from starlette.types import ASGIApp
 
 from latchkey.api.application import create_application
 from latchkey.cli.authority import ensure_certificates
-from latchkey.delivery.listening import listen as listen_for_deliveries
+from latchkey.delivery.queue.listening import listen as listen_for_deliveries
+from latchkey.delivery.queue.worker import Worker
 from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
 from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.sender import Sender
-from latchkey.delivery.worker import Worker
+from latchkey.delivery.sending.sender import Sender
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.changes import Changes

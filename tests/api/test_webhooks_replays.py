@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from latchkey.delivery import requeue
+from latchkey.delivery.queue import requeue
 from tests.api.client import DAY, NOW
 from tests.api.doings import did
 from tests.api.management import refused, walk

@@ -17,9 +17,10 @@ from uuid import UUID
 import pytest
 from msgspec import json, structs
 
-from latchkey.delivery import requeue, webhook
-from latchkey.delivery.reply import Answer
-from latchkey.delivery.sender import Sender
+from latchkey.delivery import webhook
+from latchkey.delivery.queue import requeue
+from latchkey.delivery.sending.reply import Answer
+from latchkey.delivery.sending.sender import Sender
 from latchkey.domain.event import EventType
 from latchkey.storage.database import Database
 from latchkey.usecases.sample_events import sample

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from latchkey.delivery import requeue
+from latchkey.delivery.queue import requeue
 from latchkey.domain.account import Role
 from latchkey.domain.instants import DAY
 from latchkey.domain.webhook_health import Health

@@ -84,12 +84,12 @@ async def _run(
     await migrate(connection)
     await connection.close()
     receiver = processes.enter_context(Receiver(folder, certs.good))
-    async with Database(url) as db:
-        await create_project(db, "Shop", 0, project_id="proj_shop")
-        await add_catalog(db, "proj_shop", 0)
+    async with Database(url) as database:
+        await create_project(database, "Shop", 0, project_id="proj_shop")
+        await add_catalog(database, "proj_shop", 0)
         for path in PATHS:
             setup = Setup(name=path, url=receiver.url(path), retry_seconds=(1,) * 30)
-            await Webhooks(db, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
+            await Webhooks(database, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
 
     makers: list[Callable[[], Process]] = [
         lambda: Worker(folder, url, certs.authority),
@@ -122,13 +122,13 @@ async def _run(
         running[which] = await asyncio.to_thread(makers[which])
     running[2].stop()
     stopped = time.monotonic()
-    async with Database(url) as db:
-        while await db.pool.fetchval("select count(*) from lanes"):
+    async with Database(url) as database:
+        while await database.pool.fetchval("select count(*) from lanes"):
             if time.monotonic() - stopped > PATIENCE:
                 break
             await asyncio.sleep(0.1)
         drained = time.monotonic() - stopped
-        committed = {row["id"] for row in await db.pool.fetch("select id from events")}
+        committed = {row["id"] for row in await database.pool.fetch("select id from events")}
     lost = duplicates = 0
     ordered = True
     for path in PATHS:

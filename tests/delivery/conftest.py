@@ -33,18 +33,18 @@ def certs(short_folder: Path) -> certificates.Certificates:
 
 
 class Yard:
-    def __init__(self, folder: Path, certs: certificates.Certificates, db: Database) -> None:
+    def __init__(self, folder: Path, certs: certificates.Certificates, database: Database) -> None:
         self.folder = folder
         self.certs = certs
-        self.db = db
-        self.webhooks = Webhooks(db, Sealer(SECRET_KEY))
-        self.changes = Changes(db, now_ms)
+        self.database = database
+        self.webhooks = Webhooks(database, Sealer(SECRET_KEY))
+        self.changes = Changes(database, now_ms)
         self._numbers = itertools.count(1)
         self._processes = contextlib.ExitStack()
 
     async def open(self) -> None:
-        await create_project(self.db, "Shop", now_ms(), project_id=PROJECT)
-        await add_catalog(self.db, PROJECT, now_ms())
+        await create_project(self.database, "Shop", now_ms(), project_id=PROJECT)
+        await add_catalog(self.database, PROJECT, now_ms())
 
     def close(self) -> None:
         self._processes.close()
@@ -57,7 +57,7 @@ class Yard:
         return receiver
 
     def worker(self, **settings: str) -> Process:
-        worker: Process = self.keep(Worker(self.folder, self.db.url, self.certs.authority, **settings))
+        worker: Process = self.keep(Worker(self.folder, self.database.url, self.certs.authority, **settings))
         return worker
 
     async def hook(self, url: str, **setup: Any) -> Webhook:
@@ -75,12 +75,12 @@ class Yard:
         return told
 
     async def count(self, status: str) -> int:
-        found: int = await self.db.pool.fetchval("select count(*) from deliveries where status = $1", status)
+        found: int = await self.database.pool.fetchval("select count(*) from deliveries where status = $1", status)
         return found
 
     async def leased(self) -> int:
         """How many lanes somebody has claimed."""
-        found: int = await self.db.pool.fetchval("select count(*) from lanes where lease_until > $1", now_ms())
+        found: int = await self.database.pool.fetchval("select count(*) from lanes where lease_until > $1", now_ms())
         return found
 
 

@@ -164,8 +164,8 @@ async def _worker(stop: asyncio.Event) -> None:
 
 async def _writer(stop: asyncio.Event, per_second: int, seed: int) -> None:
     chances = random.Random(seed)
-    async with Database(os.environ["LATCHKEY_DATABASE_URL"], max_size=3) as db:
-        changes = Changes(db, lambda: time.time_ns() // 1_000_000)
+    async with Database(os.environ["LATCHKEY_DATABASE_URL"], max_size=3) as database:
+        changes = Changes(database, lambda: time.time_ns() // 1_000_000)
         _ready()
 
         async def buy(number: int) -> None:

@@ -60,7 +60,7 @@ async def test_killed_after_the_answer_and_before_it_was_recorded_the_same_is_se
     first = yard.worker()
     told = await yard.buy("ann", 2)
     await _until_leased(yard)
-    async with yard.db.transaction() as connection:
+    async with yard.database.transaction() as connection:
         # Whoever records must wait for us; the receiver answers meanwhile.
         await connection.fetch("select from lanes where project_id = $1 for update", PROJECT)
         await until(lambda: len(receiver.arrivals()) == 1)
@@ -107,14 +107,14 @@ async def test_bad_receivers_are_retried_in_order_and_slow_nobody(yard: Yard) ->
     await yard.hook(good.url())
     yard.worker()
     told = [event for user in ("ann", "bob") for event in await yard.buy(user, 3)]
-    committed = await yard.db.pool.fetchval("select max(committed_at) from events")
+    committed = await yard.database.pool.fetchval("select max(committed_at) from events")
     await until(lambda: len(good.arrivals()) == len(told), 5)
     assert good.arrivals()[-1].at_us / 1000 - committed < 1000, "the good receiver was slowed"
     for behaviour, hook in hooks.items():
         path = f"/later/2{behaviour}"
         await until(lambda path=path: ids(bad.arrivals(path)) == {event.id for event in told}, 30)  # type: ignore[misc]
         assert in_order(bad.arrivals(path))
-        errors = await yard.db.pool.fetch("select distinct error from attempts where webhook_key = $1", hook.key)
+        errors = await yard.database.pool.fetch("select distinct error from attempts where webhook_key = $1", hook.key)
         assert any(BAD[behaviour] in (row["error"] or "") for row in errors), (behaviour, errors)
 
 
@@ -126,7 +126,7 @@ async def test_a_200_counts_whatever_its_body_does(yard: Yard) -> None:
     told = await yard.buy("ann", 2)
     await until(lambda: len(receiver.arrivals()) == 4 * len(told))
     await _until_delivered(yard, 4 * len(told))
-    kept = await yard.db.pool.fetchrow(
+    kept = await yard.database.pool.fetchrow(
         "select max(length(response_body)) as most, max(took_ms) as longest from attempts"
     )
     assert kept is not None
@@ -156,7 +156,7 @@ async def test_a_certificate_that_does_not_hold_is_never_spoken_to(yard: Yard, c
     await until(lambda: len(good.arrivals()) == len(told))
     await _until_delivered(yard, len(told))
     await asyncio.sleep(0.1)
-    error = await yard.db.pool.fetchval("select min(error) from attempts where error is not null")
+    error = await yard.database.pool.fetchval("select min(error) from attempts where error is not null")
     assert words in error
     assert receiver.arrivals() == []
 

@@ -31,12 +31,12 @@ async def test_a_database_restarted_under_load_loses_nothing(
         await migrate(connection)
         await connection.close()
         with Receiver(folder, certs.good) as receiver:
-            async with Database(server.url()) as db:
-                await create_project(db, "Shop", 0, project_id="proj_shop")
-                await add_catalog(db, "proj_shop", 0)
+            async with Database(server.url()) as database:
+                await create_project(database, "Shop", 0, project_id="proj_shop")
+                await add_catalog(database, "proj_shop", 0)
                 for path in PATHS:
                     setup = Setup(name=path, url=receiver.url(path), retry_seconds=(1,) * 30)
-                    await Webhooks(db, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
+                    await Webhooks(database, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
             with Worker(folder, server.url(), certs.authority) as worker:
                 with Writer(folder, server.url(), 100, seed=5) as writer:
                     before = await _until_arrived(receiver, 30)
@@ -45,12 +45,12 @@ async def test_a_database_restarted_under_load_loses_nothing(
                     # The same worker and the same writer find the database again by themselves.
                     await _until_arrived(receiver, before + 60)
                     assert writer.stop() == 0
-                async with Database(server.url()) as db:
+                async with Database(server.url()) as database:
                     ends = time.monotonic() + 30
-                    while await db.pool.fetchval("select count(*) from lanes"):
+                    while await database.pool.fetchval("select count(*) from lanes"):
                         assert time.monotonic() < ends, "something is still waiting"
                         await asyncio.sleep(0.05)
-                    committed = {row["id"] for row in await db.pool.fetch("select id from events")}
+                    committed = {row["id"] for row in await database.pool.fetch("select id from events")}
                 assert worker.stop() == 0
             for path in PATHS:
                 arrivals = receiver.arrivals(path)

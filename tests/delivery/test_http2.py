@@ -5,7 +5,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from latchkey.delivery.sender import Sender
+from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Setup, Webhook, new_secret
 from latchkey.domain.webhook_health import HEALTHY
 from latchkey.server import Listener

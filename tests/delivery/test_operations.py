@@ -6,7 +6,7 @@ from standardwebhooks import Webhook as Standard
 from latchkey.delivery.operations import operations_webhook, tell
 from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
 from latchkey.delivery.role import operations_secret
-from latchkey.delivery.sender import Sender
+from latchkey.delivery.sending.sender import Sender
 from tests.delivery.conftest import PROJECT, Yard
 from tests.delivery.processes import SECRET_KEY
 from tests.delivery.test_order import Line
@@ -26,10 +26,10 @@ async def test_an_operator_is_told_at_a_url_of_their_own_and_again_until_it_was_
     sender = Sender(lambda: line.now, timeout_ms=2000, allowed=LOOPBACK, extra_ca=yard.certs.authority)
     async with listening(receiver, tls(*yard.certs.good)) as port:
         to = operations_webhook(f"https://localhost:{port}/flaky/1", operations_secret(SECRET_KEY))
-        assert await tell(yard.db, sender, to, line.now, 2000, lambda: 0.5) == 1
-        assert await tell(yard.db, sender, to, line.now, 2000, lambda: 0.5) == 0
-        assert await tell(yard.db, sender, to, line.now + 60_000, 2000, lambda: 0.5) == 1
-        assert await tell(yard.db, sender, to, line.now + 10**9, 2000, lambda: 0.5) == 0
+        assert await tell(yard.database, sender, to, line.now, 2000, lambda: 0.5) == 1
+        assert await tell(yard.database, sender, to, line.now, 2000, lambda: 0.5) == 0
+        assert await tell(yard.database, sender, to, line.now + 60_000, 2000, lambda: 0.5) == 1
+        assert await tell(yard.database, sender, to, line.now + 10**9, 2000, lambda: 0.5) == 0
         await sender.close()
     first, second = arrivals
     assert first.body == second.body

@@ -9,9 +9,9 @@ import pytest
 from msgspec import json
 
 from latchkey.delivery import health
-from latchkey.delivery.pruning import prune
-from latchkey.delivery.reply import Answer
-from latchkey.delivery.requeue import load_replay, resend, start_replay, work_off
+from latchkey.delivery.queue.pruning import prune
+from latchkey.delivery.queue.requeue import load_replay, resend, start_replay, work_off
+from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.event import EventType
 from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
@@ -35,11 +35,11 @@ class Line:
         self.now = now_ms() + 10_000
 
     async def claim(self, amount: int = 100) -> Sequence[Claim]:
-        return await lanes.claim(self.yard.db, {self.webhook.key: amount}, self.now, self.now + LEASE)
+        return await lanes.claim(self.yard.database, {self.webhook.key: amount}, self.now, self.now + LEASE)
 
     async def record(self, claims: Sequence[Claim], status: int = 200) -> int:
-        recorded = await recording.record(self.yard.db, [self.outcome(one, status) for one in claims], self.now)
-        await health.note(self.yard.db, recorded, self.now)
+        recorded = await recording.record(self.yard.database, [self.outcome(one, status) for one in claims], self.now)
+        await health.note(self.yard.database, recorded, self.now)
         return len(recorded)
 
     def outcome(self, claim: Claim, status: int) -> Outcome:
@@ -89,7 +89,7 @@ async def test_the_next_waits_through_two_minutes_of_retries_and_then_passes(lin
     assert [(one.sequence, one.attempts) for one in again] == [(1, 3)]
     await line.record(again)
     assert await line.yard.count("delivered") == 2
-    assert await line.yard.db.pool.fetchval("select count(*) from lanes") == 0
+    assert await line.yard.database.pool.fetchval("select count(*) from lanes") == 0
 
 
 async def test_after_the_last_step_it_is_kept_as_failed_and_can_be_resent(line: Line) -> None:
@@ -100,22 +100,22 @@ async def test_after_the_last_step_it_is_kept_as_failed_and_can_be_resent(line: 
         claims = [one for one in await line.claim() if one.sequence == 1]
         outcome = line.outcome(claims[0], 503)
         decision = outcome.decision
-        await recording.record(line.yard.db, [outcome], line.now)
+        await recording.record(line.yard.database, [outcome], line.now)
         tries += 1
         line.now += 24 * 3600 * 1000 * 2
         for other in await line.claim(1):
             if other.sequence != 1:
                 await line.record([other])
             else:
-                await lanes.release(line.yard.db, [other])
+                await lanes.release(line.yard.database, [other])
     assert tries == len(SCHEDULE) + 1
     assert (await line.yard.count("failed"), await line.yard.count("delivered")) == (1, 1)
-    assert await resend(line.yard.db, PROJECT, line.webhook.id, told[0].id, line.now)
+    assert await resend(line.yard.database, PROJECT, line.webhook.id, told[0].id, line.now)
     again = await line.claim()
     assert [(one.sequence, one.tries, one.attempts) for one in again] == [(1, 0, tries)]
     await line.record(again)
     assert await line.yard.count("delivered") == 2
-    assert await line.yard.db.pool.fetchval("select count(*) from attempts where sequence = 1") == tries + 1
+    assert await line.yard.database.pool.fetchval("select count(*) from attempts where sequence = 1") == tries + 1
 
 
 async def test_an_outcome_that_comes_after_the_lease_ran_out_changes_nothing(line: Line) -> None:
@@ -179,7 +179,9 @@ async def test_days_of_failures_pause_it_and_say_so(line: Line) -> None:
 
 
 async def announced(line: Line) -> list[str]:
-    return [row["type"] for row in await line.yard.db.pool.fetch("select type from operational_events order by at")]
+    return [
+        row["type"] for row in await line.yard.database.pool.fetch("select type from operational_events order by at")
+    ]
 
 
 async def test_a_replay_sends_last_months_events_to_a_webhook_added_today_in_order(yard: Yard) -> None:
@@ -187,17 +189,17 @@ async def test_a_replay_sends_last_months_events_to_a_webhook_added_today_in_ord
     line = Line(yard, await yard.hook("https://receiver.example/"))
     assert await line.claim() == []
     replay = await start_replay(
-        yard.db, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="all", now=now_ms()
+        yard.database, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="all", now=now_ms()
     )
     assert replay is not None
-    while await work_off(yard.db, now_ms()):
+    while await work_off(yard.database, now_ms()):
         pass
     seen: list[str] = []
     while claims := await line.claim():
         seen += [one.event_id for one in claims]
         await line.record(claims)
     assert sorted(seen) == sorted(event.id for event in told)
-    done = await load_replay(yard.db, PROJECT, line.webhook.id, replay.id)
+    done = await load_replay(yard.database, PROJECT, line.webhook.id, replay.id)
     assert done is not None
     assert (done.scheduled, done.delivered, done.failed, done.examined) == (12, 12, 0, done.total)
     assert done.finished_at is not None
@@ -207,15 +209,15 @@ async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_wha
     await line.yard.buy("ann", 2)
     first = await line.claim()
     await recording.record(
-        line.yard.db, [Outcome(first[0], Answer(line.now, 0, 500, "answered 500", {}), GiveUp())], line.now
+        line.yard.database, [Outcome(first[0], Answer(line.now, 0, 500, "answered 500", {}), GiveUp())], line.now
     )
     await line.record(await line.claim())
     held = await line.claim()
     assert sequences(held) == [3]
     await start_replay(
-        line.yard.db, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="failed", now=line.now + 1000
+        line.yard.database, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="failed", now=line.now + 1000
     )
-    while await work_off(line.yard.db, line.now):
+    while await work_off(line.yard.database, line.now):
         pass
     await line.record(held)
     order = []
@@ -231,7 +233,7 @@ async def test_only_what_a_webhook_wants_is_queued_for_it(yard: Yard) -> None:
     sandbox = await yard.hook("https://c.example/", environment="sandbox")
     off = await yard.hook("https://d.example/", enabled=False)
     await yard.buy("ann")
-    rows = await yard.db.pool.fetch("select webhook_key, event_type from deliveries order by sequence")
+    rows = await yard.database.pool.fetch("select webhook_key, event_type from deliveries order by sequence")
     found = {
         one.id: [row["event_type"] for row in rows if row["webhook_key"] == one.key]
         for one in (coins, live, sandbox, off)
@@ -247,15 +249,15 @@ async def test_only_what_a_webhook_wants_is_queued_for_it(yard: Yard) -> None:
 async def test_pruning_takes_what_was_delivered_long_ago_and_nothing_else(line: Line) -> None:
     await line.yard.buy("ann", 2)
     await line.record(await line.claim())
-    assert await prune(line.yard.db, line.now - 60_000) == 0
-    assert await prune(line.yard.db, line.now + 1000) == 1
-    assert await line.yard.db.pool.fetchval("select count(*) from attempts") == 0
-    assert await line.yard.db.pool.fetchval("select count(*) from events") == 4
+    assert await prune(line.yard.database, line.now - 60_000) == 0
+    assert await prune(line.yard.database, line.now + 1000) == 1
+    assert await line.yard.database.pool.fetchval("select count(*) from attempts") == 0
+    assert await line.yard.database.pool.fetchval("select count(*) from events") == 4
     assert await line.yard.count("waiting") == 3
     await line.yard.webhooks.delete(PROJECT, line.webhook.id, line.now)
-    await prune(line.yard.db, 0)
-    assert await line.yard.db.pool.fetchval("select count(*) from webhooks") == 0
-    assert await line.yard.db.pool.fetchval("select count(*) from deliveries") == 0
+    await prune(line.yard.database, 0)
+    assert await line.yard.database.pool.fetchval("select count(*) from webhooks") == 0
+    assert await line.yard.database.pool.fetchval("select count(*) from deliveries") == 0
 
 
 async def test_after_a_merge_every_number_tells_what_was_before_it(line: Line) -> None:
@@ -284,6 +286,6 @@ async def test_a_webhook_gets_the_event_of_a_merge_unless_it_was_left_out(line: 
     for user in ("$RCAnonymousID:" + "a" * 32, "bob"):
         await line.yard.buy(user)
     await log_in(line.yard.changes, PROJECT, "$RCAnonymousID:" + "a" * 32, "bob")
-    rows = await line.yard.db.pool.fetch("select webhook_key from deliveries where event_type = 'SUBSCRIBER_ALIAS'")
+    rows = await line.yard.database.pool.fetch("select webhook_key from deliveries where event_type = 'SUBSCRIBER_ALIAS'")
     assert [row["webhook_key"] for row in rows] == [line.webhook.key]
     assert without.setup.event_types == chosen

@@ -12,10 +12,10 @@ import pytest
 from standardwebhooks import Webhook as Standard
 
 from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
-from latchkey.delivery.reply import Reply
 from latchkey.delivery.sealing import Sealer, UnsealableError
-from latchkey.delivery.sender import USER_AGENT, Sender
-from latchkey.delivery.signing import signature
+from latchkey.delivery.sending.reply import Reply
+from latchkey.delivery.sending.sender import USER_AGENT, Sender
+from latchkey.delivery.sending.signing import signature
 from latchkey.delivery.webhook import Setup, Webhook, new_secret
 from latchkey.domain.address import Network
 from latchkey.domain.webhook_health import HEALTHY

@@ -8,7 +8,7 @@ import hmac
 import re
 from pathlib import Path
 
-from latchkey.delivery.signing import signature
+from latchkey.delivery.sending.signing import signature
 from latchkey.domain.retry import JITTER, SCHEDULE
 from latchkey.usecases import webhooks
 

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from latchkey.api.exchange import SERVICES_KEY
 from latchkey.api.metrics import Metrics
 from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.sender import Sender
+from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhooks
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings

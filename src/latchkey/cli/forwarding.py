@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 
-from latchkey.delivery import failure
 from latchkey.delivery.receiver import Arrival
+from latchkey.delivery.sending import failure
 
 # A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
 PATIENCE_MS = 55_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from latchkey.delivery.sender import Sender
+from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Setup, Webhook
 from latchkey.domain.instants import Ms
 from latchkey.domain.lease import lease_ms

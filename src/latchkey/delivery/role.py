@@ -10,14 +10,15 @@ from collections.abc import Awaitable, Callable
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from latchkey.delivery import metrics, operations, requeue
-from latchkey.delivery.listening import listen
+from latchkey.delivery import metrics, operations
 from latchkey.delivery.outage import outlive
-from latchkey.delivery.pruning import prune
+from latchkey.delivery.queue import requeue
+from latchkey.delivery.queue.listening import listen
+from latchkey.delivery.queue.pruning import prune
+from latchkey.delivery.queue.worker import Worker
 from latchkey.delivery.sealing import Sealer
-from latchkey.delivery.sender import Sender
+from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import SECRET_PREFIX, Webhook
-from latchkey.delivery.worker import Worker
 from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.settings import Settings
@@ -60,11 +61,11 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
         to = operations.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
         chores.append(asyncio.create_task(_every(2, lambda: _tell(database, sender, to, settings))))
     collect_seldom()
-    shown = metrics.show(settings.host, settings.metrics_port)
+    stop_serving = metrics.serve(settings.host, settings.metrics_port)
     try:
         await worker.run(stop, settings.drain_seconds)
     finally:
-        shown()
+        stop_serving()
         for task in chores:
             task.cancel()
         await asyncio.gather(*chores, return_exceptions=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from latchkey.delivery.sender import Sender
+from latchkey.delivery.sending.sender import Sender
 from latchkey.domain.instants import Ms
 from latchkey.storage.catalogs import Catalogs
 from latchkey.storage.database import Database

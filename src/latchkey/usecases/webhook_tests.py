@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from msgspec import json
 
-from latchkey.delivery.reply import Answer
-from latchkey.delivery.sender import Sender
+from latchkey.delivery.sending.reply import Answer
+from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchase import Environment

@@ -14,7 +14,7 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.deliveries import in_order
 from latchkey.api.v2.webhooks import EventTypes
-from latchkey.delivery import requeue
+from latchkey.delivery.queue import requeue
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases import delivery_log
 from latchkey.usecases.rendering import webhooks as render

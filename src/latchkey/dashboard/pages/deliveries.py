@@ -16,8 +16,8 @@ from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit
-from latchkey.delivery import requeue
-from latchkey.delivery.reply import BODY_LIMIT
+from latchkey.delivery.queue import requeue
+from latchkey.delivery.sending.reply import BODY_LIMIT
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases import delivery_log

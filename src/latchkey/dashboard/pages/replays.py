@@ -10,7 +10,7 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.pages.deliveries import in_order, load_webhook, read_moment
 from latchkey.dashboard.visit import Visit
-from latchkey.delivery import requeue
+from latchkey.delivery.queue import requeue
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.usecases import delivery_log
 from latchkey.usecases.rendering import webhooks as render

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from latchkey.delivery.webhook import SECRET_PREFIX, Webhook
 
 if TYPE_CHECKING:
-    from latchkey.delivery.reply import Answer
+    from latchkey.delivery.sending.reply import Answer
 
 HIDDEN = "••••"
 # Shorter ones would be found inside innocent words.

@@ -15,10 +15,10 @@ from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 from pyreqwest.http import Url
 
-from latchkey.delivery import failure
-from latchkey.delivery.reply import Answer, Reply
-from latchkey.delivery.resolver import Lookup, NameNotFound, Resolver, system_lookup
-from latchkey.delivery.signing import masked, signature
+from latchkey.delivery.sending import failure
+from latchkey.delivery.sending.reply import Answer, Reply
+from latchkey.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
+from latchkey.delivery.sending.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.address import Address, Network, NotAllowed, Target, literal, target
 from latchkey.domain.instants import Ms

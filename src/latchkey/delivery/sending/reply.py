@@ -1,8 +1,20 @@
-"""What a receiver answers: the status first, and then as much of the body as is kept for the log."""
+"""What a receiver answers, in two steps.
+
+The status alone decides whether an attempt succeeded. The body is kept for the log, up to a limit, and whatever happens
+to it the status stands. So `Sender.post` gives a `Reply` as soon as the status has come, and the `Answer` follows:
+
+- `Reply.at_once` takes the body without waiting, if it has come too. It nearly always has.
+- `Reply.read` waits for the body, and gives up on one that does not end.
+
+The worker calls `at_once` for a whole batch, shortly before it is recorded. Reading every body in the delivery's own
+task, which the client's thread must wake a second time for it, took 6 to 8 % more CPU for a delivery and made 10 %
+fewer deliveries a second (two runs of 10 and 40 pairs of rounds, in turns).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import types
 from collections.abc import Coroutine, Generator, Mapping
 from typing import Any
 
@@ -12,14 +24,14 @@ from pyreqwest.exceptions import PyreqwestError
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
-from latchkey.delivery import failure
-from latchkey.delivery.echo import without_secrets
+from latchkey.delivery.sending import failure
+from latchkey.delivery.sending.echo import without_secrets
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import parse_retry_after
 from latchkey.storage.deliveries.recording import Attempt
 
-# Of an answer's body so much is kept, and no longer is waited for it: the status has already decided.
+# How much of an answer's body is kept, and how long to wait for a body of unknown length.
 BODY_LIMIT = 16 * 1024
 BODY_PATIENCE = 5.0
 HEADERS_LIMIT = 64
@@ -32,7 +44,7 @@ class Answer(Attempt, frozen=True):
 
 
 class Reply(Struct):
-    """An answer whose status has come; whatever happens to its body, the status stands."""
+    """An answer of which the status and the headers have come."""
 
     webhook: Webhook
     at: Ms
@@ -41,26 +53,29 @@ class Reply(Struct):
     request: StreamRequest
     response: Response
     kept: bytes = b""
-    begun: _Begun | None = None
+    # A read that `at_once` began and that had to wait; `read` goes on with it.
+    begun: Coroutine[Any, Any, Bytes | None] | None = None
 
     def at_once(self) -> Answer | None:
-        """The answer, if its body came with it, as nearly all do. To be asked a moment later, for many at once: then
-        nobody has to be woken for the body alone, which would cost a tenth of the delivery."""
+        """The answer, if its body has come; None: `read` must wait for it."""
         wanted = self._declared()
         if wanted is None or wanted > BODY_LIMIT:
             return None
         if wanted > 0:
             reading = self.response.body_reader.read_chunk()
             try:
-                self.begun = _Begun(reading, reading.send(None))
+                # One step of the coroutine, without the event loop. It returns at once if the chunk is there.
+                waits_for = reading.send(None)
             except StopIteration as ended:
                 self.kept = bytes(ended.value or b"")
             except PyreqwestError:
                 return None
+            else:
+                self.begun = _resumed(reading, waits_for)
         return self._answer() if len(self.kept) == wanted else None
 
     async def read(self) -> Answer:
-        """The answer, when its body has come, or will not come any more."""
+        """The answer, when its body has come or will not come any more."""
         try:
             await self._read()
         except (PyreqwestError, TimeoutError):
@@ -71,7 +86,8 @@ class Reply(Struct):
 
     async def _read(self) -> None:
         wanted = self._declared()
-        # Not for every answer: the timer alone costs as much as a quarter of the request.
+        # A body of known length needs no timer, the request's own timeout ends it. A timer for every answer would cost
+        # a quarter of the request.
         async with asyncio.timeout(BODY_PATIENCE if wanted is None else None):
             enough = BODY_LIMIT if wanted is None else min(wanted, BODY_LIMIT)
             while len(self.kept) < enough:
@@ -92,7 +108,7 @@ class Reply(Struct):
         if status != 200:
             error = failure.of_status(status, response.get_header("location"))
             retry_after = parse_retry_after(response.get_header("retry-after"), self.at + self.took_ms)
-        # In one call; a header that comes several times is a list there.
+        # A header that comes several times has a list of values.
         headers = tuple(
             [
                 (name, one)
@@ -101,31 +117,26 @@ class Reply(Struct):
             ]
         )
         answer = Answer(
-            self.at,
-            self.took_ms,
-            status,
-            error,
-            self.request_headers,
-            headers[:HEADERS_LIMIT],
-            self.kept[:BODY_LIMIT],
-            retry_after,
+            at=self.at,
+            took_ms=self.took_ms,
+            status=status,
+            error=error,
+            request_headers=self.request_headers,
+            response_headers=headers[:HEADERS_LIMIT],
+            response_body=self.kept[:BODY_LIMIT],
+            retry_after_ms=retry_after,
         )
         return without_secrets(answer, self.webhook)
 
 
-class _Begun:
-    """A read that has been asked for once and was not ready: awaited, it goes on."""
-
-    def __init__(self, reading: Coroutine[Any, Any, Bytes | None], waits_for: Any) -> None:
-        self._reading = reading
-        self._waits_for = waits_for
-
-    def __await__(self) -> Generator[Any, None, Bytes | None]:
-        try:
-            while True:
-                yield self._waits_for
-                self._waits_for = self._reading.send(None)
-        except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # what read_chunk gives
-        finally:
-            self._reading.close()
+@types.coroutine
+def _resumed(reading: Coroutine[Any, Any, Bytes | None], waits_for: Any) -> Generator[Any, None, Bytes | None]:
+    """Goes on with a coroutine that was stepped once and now waits."""
+    try:
+        while True:
+            yield waits_for
+            waits_for = reading.send(None)
+    except StopIteration as ended:
+        return ended.value  # type: ignore[no-any-return]  # what read_chunk gives
+    finally:
+        reading.close()

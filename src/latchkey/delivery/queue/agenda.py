@@ -1,0 +1,57 @@
+"""Which webhooks may have something to send, as far as this worker knows: now, or at a later moment."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable
+
+from latchkey.domain.instants import Ms
+
+
+class Agenda:
+    def __init__(self) -> None:
+        # A dict for its order: webhooks that wait longest come first.
+        self._now: dict[int, None] = {}
+        # A heap. An entry that `_soonest` does not know is outdated; it leads to one question in vain.
+        self._later: list[tuple[Ms, int]] = []
+        self._soonest: dict[int, Ms] = {}
+        self._changed = asyncio.Event()
+
+    def add(self, keys: Iterable[int]) -> None:
+        self._now.update(dict.fromkeys(keys))
+        if self._now:
+            self._changed.set()
+
+    def add_later(self, key: int, at: Ms) -> None:
+        known = self._soonest.get(key)
+        if known is None or at < known:
+            self._soonest[key] = at
+            heapq.heappush(self._later, (at, key))
+        self._changed.set()
+
+    def turn(self, now: Ms) -> list[int]:
+        """Take the webhooks to ask for now off the agenda; those that waited longest come first."""
+        while self._later and self._later[0][0] <= now:
+            at, key = heapq.heappop(self._later)
+            if self._soonest.get(key) == at:
+                del self._soonest[key]
+            self._now.setdefault(key)
+        keys, self._now = list(self._now), {}
+        return keys
+
+    def wake(self) -> None:
+        """End the `wait` that is under way."""
+        self._changed.set()
+
+    async def wait(self, now: Callable[[], Ms]) -> None:
+        """Until there may be something to do: a webhook was added, or the next moment has come."""
+        if self._now:
+            return
+        seconds = max(0.0, (self._later[0][0] - now()) / 1000) if self._later else None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+        self._changed.clear()

@@ -1,0 +1,65 @@
+"""Claims due deliveries and hands them to the dispatcher, while it is sending others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from latchkey.delivery.outage import outlive
+from latchkey.delivery.queue.agenda import Agenda
+from latchkey.delivery.queue.capacity import Capacity
+from latchkey.delivery.queue.dispatching import Dispatcher
+from latchkey.delivery.queue.known_webhooks import KnownWebhooks
+from latchkey.domain.instants import Ms
+from latchkey.domain.lease import lease_ms, may_begin
+from latchkey.storage.database import Database
+from latchkey.storage.deliveries import lanes
+
+
+class Claimer:
+    def __init__(
+        self,
+        database: Database,
+        agenda: Agenda,
+        capacity: Capacity,
+        webhooks: KnownWebhooks,
+        dispatcher: Dispatcher,
+        *,
+        now: Callable[[], Ms],
+        timeout_ms: int,
+    ) -> None:
+        self._database = database
+        self._agenda = agenda
+        self._capacity = capacity
+        self._webhooks = webhooks
+        self._dispatcher = dispatcher
+        self._now = now
+        self._timeout_ms = timeout_ms
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End `run` after the claim that is under way. Cancelled, a claim could leave leases that nobody knows of."""
+        self._stopping = True
+        self._agenda.wake()
+
+    async def run(self) -> None:
+        while not self._stopping:
+            budgets = self._capacity.budgets(self._agenda.turn(self._now()))
+            if budgets:
+                await outlive(partial(self._claim, budgets))
+            else:
+                await self._agenda.wait(self._now)
+
+    async def _claim(self, budgets: Mapping[int, int]) -> None:
+        now = self._now()
+        claims = await lanes.claim(self._database, budgets, now, now + lease_ms(self._timeout_ms))
+        versions = {one.webhook_key: one.webhook_version for one in claims}
+        # Tried until it succeeds: what is claimed is not given to anybody else until the lease runs out.
+        await outlive(partial(self._webhooks.refresh, versions))
+        self._agenda.add(self._capacity.claimed(budgets, Counter(one.webhook_key for one in claims)))
+        for one in claims:
+            webhook = self._webhooks.get(one.webhook_key)
+            now = self._now()
+            if webhook is not None and may_begin(one.lease_until, self._timeout_ms, now):
+                self._dispatcher.send(one, webhook, now)

@@ -1,0 +1,66 @@
+"""Sends claimed deliveries, each in a task of its own, and puts the answers into the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import structlog
+
+from latchkey.delivery.queue.agenda import Agenda
+from latchkey.delivery.queue.capacity import Capacity
+from latchkey.delivery.queue.inbox import Answered, Inbox
+from latchkey.delivery.sending.reply import Answer, Reply
+from latchkey.delivery.sending.sender import Sender
+from latchkey.delivery.webhook import Webhook
+from latchkey.domain.instants import Ms
+from latchkey.storage.deliveries.lanes import Claim
+
+log = structlog.get_logger()
+
+
+class Dispatcher:
+    def __init__(self, sender: Sender, inbox: Inbox, capacity: Capacity, agenda: Agenda) -> None:
+        self._sender = sender
+        self._inbox = inbox
+        self._capacity = capacity
+        self._agenda = agenda
+        # By the claim's identity, for as long as its task runs.
+        self._running: dict[int, tuple[asyncio.Task[None], Claim]] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def send(self, claim: Claim, webhook: Webhook, now: Ms) -> None:
+        self._capacity.begin(claim.webhook_key)
+        self._run(claim, webhook, partial(self._sender.post, webhook, claim.event_id, claim.body, now))
+
+    def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
+        """Wait for the body of an answer whose status has come."""
+        self._run(claim, webhook, reply.read)
+
+    async def wait(self) -> None:
+        """Until all that run at this moment have ended."""
+        if self._running:
+            await asyncio.wait([task for task, _ in self._running.values()])
+
+    def cancel(self) -> list[Claim]:
+        """End what still runs, and give its claims."""
+        unfinished = list(self._running.values())
+        for task, _ in unfinished:
+            task.cancel()
+        return [claim for _, claim in unfinished]
+
+    def _run(self, claim: Claim, webhook: Webhook, attempt: Callable[[], Awaitable[Reply | Answer]]) -> None:
+        self._running[id(claim)] = asyncio.create_task(self._deliver(claim, webhook, attempt)), claim
+
+    async def _deliver(self, claim: Claim, webhook: Webhook, attempt: Callable[[], Awaitable[Reply | Answer]]) -> None:
+        try:
+            self._inbox.put(Answered(claim, webhook, await attempt()))
+        except Exception as error:
+            # Not recorded: the lease runs out and it is sent again.
+            log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=error)
+            self._agenda.add(self._capacity.end([claim.webhook_key]))
+        finally:
+            del self._running[id(claim)]

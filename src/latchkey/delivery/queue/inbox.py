@@ -1,0 +1,54 @@
+"""Answers that have come and are not yet recorded: the dispatcher puts them in, the recorder takes them out."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Struct
+
+from latchkey.delivery.sending.reply import Answer, Reply
+from latchkey.delivery.webhook import Webhook
+from latchkey.storage.deliveries.lanes import Claim
+
+
+class Answered(Struct, frozen=True):
+    claim: Claim
+    webhook: Webhook
+    # A Reply where the status has come and the body may not have.
+    reply: Reply | Answer
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self._answers: list[Answered] = []
+        self._filled = asyncio.Event()
+        self._all_recorded = asyncio.Event()
+        self._all_recorded.set()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def put(self, answered: Answered) -> None:
+        self._answers.append(answered)
+        self._all_recorded.clear()
+        self._filled.set()
+
+    def take(self) -> list[Answered]:
+        self._filled.clear()
+        answers, self._answers = self._answers, []
+        return answers
+
+    def recorded(self) -> None:
+        """What was taken is recorded."""
+        if not self._answers:
+            self._all_recorded.set()
+
+    async def wait(self) -> None:
+        await self._filled.wait()
+
+    @property
+    def all_recorded(self) -> bool:
+        return self._all_recorded.is_set()
+
+    async def until_recorded(self) -> None:
+        await self._all_recorded.wait()

@@ -1,0 +1,141 @@
+"""Records the outcome of attempts in batches, and puts what follows from them on the agenda."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import structlog
+
+from latchkey.delivery import health, metrics
+from latchkey.delivery.outage import outlive
+from latchkey.delivery.queue.agenda import Agenda
+from latchkey.delivery.queue.capacity import Capacity
+from latchkey.delivery.queue.dispatching import Dispatcher
+from latchkey.delivery.queue.inbox import Answered, Inbox
+from latchkey.delivery.queue.known_webhooks import KnownWebhooks
+from latchkey.delivery.sending.reply import Answer, Reply
+from latchkey.domain.instants import Ms
+from latchkey.domain.retry import Retry, after_failure
+from latchkey.storage.database import Database
+from latchkey.storage.deliveries import recording
+from latchkey.storage.deliveries.recording import Outcome, Recorded
+from latchkey.storage.errors import StatementRefusedError
+
+log = structlog.get_logger()
+
+# While this many are being sent, wait a moment for more answers before recording: a statement for a hundred costs
+# little more than one for ten, and what it records makes room for a claim of the same size.
+_BUSY = 100
+_LINGER_SECONDS = 0.005
+
+
+class Recorder:
+    def __init__(
+        self,
+        database: Database,
+        agenda: Agenda,
+        capacity: Capacity,
+        webhooks: KnownWebhooks,
+        dispatcher: Dispatcher,
+        inbox: Inbox,
+        *,
+        now: Callable[[], Ms],
+        chance: Callable[[], float],
+    ) -> None:
+        self._database = database
+        self._agenda = agenda
+        self._capacity = capacity
+        self._webhooks = webhooks
+        self._dispatcher = dispatcher
+        self._inbox = inbox
+        self._now = now
+        self._chance = chance
+
+    async def run(self) -> None:
+        while True:
+            await self._inbox.wait()
+            if len(self._dispatcher) >= _BUSY and len(self._inbox) < _BUSY:
+                await asyncio.sleep(_LINGER_SECONDS)
+            if outcomes := self._outcomes(self._inbox.take()):
+                await self._record(outcomes)
+            self._inbox.recorded()
+            metrics.IN_FLIGHT.set(len(self._dispatcher))
+
+    def _outcomes(self, answers: Sequence[Answered]) -> list[Outcome]:
+        """What can be recorded now. An answer whose body has not come yet goes back to the dispatcher."""
+        outcomes: list[Outcome] = []
+        for one in answers:
+            reply = one.reply
+            answer = reply.at_once() if isinstance(reply, Reply) else reply
+            if answer is not None:
+                outcomes.append(self._outcome(one, answer))
+            elif isinstance(reply, Reply):
+                self._dispatcher.read_rest(one.claim, one.webhook, reply)
+        return outcomes
+
+    def _outcome(self, answered: Answered, answer: Answer) -> Outcome:
+        claim, decision = answered.claim, None
+        if not answer.delivered:
+            decision = after_failure(
+                answered.webhook.setup.retry_seconds,
+                tries=claim.tries + 1,
+                first_at=claim.tried_at if claim.tried_at is not None else answer.at,
+                now=answer.at + answer.took_ms,
+                chance=self._chance(),
+                retry_after_ms=answer.retry_after_ms,
+            )
+        return Outcome(claim, answer, decision)
+
+    async def _record(self, batch: Sequence[Outcome]) -> None:
+        try:
+            await outlive(partial(self._record_once, batch))
+        except StatementRefusedError as error:
+            if len(batch) > 1:
+                for one in batch:
+                    await self._record([one])
+                return
+            # Nothing that a receiver sends may stop the deliveries to others. This one is repeated after its lease.
+            log.error("attempt not recorded", event_id=batch[0].claim.event_id, exc_info=error)
+        self._agenda.add(self._capacity.end(one.claim.webhook_key for one in batch))
+
+    async def _record_once(self, batch: Sequence[Outcome]) -> None:
+        now = self._now()
+        recorded = await recording.record(self._database, batch, now)
+        self._count(recorded)
+        if len(recorded) < len(batch):
+            metrics.LOST_LEASES.inc(len(batch) - len(recorded))
+        self._schedule(recorded)
+        changed = await health.note(self._database, recorded, now)
+        for key, state in changed.items():
+            if state.open_until is not None:
+                self._agenda.add_later(key, state.open_until)
+            elif state.paused_at is None:
+                self._agenda.add([key])
+
+    def _schedule(self, recorded: Sequence[Recorded]) -> None:
+        """Lanes that can go on at once, and retries."""
+        self._agenda.add({one.outcome.claim.webhook_key for one in recorded if one.more})
+        for one in recorded:
+            decision = one.outcome.decision
+            if isinstance(decision, Retry):
+                key = one.outcome.claim.webhook_key
+                self._agenda.add_later(key, decision.others_at or decision.at)
+                self._agenda.add_later(key, decision.at)
+
+    def _count(self, recorded: Sequence[Recorded]) -> None:
+        by_webhook: defaultdict[int, list[Recorded]] = defaultdict(list)
+        for one in recorded:
+            by_webhook[one.outcome.claim.webhook_key].append(one)
+        for key, ended in by_webhook.items():
+            webhook = self._webhooks.get(key)
+            if webhook is None:
+                continue
+            outcomes = Counter("delivered" if one.outcome.attempt.delivered else "failed" for one in ended)
+            for outcome, count in outcomes.items():
+                metrics.ATTEMPTS.labels(webhook.id, outcome).inc(count)
+            seconds = metrics.SECONDS.labels(webhook.id)
+            for one in ended:
+                seconds.observe(one.outcome.attempt.took_ms / 1000)
