@@ -1,1 +1,1 @@
-"""Outbox to HTTPS: claim, guard, sign, send, record, retry, pause."""
+"""Delivers committed events to webhooks over HTTPS."""

@@ -1,4 +1,4 @@
-"""A receiver to try webhooks with: takes them over TLS, says what arrived, and can behave badly on request.
+"""A receiver for trying webhooks out: accepts them over TLS, reports what arrived, and misbehaves on request.
 
 The path of the URL chooses the behaviour: `/` answers 200; `/status/503` that status; `/flaky/2` fails every event
 twice with 500 and then takes it; `/slow/250` answers after so many milliseconds; `/hang` never answers; `/half` closes

@@ -73,7 +73,7 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
 
 
 def operations_secret(secret_key: bytes) -> str:
-    """What signs operational events: derived, so that it is the same on every machine and needs no setting."""
+    """The secret that signs operational events. Derived, so that it is the same on every machine without a setting."""
     derived = HKDF(hashes.SHA256(), 24, salt=None, info=b"latchkey operations").derive(secret_key)
     return SECRET_PREFIX + base64.b64encode(derived).decode()
 
@@ -89,14 +89,14 @@ async def measure(database: Database) -> None:
 
 
 async def _replay(database: Database, new: asyncio.Event) -> None:
-    async def all_there_is() -> None:
-        # Live events come first; a replay of millions may take its time.
-        while await requeue.work_off(database, real_now()):  # noqa: ASYNC110 - nothing is waited for
+    async def work_off_all() -> None:
+        # New events come first: a pause after each batch of a replay.
+        while await requeue.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is the point
             await asyncio.sleep(0.02)
 
     while True:
         new.clear()
-        await outlive(all_there_is)
+        await outlive(work_off_all)
         try:
             async with asyncio.timeout(10):
                 await new.wait()

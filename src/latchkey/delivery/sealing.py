@@ -1,4 +1,4 @@
-"""Secrets at rest: AES-GCM under LATCHKEY_SECRET_KEY, each bound to the row and column it was written for."""
+"""Encrypts secrets before they are stored: AES-GCM with LATCHKEY_SECRET_KEY, bound to the row and column of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sealer:
         self._cipher = AESGCM(key)
 
     def seal(self, text: str, what: str) -> bytes:
-        """`what` names the place, such as `wh_1/secret`: a sealed value copied to another row does not open there."""
+        """`what` names the place, such as `wh_1/secret`. A value that was copied to another row cannot be decrypted there."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, text.encode(), what.encode())
 

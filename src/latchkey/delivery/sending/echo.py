@@ -1,4 +1,4 @@
-"""Receivers that echo what they were sent, as debugging ones do, must not bring the secret into the log."""
+"""Removes secrets from answers: a receiver that echoes its request must not bring them into the log."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from latchkey.delivery.sending.reply import Answer
 
 HIDDEN = "••••"
-# Shorter ones would be found inside innocent words.
+# A shorter secret would match ordinary words.
 _SHORTEST = 4
 
 
 def without_secrets(answer: Answer, webhook: Webhook) -> Answer:
-    """The answer as it may be kept and shown."""
+    """The answer as it may be stored and shown."""
     hidden = _secrets(webhook.secret, webhook.previous_secret, webhook.setup.authorization)
-    said = "\n".join([value for _, value in answer.response_headers])
+    text_of_answer = "\n".join([value for _, value in answer.response_headers])
     if answer.error is not None:
-        said += answer.error
+        text_of_answer += answer.error
     for text, raw in hidden:
-        if raw in answer.response_body or text in said:
+        if raw in answer.response_body or text in text_of_answer:
             break
     else:
         return answer
@@ -38,7 +38,7 @@ def without_secrets(answer: Answer, webhook: Webhook) -> Answer:
 
 @lru_cache(maxsize=4096)
 def _secrets(secret: str, previous: str | None, authorization: str | None) -> tuple[tuple[str, bytes], ...]:
-    """Of `Bearer abc` only what follows the scheme is secret."""
+    """Each secret as text and as bytes. Of `Bearer abc` only what follows the scheme is secret."""
     found = [secret.removeprefix(SECRET_PREFIX)]
     if previous is not None:
         found.append(previous.removeprefix(SECRET_PREFIX))

@@ -1,10 +1,10 @@
-"""What went wrong, in words a person can act on."""
+"""The client's errors in words that a person can act on."""
 
 from __future__ import annotations
 
 from pyreqwest.exceptions import ConnectTimeoutError, DetailedPyreqwestError, RequestTimeoutError
 
-# The client names causes from the outside in; the innermost that says one of these is what happened.
+# The client lists nested causes. The first line here that is found in one of them names the failure.
 _WORDS = (
     ("certificate expired", "certificate expired"),
     ("CertExpired", "certificate expired"),
@@ -44,7 +44,7 @@ def in_words(error: Exception, took_ms: int, timeout_ms: int) -> str:
 
 
 def never_connected(error: Exception) -> bool:
-    """Nothing was sent: another address of the same name may be tried in the same attempt."""
+    """Whether nothing was sent, so that another address of the same host may be tried in the same attempt."""
     return any(sign in cause for cause in causes_of(error) for sign in _NOT_CONNECTED)
 
 

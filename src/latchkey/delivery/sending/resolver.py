@@ -1,4 +1,4 @@
-"""Names to addresses, once, off the event loop; every address is judged before anything connects to it."""
+"""Looks up host names in threads, and checks every address before anything connects to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from latchkey.domain.address import Address, Network, NotAllowed, Target, refusal
 
-# getaddrinfo tells no time to live. Within this, a connection goes to the address that was checked.
+# getaddrinfo gives no time to live, so a result is used for this long.
 _KEPT_SECONDS = 30.0
 _THREADS = 32
 _REMEMBERED = 10_000
@@ -20,7 +20,7 @@ Lookup = Callable[[str, int], Sequence[str]]
 
 
 class NameNotFound(Exception):
-    """The host's name has no address."""
+    """The host name has no address."""
 
 
 def system_lookup(host: str, port: int) -> Sequence[str]:
@@ -32,32 +32,32 @@ class Resolver:
     def __init__(self, allowed: Sequence[Network] = (), lookup: Lookup = system_lookup) -> None:
         self._allowed = allowed
         self._lookup = lookup
-        # A name server that never answers holds one thread for each name, not for each delivery.
+        # One lookup at a time for each name: a name server that never answers holds one thread, not one per delivery.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolve")
         self._known: dict[tuple[str, int], tuple[float, Sequence[Address]]] = {}
         self._asking: dict[tuple[str, int], asyncio.Future[Sequence[Address]]] = {}
 
     def known(self, target: Target) -> Sequence[Address] | None:
-        """Where the target may be reached, if that was found a moment ago."""
+        """The target's addresses, if they were looked up a moment ago."""
         known = self._known.get((target.host, target.port))
         if known is not None and time.monotonic() - known[0] < _KEPT_SECONDS:
             return known[1]
         return None
 
     async def addresses(self, target: Target) -> Sequence[Address]:
-        """Where the target may be reached. NotAllowed when any of its addresses must not be; NameNotFound."""
+        """The target's addresses. Raises NotAllowed if any of them is not allowed, and NameNotFound."""
         if target.literal is not None:
-            return self._judged(target.host, [target.literal])
+            return self._checked(target.host, [target.literal])
         key = target.host, target.port
         asking = self._asking.get(key)
         if asking is None:
             asking = self._asking[key] = asyncio.ensure_future(self._ask(*key))
             asking.add_done_callback(lambda _: self._asking.pop(key, None))
-        # Shielded: one delivery that runs out of time must not cancel the answer for the others.
+        # Shielded: a delivery that times out must not cancel the lookup for the others.
         return await asyncio.shield(asking)
 
     def forget(self, target: Target) -> None:
-        """After a failure to connect: perhaps the name has moved."""
+        """Look the name up again next time: after a failure to connect it may have another address."""
         self._known.pop((target.host, target.port), None)
 
     def close(self) -> None:
@@ -68,13 +68,13 @@ class Resolver:
             found = await asyncio.get_running_loop().run_in_executor(self._threads, self._lookup, host, port)
         except (OSError, UnicodeError) as error:
             raise NameNotFound(f"name not found: {host}") from error
-        addresses = self._judged(host, [ipaddress.ip_address(one) for one in found])
+        addresses = self._checked(host, [ipaddress.ip_address(one) for one in found])
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[host, port] = time.monotonic(), addresses
         return addresses
 
-    def _judged(self, host: str, found: Sequence[Address]) -> Sequence[Address]:
+    def _checked(self, host: str, found: Sequence[Address]) -> Sequence[Address]:
         if not found:
             raise NameNotFound(f"name not found: {host}")
         for address in found:

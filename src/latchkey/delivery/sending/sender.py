@@ -1,4 +1,4 @@
-"""One POST to a receiver: guarded, signed, timed, and told in words when it fails."""
+"""One POST to a receiver: its address checked, signed, timed, and described in words when it fails."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ from latchkey.domain.instants import Ms
 from latchkey.wire.headers import TEST_EVENT
 
 USER_AGENT = f"latchkey/{version('latchkey')}"
-# Many servers close a connection that was idle for 5 seconds; a request sent at that very moment would be lost.
+# Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
 _IDLE = timedelta(seconds=4)
 _CONNECT = timedelta(seconds=10)
-_CLIENTS = 1024
+# How many clients, and how many URLs, are kept.
+_KEPT = 1024
 
 
-class _Way(Struct):
-    """What is known of a URL: how it was read, and the clients for the addresses that were checked last."""
+class _Route(Struct):
+    """What is kept for a URL: its parsed form, and the clients for the addresses that were checked last.
+
+    Kept with the URL, because looking a client up by its address for each delivery is slow.
+    """
 
     where: Target
     url: Url
@@ -41,7 +45,7 @@ class _Way(Struct):
 
 
 class Sender:
-    """Keeps connections to receivers open; a client for each checked address, so that none can hold up another."""
+    """Keeps connections open. Each checked address has a client of its own, so that no receiver delays another."""
 
     def __init__(
         self,
@@ -57,36 +61,36 @@ class Sender:
         self._resolver = Resolver(allowed, lookup)
         self._extra_ca = extra_ca.read_bytes() if extra_ca is not None else None
         self._clients: OrderedDict[tuple[str, int, Address], Client] = OrderedDict()
-        self._ways: dict[str, _Way] = {}
+        self._routes: dict[str, _Route] = {}
 
     async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> Answer:
-        """Send `body` once. Never raises for anything a receiver can do."""
+        """Send `body` once, and wait for the whole answer. Never raises for anything that a receiver does."""
         reply = await self.post(webhook, message_id, body, self._now(), is_test=is_test)
         return reply if isinstance(reply, Answer) else await reply.read()
 
     async def post(
         self, webhook: Webhook, message_id: str, body: bytes, at: Ms, *, is_test: bool = False
     ) -> Reply | Answer:
-        """Send `body` once and wait for no more than the status; where none comes, the Answer says why."""
+        """Send `body` once, and wait only for the status. An Answer, where no status comes, says why."""
         began = time.monotonic()
         headers, shown = self._headers(webhook, message_id, body, at)
         if is_test:
             headers, shown = {**headers, TEST_EVENT: "true"}, {**shown, TEST_EVENT: "true"}
         url = webhook.setup.url
         try:
-            way = self._ways.get(url) or self._way(url)
-            addresses = self._resolver.known(way.where)
+            route = self._routes.get(url) or self._route(url)
+            addresses = self._resolver.known(route.where)
             late = addresses is None
             if addresses is None:
                 async with asyncio.timeout(self._timeout_ms / 1000):
-                    addresses = await self._resolver.addresses(way.where)
-            clients = way.clients if way.addresses is addresses else self._reached(way, addresses)
+                    addresses = await self._resolver.addresses(route.where)
+            clients = route.clients if route.addresses is addresses else self._connect(route, addresses)
             for place, client in enumerate(clients, 1):
-                request = client.post(way.url).headers(headers).body_bytes(body)
-                # Finding the name, and addresses that nobody answers at, have used some of the time.
+                request = client.post(route.url).headers(headers).body_bytes(body)
+                # The name lookup, and addresses where nobody answers, have used some of the time.
                 if late:
                     request = request.timeout(timedelta(milliseconds=max(1, self._timeout_ms - _since(began))))
-                # 0: hand over the answer with its headers, before any of its body.
+                # 0: give the answer when its headers have come, before any of its body.
                 streamed = request.streamed_read_buffer_limit(0).build_streamed()
                 try:
                     response = await streamed.__aenter__()
@@ -101,7 +105,7 @@ class Sender:
             return Answer(at, _since(began), None, str(error), shown)
         except (PyreqwestError, TimeoutError, OSError, ValueError) as error:
             if failure.never_connected(error):
-                self._resolver.forget(self._ways[url].where)
+                self._resolver.forget(self._routes[url].where)
             took = _since(began)
             return Answer(at, took, None, failure.in_words(error, took, self._timeout_ms), shown)
 
@@ -112,7 +116,7 @@ class Sender:
             await client.close()
 
     def _headers(self, webhook: Webhook, message_id: str, body: bytes, at: Ms) -> tuple[dict[str, str], dict[str, str]]:
-        """As they are sent, and as the log may show them."""
+        """The headers as they are sent, and as the log may show them."""
         timestamp = at // 1000
         shown = {
             "Content-Type": "application/json",
@@ -128,31 +132,32 @@ class Sender:
         shown["Authorization"] = masked(authorization)
         return sent, shown
 
-    def _way(self, url: str) -> _Way:
+    def _route(self, url: str) -> _Route:
         known = target(url)
-        # The client reads the URL by its own rules. Where the two disagree, the check would be for another host.
+        # The client parses the URL by its own rules. If the two disagreed, another host than the checked one would be
+        # connected to.
         client_sees = Url(url)
         host = client_sees.host_str or ""
         same = host == known.host if known.literal is None else literal(host) == known.literal
         if not same or client_sees.port_or_known_default != known.port:
             raise NotAllowed(f"address not allowed: {url} can be read in two ways")
-        if len(self._ways) > _CLIENTS:
-            self._ways.clear()
-        way = self._ways[url] = _Way(known, client_sees)
-        return way
+        if len(self._routes) > _KEPT:
+            self._routes.clear()
+        route = self._routes[url] = _Route(known, client_sees)
+        return route
 
-    def _reached(self, way: _Way, addresses: Sequence[Address]) -> Sequence[Client]:
-        """A client for each of these addresses, kept at hand for as long as the name has them."""
-        way.addresses = addresses
-        way.clients = [self._client(way.where, one) for one in addresses]
-        return way.clients
+    def _connect(self, route: _Route, addresses: Sequence[Address]) -> Sequence[Client]:
+        """A client for each of these addresses, kept with the route until the name has other ones."""
+        route.addresses = addresses
+        route.clients = [self._client(route.where, one) for one in addresses]
+        return route.clients
 
     def _client(self, where: Target, address: Address) -> Client:
         key = where.host, where.port, address
         client = self._clients.get(key)
         if client is None:
             client = self._clients[key] = self._build(where, address)
-            if len(self._clients) > _CLIENTS:
+            if len(self._clients) > _KEPT:
                 self._clients.popitem(last=False)
         else:
             self._clients.move_to_end(key)
@@ -168,7 +173,7 @@ class Sender:
             .https_only(True)
             .no_proxy()
             .http2(True)
-            # What is kept for the log is what was sent; and nothing small can unpack into something endless.
+            # The log keeps the bytes that were sent, and a small body cannot decompress into a huge one.
             .gzip(False)
             .brotli(False)
             .deflate(False)
@@ -177,7 +182,7 @@ class Sender:
         if self._extra_ca is not None:
             builder = builder.add_root_certificate_pem(self._extra_ca)
         if where.literal is None:
-            # The name stays in the URL (Host, SNI, certificate); the connection goes to the address that was checked.
+            # Host header, SNI and certificate use the name; the connection goes to the address that was checked.
             builder = builder.resolve(where.host, str(address), where.port)
         return builder.build()
 

@@ -1,4 +1,4 @@
-"""What a receiver can check: the configured Authorization value, and a signature as Standard Webhooks says."""
+"""The signature that a receiver can verify (Standard Webhooks), and the Authorization value as the log shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIDDEN = "••••"
 
 
 def signature(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
-    """One signature for each secret, so that receivers verify with the old one while they learn the new."""
+    """One signature for each secret: during a rotation a receiver can verify with the old secret or the new one."""
     signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
     if len(secrets) == 1:
         return _sign(secrets[0], signed)
@@ -24,13 +24,13 @@ def signature(secrets: Sequence[str], message_id: str, timestamp: int, body: byt
 
 @lru_cache(maxsize=4096)
 def masked(authorization: str) -> str:
-    """The Authorization value as the log may show it: the scheme stays, and nothing of the secret."""
+    """The Authorization value as the log may show it: only the scheme remains."""
     scheme, _, rest = authorization.partition(" ")
     return f"{scheme} {_HIDDEN}" if rest else _HIDDEN
 
 
 def _sign(secret: str, signed: bytes) -> str:
-    # A copy of a prepared state is a third of the price of `hmac.digest`, which also lets go of the interpreter's lock.
+    # Copying a prepared state costs a third of `hmac.digest`, which also releases the interpreter's lock.
     state = _prepared(secret).copy()
     state.update(signed)
     return "v1," + binascii.b2a_base64(state.digest(), newline=False).decode()
