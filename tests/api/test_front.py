@@ -17,6 +17,7 @@ from latchkey import logs
 from latchkey.api import application
 from latchkey.log_stream import LogStream
 from latchkey.settings import Settings
+from latchkey.storage.errors import OutageError, StatementRefusedError
 from tests.api.client import Client, Clock, Shop
 
 V1 = "/v1/subscribers/ada"
@@ -158,6 +159,8 @@ class Broken:
         (asyncpg.PostgresIOError("hunter2"), 503),
         (asyncpg.ReadOnlySQLTransactionError("hunter2"), 503),
         (asyncpg.InternalClientError("hunter2"), 503),
+        (OutageError("hunter2"), 503),
+        (StatementRefusedError("hunter2"), 500),
     ],
 )
 @pytest.mark.parametrize("path", [V1, V2, f"{V2}/attributes"])

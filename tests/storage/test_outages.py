@@ -20,6 +20,8 @@ from latchkey.storage.outages import transaction, translates_errors
         (asyncpg.CannotConnectNowError("the driver says so"), OutageError),
         (asyncpg.TooManyConnectionsError("the driver says so"), OutageError),
         (asyncpg.DiskFullError("the driver says so"), OutageError),
+        (asyncpg.PostgresSystemError("the disk is broken"), OutageError),
+        (asyncpg.ReadOnlySQLTransactionError("this is a standby"), OutageError),
         (asyncpg.DeadlockDetectedError("the driver says so"), OutageError),
         (asyncpg.LockNotAvailableError("the driver says so"), OutageError),
         (asyncpg.QueryCanceledError("the driver says so"), OutageError),

@@ -22,7 +22,7 @@ class Sealer:
         self._cipher = AESGCM(key)
 
     def seal(self, text: str, what: str) -> bytes:
-        """`what` names the place, such as `wh_1/secret`. A value that was copied to another row cannot be decrypted there."""
+        """`what` names the place, such as `wh_1/secret`. Copied to another row, the value cannot be decrypted."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, text.encode(), what.encode())
 
