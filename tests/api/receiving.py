@@ -17,7 +17,7 @@ from latchkey.api.application import create_application
 from latchkey.cli.authority import ensure_certificates
 from latchkey.delivery.queue.listening import listen as listen_for_deliveries
 from latchkey.delivery.queue.worker import Worker
-from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
+from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.settings import Settings
@@ -84,33 +84,30 @@ async def posting(database: Database, folder: Path, pages: MakePages | None = No
     demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
     certificates = ensure_certificates(folder / "certificates", [], time.time_ns() // 1_000_000)
     arrivals: list[Arrival] = []
-    server = await listen(
-        Receiver(lambda arrival, _: arrivals.append(arrival)), tls(certificates.cert, certificates.key)
-    )
-    port = server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]  # asyncio's own Server has it
-    settings = Settings(
-        database_url=database.url,
-        secret_key=SECRET_KEY,
-        webhook_allow_networks=(ip_network("127.0.0.0/8"),),
-        webhook_extra_ca=certificates.authority,
-        webhook_timeout_ms=1_000,
-        tls_cert=certificates.cert,
-        tls_key=certificates.key,
-    )
-    app = create_application(database, settings, clock, pages(settings) if pages else None)
-    async with running(app):
-        yield Post(
-            database,
-            Client(app, demo.secret_key),
-            clock,
-            Changes(database, clock),
-            demo.secret_key,
-            demo.public_key,
-            address=f"https://127.0.0.1:{port}",
-            settings=settings,
-            arrivals=arrivals,
+    receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
+    async with listening(receiver, tls(certificates.cert, certificates.key)) as port:
+        settings = Settings(
+            database_url=database.url,
+            secret_key=SECRET_KEY,
+            webhook_allow_networks=(ip_network("127.0.0.0/8"),),
+            webhook_extra_ca=certificates.authority,
+            webhook_timeout_ms=1_000,
+            tls_cert=certificates.cert,
+            tls_key=certificates.key,
         )
-    server.close()
+        app = create_application(database, settings, clock, pages(settings) if pages else None)
+        async with running(app):
+            yield Post(
+                database,
+                Client(app, demo.secret_key),
+                clock,
+                Changes(database, clock),
+                demo.secret_key,
+                demo.public_key,
+                address=f"https://127.0.0.1:{port}",
+                settings=settings,
+                arrivals=arrivals,
+            )
 
 
 @asynccontextmanager

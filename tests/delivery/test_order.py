@@ -286,6 +286,8 @@ async def test_a_webhook_gets_the_event_of_a_merge_unless_it_was_left_out(line: 
     for user in ("$RCAnonymousID:" + "a" * 32, "bob"):
         await line.yard.buy(user)
     await log_in(line.yard.changes, PROJECT, "$RCAnonymousID:" + "a" * 32, "bob")
-    rows = await line.yard.database.pool.fetch("select webhook_key from deliveries where event_type = 'SUBSCRIBER_ALIAS'")
+    rows = await line.yard.database.pool.fetch(
+        "select webhook_key from deliveries where event_type = 'SUBSCRIBER_ALIAS'"
+    )
     assert [row["webhook_key"] for row in rows] == [line.webhook.key]
     assert without.setup.event_types == chosen
