@@ -38,6 +38,13 @@ def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
         )
     if "api" in settings.roles:
         found += _transport(settings, now_ms)
+    return found + problems_of_connections(settings)
+
+
+def problems_of_connections(settings: Settings) -> list[Problem]:
+    """What would keep us from reaching others: receivers of webhooks, and the OpenID provider."""
+    found = _authorities("LATCHKEY_WEBHOOK_EXTRA_CA", settings.webhook_extra_ca)
+    if "api" in settings.roles:
         found += _openid(settings)
     return found
 
@@ -111,13 +118,17 @@ def _openid(settings: Settings) -> list[Problem]:
         )
     if not settings.openid_name.strip():
         found.append(Problem("LATCHKEY_OPENID_NAME", "is empty.", "It stands on the button: Continue with ..."))
-    if settings.openid_extra_ca is not None:
-        try:
-            x509.load_pem_x509_certificates(settings.openid_extra_ca.read_bytes())
-        except (OSError, ValueError) as error:
-            wrong = f"{settings.openid_extra_ca} cannot be used: {_reason(error)}."
-            found.append(Problem("LATCHKEY_OPENID_EXTRA_CA", wrong, "Give a PEM file with certificates."))
-    return found
+    return found + _authorities("LATCHKEY_OPENID_EXTRA_CA", settings.openid_extra_ca)
+
+
+def _authorities(name: str, file: Path | None) -> list[Problem]:
+    if file is None:
+        return []
+    try:
+        x509.load_pem_x509_certificates(file.read_bytes())
+    except (OSError, ValueError) as error:
+        return [Problem(name, f"{file} cannot be used: {_reason(error)}.", "Give a PEM file with certificates.")]
+    return []
 
 
 def _certificate(cert: Path, key: Path, now_ms: int) -> list[Problem]:

@@ -107,11 +107,14 @@ def load(
 
 
 def gather(
-    environ: Mapping[str, str], config: Path | None = None, overrides: Mapping[str, Any] | None = None
+    environ: Mapping[str, str],
+    config: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> tuple[Settings, list[Problem]]:
     """As `load`, but what is malformed is left at its default and reported, so that other checks can go on."""
     problems: list[Problem] = []
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(defaults or {})
     if config is None and environ.get(f"{PREFIX}CONFIG"):
         config = Path(environ[f"{PREFIX}CONFIG"])
     if config is not None:

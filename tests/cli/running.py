@@ -137,8 +137,8 @@ class Shell(Running):
 
 
 class Up(Running):
-    def __init__(self, folder: Path, *words: str | Path) -> None:
-        super().__init__("up", "--data", folder, *words)
+    def __init__(self, folder: Path, *words: str | Path, **environment: str) -> None:
+        super().__init__("up", "--data", folder, *words, **environment)
         self.folder = folder
 
     def wait_until_ready(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ FULL = Settings(
     secret_key=bytes(range(32)),
     webhook_allow_networks=(ip_network("127.0.0.0/8"), ip_network("fc00::/7")),
     webhook_extra_ca=Path("/etc/authority.pem"),
+    openid_extra_ca=Path("/etc/openid.pem"),
     operations_url="https://ops.example.com",
 )
 

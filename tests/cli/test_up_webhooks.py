@@ -7,7 +7,6 @@ import http.server
 import json
 import ssl
 import threading
-import time
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -15,12 +14,14 @@ from urllib.parse import urlsplit
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from tests.cli.running import Up
+from tests.delivery import certificates
+from tests.patience import wait_until
 
 
 def call(up: Up, method: str, path: str, value: Any = None) -> Any:
     there = up.connection
     trusted = ssl.create_default_context(cafile=there["ca_cert"])
-    connection = http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=10, context=trusted)
+    connection = http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
     try:
         headers = {"Authorization": f"Bearer {there['api_key']}", "Content-Type": "application/json"}
         body = json.dumps(value) if value is not None else None
@@ -69,6 +70,41 @@ class Listening:
         self.server.server_close()
 
 
+def healthy(up: Up, webhook_id: str) -> Any:
+    health = call(up, "GET", f"integrations/webhooks/{webhook_id}")["health"]
+    return health if health["last_success_at"] is not None else None
+
+
+def test_settings_of_the_environment_are_taken_or_said_not_to_apply(short_folder: Path) -> None:
+    certs = certificates.make(short_folder / "receivers")
+    # A bundle: the authority that is needed is not the first in it.
+    bundle = short_folder / "receivers" / "bundle.pem"
+    bundle.write_bytes(certs.stranger[0].read_bytes() + certs.authority.read_bytes())
+    with Up(
+        short_folder / "told",
+        LATCHKEY_PORT="0",
+        LATCHKEY_WEBHOOK_EXTRA_CA=str(bundle),
+        LATCHKEY_LOG_LEVEL="warning",
+        LATCHKEY_DATABASE_URL="postgresql://elsewhere/latchkey",
+    ) as up:
+        up.wait_until_ready()
+        told = " ".join(up.output.split())
+        assert "Settings used LATCHKEY_PORT, LATCHKEY_WEBHOOK_EXTRA_CA, LATCHKEY_LOG_LEVEL" in told
+        assert "LATCHKEY_DATABASE_URL: `up` ignores it, because it has a database of its own" in told
+        own = up.folder / "tls"
+        for cert, key in (certs.good, (own / "server.pem", own / "server.key")):
+            with Listening(cert, key) as listening:
+                made = call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
+                tried = call(up, "POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
+                assert (tried["status"], tried["body"]) == (200, "thanks"), tried
+        with Listening(*certs.expired) as listening:
+            made = call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
+            tried = call(up, "POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
+            assert tried["status"] is None
+        assert '"event":"request"' not in (up.folder / "latchkey.log").read_text()
+        assert up.terminate() == 0
+
+
 def test_a_webhook_to_this_machine_needs_nothing_configured(short_folder: Path) -> None:
     with Up(short_folder / "hooked", "--port", "0") as up:
         up.wait_until_ready()
@@ -79,11 +115,7 @@ def test_a_webhook_to_this_machine_needs_nothing_configured(short_folder: Path) 
             assert (tried["status"], tried["body"]) == (200, "thanks"), tried
             bought = {"action": "purchase", "app_user_id": "ada", "product_id": "pro_monthly"}
             call(up, "POST", "test_store/actions", bought)
-            deadline = time.monotonic() + 10
-            while time.monotonic() < deadline:
-                health = call(up, "GET", f"integrations/webhooks/{made['id']}")["health"]
-                if health["last_success_at"] is not None:
-                    break
+            health = wait_until(lambda: healthy(up, made["id"]), "the purchase was not delivered")
             assert (health["state"], health["waiting"]) == ("ok", 0)
             # As a receiver does it: body and headers as they came, with the library's own tolerance of time.
             verified = [Verifier(made["signing_secret"]).verify(body, headers) for headers, body in listening.messages]

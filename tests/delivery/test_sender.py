@@ -7,6 +7,7 @@ import base64
 import hmac
 import ipaddress
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 from standardwebhooks import Webhook as Standard
@@ -55,6 +56,20 @@ async def here(certs: Certificates) -> AsyncIterator[Here]:
     receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
     async with listening(receiver, tls(*certs.good)) as port:
         yield Here(port, arrivals, certs)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+async def test_every_authority_of_a_bundle_is_trusted(here: Here, tmp_path: Path, order: int) -> None:
+    bundle = tmp_path / "bundle.pem"
+    parts = [
+        here.certs.authority.read_bytes(),
+        b"# A comment, as bundles have them.\n",
+        here.certs.stranger[0].read_bytes(),
+    ]
+    bundle.write_bytes(b"".join(parts[::order]))
+    sender = Sender(now_ms, timeout_ms=20_000, allowed=LOOPBACK, extra_ca=bundle, lookup=lambda *_: ["127.0.0.1"])
+    answer = await sender.send(here.webhook(), "ev_1", BODY)
+    assert (answer.delivered, answer.error) == (True, None)
 
 
 async def test_what_a_receiver_gets(here: Here) -> None:

@@ -135,6 +135,17 @@ def test_openid_connect_is_set_up_wholly_and_over_https_or_not_at_all(safe: Sett
     assert "hunter2" not in said(replace(whole, openid_issuer="http://x"))
 
 
+@pytest.mark.parametrize("roles", [("api",), ("delivery",)])
+def test_authorities_for_webhooks_are_a_file_with_certificates(
+    safe: Settings, tmp_path: Path, roles: tuple[str, ...]
+) -> None:
+    safe = replace(safe, roles=roles)
+    assert said(replace(safe, webhook_extra_ca=safe.tls_cert)) == ""
+    (tmp_path / "junk").write_text("no certificate")
+    for bad in ("missing", "junk"):
+        assert "LATCHKEY_WEBHOOK_EXTRA_CA" in said(replace(safe, webhook_extra_ca=tmp_path / bad))
+
+
 async def test_a_migrated_database_is_fine_and_an_empty_or_absent_one_is_not(
     safe: Settings, database_url: str, empty_database_url: str
 ) -> None:

@@ -49,6 +49,8 @@ class DataFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.tls = self.path / "tls"
+        # Ours and those of LATCHKEY_WEBHOOK_EXTRA_CA.
+        self.authorities = self.tls / "webhook-authorities.pem"
         self.connection = self.path / "connection.json"
         self.demo = self.path / "demo.json"
         self.push = self.path / "push"

@@ -34,7 +34,7 @@ def settings_to_wire(settings: Settings) -> dict[str, Any]:
 
 
 def settings_from_wire(values: dict[str, Any]) -> Settings:
-    paths = {name: values[name] for name in ("tls_cert", "tls_key", "webhook_extra_ca")}
+    paths = {name: values[name] for name in ("tls_cert", "tls_key", "webhook_extra_ca", "openid_extra_ca")}
     return Settings(
         **{
             **values,

@@ -27,8 +27,9 @@ from latchkey.cli.reach import DATA
 from latchkey.cli.readiness import wait_until_answering
 from latchkey.cli.stop_signal import StoppedError, StopSignal
 from latchkey.cli.supervisor import Child, Supervisor, plan
+from latchkey.cli.up_settings import UpSettings, settings_for_up
 from latchkey.now import real_now
-from latchkey.settings import ROLES, Settings, default_workers
+from latchkey.settings import ROLES, Settings
 from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded import EmbeddedServer
 from latchkey.storage.migrate import migrate
@@ -36,18 +37,21 @@ from latchkey.usecases.demo import OWNER, Demo, ensure_demo, ensure_owner
 
 Said = Callable[[str], None]
 
-LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
-
 
 def up(
     data: Annotated[Path, typer.Option(help="The folder everything is kept in.")] = Path(".latchkey"),
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8443,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    workers: Annotated[int, typer.Option(help="Processes that answer requests; 0 means one for two cores.", min=0)] = 0,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen on; 0 picks a free one. [default: 8443]", min=0, max=65535)
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on. [default: 127.0.0.1]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that answer requests. [default: one for two cores]", min=0)
+    ] = None,
 ) -> None:
     """Start everything on this machine: database, certificates, service, consumer and a demo project."""
     # The supervisor's own log. What the processes say goes to a file.
     logs.configure("info", "pretty")
+    chosen = settings_for_up(os.environ, port=port, host=host, workers=workers)
     console = Console(highlight=False)
     with console.status("Starting") as status:
         up = False
@@ -64,12 +68,13 @@ def up(
             nonlocal up
             up = True
             status.stop()
-            announce(console, DataFolder(data), connection)
+            announce(console, DataFolder(data), connection, chosen)
 
-        raise typer.Exit(asyncio.run(run(data, host, port, workers, said, started)))
+        raise typer.Exit(asyncio.run(run(data, chosen, said, started)))
 
 
-async def run(data: Path, host: str, port: int, workers: int, said: Said, started: Callable[[Connection], None]) -> int:
+async def run(data: Path, chosen: UpSettings, said: Said, started: Callable[[Connection], None]) -> int:
+    host, port = chosen.given.host, chosen.given.port
     signal = StopSignal()
     folder = DataFolder(data)
     server = EmbeddedServer(folder.path)
@@ -77,7 +82,7 @@ async def run(data: Path, host: str, port: int, workers: int, said: Said, starte
     server.claim()
     try:
         folder.prepare()
-        listening = bind(host, port, workers or default_workers())
+        listening = bind(host, port, chosen.given.api_processes)
         certificates = ensure_certificates(folder.tls, addresses, real_now())
         pushing = push_sandbox(
             folder.push, certificates, host=host, shown_host=bracketed(reachable(host)), first_port=port and port + 2
@@ -92,7 +97,7 @@ async def run(data: Path, host: str, port: int, workers: int, said: Said, starte
                 await supervisor.spawn()
                 try:
                     connection = await prepare(
-                        folder, server, certificates, push, consumer, host, listening[0], supervisor, signal, said
+                        folder, server, certificates, push, consumer, chosen, listening[0], supervisor, signal, said
                     )
                     started(connection)
                     await keep_running(server, signal, said)
@@ -112,7 +117,7 @@ async def prepare(
     certificates: Certificates,
     push: PushConnection,
     consumer: DemoConsumer,
-    host: str,
+    chosen: UpSettings,
     listening: socket.socket,
     supervisor: Supervisor,
     signal: StopSignal,
@@ -120,19 +125,9 @@ async def prepare(
 ) -> Connection:
     said("Starting PostgreSQL")
     await asyncio.to_thread(server.start, said)
-    port = listening.getsockname()[1]
-    settings = Settings(
-        database_url=server.url(),
-        host=host,
-        port=port,
-        tls_cert=certificates.cert,
-        tls_key=certificates.key,
-        secret_key=folder.secret_key(),
-        # A receiver on this machine, with a certificate of this folder's authority, needs no further setting.
-        webhook_allow_networks=LOOPBACK,
-        webhook_extra_ca=certificates.authority,
-        drain_seconds=10,
-        log_format="json",
+    host, port = chosen.given.host, listening.getsockname()[1]
+    settings = chosen.settings(
+        certificates, folder.authorities, database_url=server.url(), port=port, secret_key=folder.secret_key()
     )
     demo, password = await signal.unless_asked(prepare_database(folder, settings, consumer, said))
     connection = describe(settings, certificates, demo, password, push, consumer, reachable(host))
@@ -210,7 +205,7 @@ def bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def announce(console: Console, folder: DataFolder, connection: Connection) -> None:
+def announce(console: Console, folder: DataFolder, connection: Connection, chosen: UpSettings) -> None:
     table = Table(title="Latchkey is up", title_justify="left", title_style="bold green", show_header=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -229,6 +224,10 @@ def announce(console: Console, folder: DataFolder, connection: Connection) -> No
     table.add_row("For scripts", f"{folder.connection}  (addresses and keys, mode 600)")
     table.add_row("Database", connection.database_url)
     table.add_row("Logs", f"{folder.log}, {folder.path / 'postgres.log'}")
+    if chosen.taken:
+        table.add_row("Settings used", ", ".join(chosen.taken))
+    for variable, why in chosen.ignored:
+        table.add_row("Setting not used", f"{variable}: `up` ignores it, because {why}")
     console.print()
     console.print(table, soft_wrap=True)
     v2 = f"{connection.base_url}/v2/projects/{connection.project_id}"

@@ -1,0 +1,77 @@
+"""Which settings of the environment `latchkey up` takes, and which it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+from latchkey.cli.authority import Certificates
+from latchkey.cli.files import write_private
+from latchkey.safety import problems_of_connections
+from latchkey.settings import PREFIX, ROLES, Settings, SettingsRefusedError, gather
+
+LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+# `up` makes these itself, and why. `latchkey serve` takes all of them.
+OWN: Mapping[str, str] = {
+    "database_url": "it has a database of its own",
+    "tls_cert": "it makes its own certificate",
+    "tls_key": "it makes its own certificate",
+    "behind_proxy": "it always listens with TLS",
+    "roles": "it runs all of them",
+    "secret_key": "it keeps a key in its folder",
+}
+CONSUMER = f"{PREFIX}CONSUMER_"
+
+
+@dataclass(frozen=True, slots=True)
+class UpSettings:
+    given: Settings
+    # Variables that are set, in the order of the documentation.
+    taken: Sequence[str]
+    ignored: Sequence[tuple[str, str]]
+
+    def settings(self, certificates: Certificates, authorities: Path, **own: Any) -> Settings:
+        """The service's settings: what was given, and what `up` has made. `authorities` is where the certificates that
+        webhooks may use are put together."""
+        given = self.given
+        # A receiver on this machine, with a certificate of this folder's authority, needs no setting.
+        trusted = certificates.authority
+        if given.webhook_extra_ca is not None:
+            write_private(authorities, trusted.read_bytes() + b"\n" + given.webhook_extra_ca.read_bytes())
+            trusted = authorities
+        return replace(
+            given,
+            roles=ROLES,
+            behind_proxy=False,
+            tls_cert=certificates.cert,
+            tls_key=certificates.key,
+            webhook_allow_networks=(*LOOPBACK, *given.webhook_allow_networks),
+            webhook_extra_ca=trusted,
+            **own,
+        )
+
+
+# Where `up` differs from `serve`, unless they are set: its log goes to a file, and somebody waits for it to stop.
+DEFAULTS: Mapping[str, Any] = {"drain_seconds": 10, "log_format": "json"}
+
+
+def settings_for_up(environ: Mapping[str, str], **flags: Any) -> UpSettings:
+    """From the environment, the file it names, and the command line; refused with all that is wrong."""
+    given, problems = gather(environ, overrides=flags, defaults=DEFAULTS)
+    problems += problems_of_connections(given)
+    if problems:
+        raise SettingsRefusedError(problems)
+    plain = Settings(**DEFAULTS)
+    changed = [one.name for one in fields(Settings) if getattr(given, one.name) != getattr(plain, one.name)]
+    taken = [_variable(name) for name in changed if name not in OWN and flags.get(name) is None]
+    ignored = [(_variable(name), OWN[name]) for name in changed if name in OWN]
+    if any(name.startswith(CONSUMER) for name in environ):
+        ignored.append((f"{CONSUMER}*", "it sets up the demo's consumer itself"))
+    return UpSettings(given, taken, ignored)
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()

@@ -1,0 +1,118 @@
+"""What `latchkey up` does with settings of the environment: takes them, says that they do not apply, or refuses."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from latchkey.cli.authority import Certificates, ensure_certificates
+from latchkey.cli.up_settings import LOOPBACK, OWN, settings_for_up
+from latchkey.now import real_now
+from latchkey.settings import ROLES, Settings, SettingsRefusedError
+
+# A value other than the default for every setting, as it stands in the environment.
+SAMPLES = {
+    "database_url": "postgresql://elsewhere/latchkey",
+    "database_connections": "3",
+    "statement_timeout_ms": "1000",
+    "lock_timeout_ms": "1000",
+    "host": "127.0.0.2",
+    "port": "8444",
+    "tls_cert": "/etc/cert.pem",
+    "tls_key": "/etc/key.pem",
+    "behind_proxy": "true",
+    "roles": "api",
+    "workers": "3",
+    "drain_seconds": "30",
+    "secret_key": base64.b64encode(b"k" * 32).decode(),
+    "webhook_timeout_ms": "1000",
+    "webhook_in_flight": "10",
+    "webhook_allow_networks": "10.0.0.0/8",
+    "webhook_extra_ca": "",
+    "operations_url": "https://operations.example.com",
+    "attempts_kept_days": "3",
+    "openid_issuer": "https://login.example.com",
+    "openid_client_id": "latchkey",
+    "openid_client_secret": "hunter2",
+    "openid_name": "Example",
+    "openid_extra_ca": "",
+    "metrics_port": "9100",
+    "log_level": "debug",
+    "log_format": "pretty",
+}
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return ensure_certificates(tmp_path_factory.mktemp("tls"), [], real_now())
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Settings)])
+def test_every_setting_is_taken_or_said_not_to_apply(name: str, certificates: Certificates, tmp_path: Path) -> None:
+    variable = f"LATCHKEY_{name.upper()}"
+    value = str(certificates.authority) if name.endswith("_ca") else SAMPLES[name]
+    openid = {f"LATCHKEY_{one.upper()}": SAMPLES[one] for one in SAMPLES if one.startswith("openid_")}
+    environ = {**(openid if name.startswith("openid_") else {}), variable: value}
+    chosen = settings_for_up(environ)
+    final = chosen.settings(certificates, tmp_path / "bundle.pem")
+    if name in OWN:
+        assert [said for said, _ in chosen.ignored] == [variable]
+        assert variable not in chosen.taken
+        assert getattr(final, name) != getattr(chosen.given, name) or name in ("database_url", "secret_key")
+    else:
+        assert variable in chosen.taken
+        assert not chosen.ignored
+        assert getattr(final, name) != getattr(settings_for_up({}).settings(certificates, tmp_path / "x.pem"), name)
+
+
+def test_the_command_line_wins_and_is_not_said_to_be_from_the_environment() -> None:
+    chosen = settings_for_up({"LATCHKEY_PORT": "1", "LATCHKEY_HOST": "127.0.0.2"}, port=0, host=None, workers=None)
+    assert (chosen.given.port, chosen.given.host) == (0, "127.0.0.2")
+    assert list(chosen.taken) == ["LATCHKEY_HOST"]
+
+
+def test_without_settings_it_is_as_it_always_was(certificates: Certificates, tmp_path: Path) -> None:
+    chosen = settings_for_up({"HOME": "/"}, port=None, host=None, workers=None)
+    assert not chosen.taken
+    assert not chosen.ignored
+    final = chosen.settings(certificates, tmp_path / "bundle.pem", port=5)
+    assert (final.host, final.port, final.drain_seconds, final.log_format) == ("127.0.0.1", 5, 10, "json")
+    assert final.roles == ROLES
+    assert final.webhook_allow_networks == LOOPBACK
+    assert final.webhook_extra_ca == certificates.authority
+
+
+def test_loopback_stays_allowed_and_our_own_authority_trusted(certificates: Certificates, tmp_path: Path) -> None:
+    environ = {
+        "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "10.0.0.0/8",
+        "LATCHKEY_WEBHOOK_EXTRA_CA": str(certificates.cert),
+    }
+    final = settings_for_up(environ).settings(certificates, tmp_path / "bundle.pem")
+    assert final.webhook_allow_networks == (*LOOPBACK, ipaddress.ip_network("10.0.0.0/8"))
+    assert final.webhook_extra_ca is not None
+    bundle = final.webhook_extra_ca.read_bytes()
+    assert certificates.authority.read_bytes() in bundle
+    assert certificates.cert.read_bytes() in bundle
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "complaint"),
+    [
+        ("LATCHKEY_WEBHOOK_EXTRA_CA", "/nowhere.pem", "No such file"),
+        ("LATCHKEY_WEBHOOK_EXTRA_CAS", "x", "Did you mean LATCHKEY_WEBHOOK_EXTRA_CA?"),
+        ("LATCHKEY_WEBHOOK_TIMEOUT_MS", "soon", "whole number"),
+        ("LATCHKEY_OPENID_ISSUER", "https://login.example.com", "LATCHKEY_OPENID_CLIENT_ID"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_refused_as_serve_does(variable: str, value: str, complaint: str) -> None:
+    with pytest.raises(SettingsRefusedError, match=complaint.replace("?", r"\?")):
+        settings_for_up({variable: value})
+
+
+def test_settings_of_a_consumer_are_said_not_to_apply() -> None:
+    chosen = settings_for_up({"LATCHKEY_CONSUMER_API_KEY": "sk_x"})
+    assert [said for said, _ in chosen.ignored] == ["LATCHKEY_CONSUMER_*"]
