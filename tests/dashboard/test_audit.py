@@ -86,6 +86,44 @@ async def test_sign_ins_of_members_are_in_it_and_those_of_others_are_not(site: S
     assert (await viewer.get(f"{path}/{hidden}")).status == 404
 
 
+async def test_a_sign_in_is_by_the_account_and_a_failed_one_by_the_address_that_was_tried(site: Site) -> None:
+    member = await site.person(Role.SUPPORT, password=PASSWORD)
+    tries = [
+        (member, PASSWORD, member, "done"),
+        (f"  {member.upper()} ", PASSWORD, member, "done"),
+        (member, "wrong wrong wrong", member, "refused"),
+        ("Nobody@Example.com", PASSWORD, "nobody@example.com", "refused"),
+        # Typed into the wrong field.
+        ("correct horse battery", PASSWORD, "somebody", "refused"),
+    ]
+    for email, password, actor, outcome in tries:
+        await Person(site).post("/dashboard/sign-in", {"email": email, "password": password})
+        async with site.database.acquire() as connection:
+            row = await connection.fetchrow(
+                "select actor, subject, outcome, detail::text from audit_entries order by position desc limit 1"
+            )
+        assert row is not None
+        assert (row["actor"], row["outcome"]) == (actor, outcome), email
+        assert "correct horse" not in str(list(row))
+    viewer = await somebody(site, Role.VIEWER)
+    path = site.path("/audit").removeprefix(site.url)
+    body = (await viewer.get(f"{path}?action=account.signed_in")).body.decode()
+    assert "somebody" not in body
+    assert member in body
+
+
+async def test_what_is_done_with_an_api_key_is_found_by_the_key(site: Site, viewer: Visitor) -> None:
+    reply = await site.client.post(f"/v2/projects/{site.project_id}/entitlements", {"id": "audited"})
+    assert reply.status == 201
+    page = await viewer.open("/audit?action=entitlement.created")
+    row = page.locator("tbody tr", has_text="audited")
+    await expect(row).to_contain_text("API key")
+    await row.get_by_role("link").click()
+    await page.get_by_role("link", name="Everything they did").click()
+    await expect(page.locator("tbody tr", has_text="audited")).to_have_count(1)
+    assert await serious_findings(page) == []
+
+
 async def test_nonsense_in_the_address_is_a_clear_refusal(site: Site) -> None:
     viewer = await somebody(site, Role.VIEWER)
     path = site.path("/audit").removeprefix(site.url)

@@ -39,6 +39,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
         webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
         sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
         write_probe=WriteProbe(database),
+        behind_proxy=settings.behind_proxy,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -17,6 +16,7 @@ from latchkey.dashboard import cookie
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Page
 from latchkey.dashboard.visit import ROOT, Visit, address
+from latchkey.domain.client_address import client_address as address_of
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
 from latchkey.usecases import audit, sessions, team
@@ -106,7 +106,15 @@ class Guard:
 
     async def _tell(self, visit: Visit, position: int, outcome: audit.Outcome) -> None:
         concerned = visit.concerned.id if visit.concerned else None
-        await audit.finish(visit.database, position, outcome, visit.subject, visit.detail, account_id=concerned)
+        await audit.finish(
+            visit.database,
+            position,
+            outcome,
+            visit.subject,
+            visit.detail,
+            account_id=concerned,
+            actor=visit.actor or (visit.concerned.email if visit.concerned else None),
+        )
 
     async def _said(self, visit: Visit, response: Response) -> None:
         """A notice is said once, on the first whole page after it was left."""
@@ -144,13 +152,8 @@ async def read_form(request: Request) -> Form:
 
 def client_address(request: Request, *, behind_proxy: bool) -> str:
     """Where the request came from; behind a proxy, what the proxy nearest to us says."""
-    found = request.client.host if request.client else ""
-    if behind_proxy and (told := request.headers.get("x-forwarded-for")):
-        found = told.rpartition(",")[2].strip()
-    try:
-        return str(ip_address(found))
-    except ValueError:
-        return "unknown"
+    peer = request.client.host if request.client else None
+    return address_of(peer, request.headers.get("x-forwarded-for"), behind_proxy=behind_proxy)
 
 
 def _named(params: dict[str, Any]) -> str:

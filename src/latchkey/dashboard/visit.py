@@ -41,8 +41,9 @@ class Visit:
     form: Form = field(default_factory=lambda: Form([]))
     # What the audit log will say about this, beside who and when.
     subject: str = ""
-    # Whose account a sign-in was about; until it succeeded, nobody is signed in.
+    # Whose account a sign-in was about, and the address that was tried; until it succeeded, nobody is signed in.
     concerned: Account | None = None
+    actor: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
 
     @property

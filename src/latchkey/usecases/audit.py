@@ -47,10 +47,11 @@ async def finish(
     detail: Mapping[str, Any] | None = None,
     *,
     account_id: str | None = None,
+    actor: str | None = None,
 ) -> None:
-    """`account_id` is the account that was changed, if it was not known at the beginning."""
+    """`account_id` is the account that was changed, and `actor` who did it, if they were not known at the beginning."""
     async with database.acquire() as connection:
-        await audit.finish(connection, position, outcome, subject[:LONGEST_SUBJECT], detail or {}, account_id)
+        await audit.finish(connection, position, outcome, subject[:LONGEST_SUBJECT], detail or {}, account_id, actor)
 
 
 async def entries(

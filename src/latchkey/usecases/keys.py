@@ -39,6 +39,11 @@ def hash_of(plaintext: str) -> bytes:
     return hashlib.sha256(plaintext.encode()).digest()
 
 
+def actor_of(key: ApiKey) -> str:
+    """What the audit log calls somebody who changes something with this key."""
+    return f"API key {key.name} ({key.id})"
+
+
 async def create_secret_key(
     database: Database,
     project_id: str,

@@ -32,3 +32,5 @@ class Services:
     sender: Sender
     # For whoever asks whether this process can do its work.
     write_probe: WriteProbe
+    # Whether a proxy in front of us says where requests come from.
+    behind_proxy: bool

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Instant, PathUserId, one_of
@@ -58,6 +59,7 @@ class NewEnd(Body):
     status_code=201,
     response_class=Response,
 )
+@audited("customer.granted")
 async def grant_promotional(
     request: Request,
     services: Provided,
@@ -86,6 +88,7 @@ async def grant_promotional(
     responses=shows(SubscriberResponse),
     response_class=Response,
 )
+@audited("customer.grant_revoked")
 async def revoke_promotionals(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, entitlement_id: str
 ) -> Response:
@@ -95,6 +98,7 @@ async def revoke_promotionals(
 
 
 @router.post("/subscriptions/{product_id}/revoke", responses=shows(SubscriberResponse), response_class=Response)
+@audited("customer.refunded")
 async def revoke_subscription(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, product_id: str
 ) -> Response:
@@ -104,6 +108,7 @@ async def revoke_subscription(
 
 
 @router.post("/subscriptions/{product_id}/defer", responses=shows(SubscriberResponse), response_class=Response)
+@audited("customer.extended")
 async def defer_subscription(
     request: Request,
     services: Provided,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import AppWriteKey, SecretWriteKey
 from latchkey.api.models import AppUserId, Body, PathUserId
 from latchkey.api.replies import reply, shows
@@ -36,6 +37,7 @@ async def identify(request: Request, services: Provided, caller: AppWriteKey, ne
 
 
 @router.delete("/{app_user_id}", responses=shows(V1Deleted), response_class=Response)
+@audited("customer.deleted")
 async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
     """Erase the person; what was sold stays in the books under a pseudonym."""
     await erase(services.changes, caller.project_id, app_user_id)

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Forbidden
 from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
@@ -30,6 +31,7 @@ class NewKey(Body):
 
 
 @router.post("", responses=shows(wire.ApiKey, 201), status_code=201, response_class=Response)
+@audited("key.created")
 async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> Response:
     """Make a secret key. This reply is the only place that ever shows it."""
     beyond = sorted(set(new.scopes) - caller.scopes)
@@ -58,6 +60,7 @@ async def list_api_keys(
 
 
 @router.delete("/{key_id}", responses=shows(wire.ApiKey), response_class=Response)
+@audited("key.revoked")
 async def revoke_api_key(services: Provided, caller: WriteKey, key_id: str) -> Response:
     """Nobody gets in with it any more, from the next request on."""
     if (await keys.load_key(services.database, caller.project_id, key_id)).kind != "secret":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
 from latchkey.api.replies import reply, shows
@@ -32,6 +33,7 @@ class NewPublicKey(Body):
 
 
 @router.post("", responses=shows(wire.App, 201), status_code=201, response_class=Response)
+@audited("app.created")
 async def create_app(services: Provided, caller: WriteKey, new: NewApp) -> Response:
     """Make an app with its first public key. This reply is the only place that ever shows the key."""
     now = services.now()
@@ -57,6 +59,7 @@ async def read_app(services: Provided, caller: ReadKey, app_id: str) -> Response
 
 
 @router.delete("/{app_id}", responses=shows(Deleted), response_class=Response)
+@audited("app.deleted")
 async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Response:
     """Delete an app and its keys: what is installed of it is locked out. What was bought in it stays."""
     await projects.delete_app(services.database, caller.project_id, app_id)
@@ -66,6 +69,7 @@ async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Respo
 @router.post(
     "/{app_id}/public_api_keys", responses=shows(wire.PublicApiKey, 201), status_code=201, response_class=Response
 )
+@audited("app.key_created")
 async def create_public_api_key(services: Provided, caller: WriteKey, app_id: str, new: NewPublicKey) -> Response:
     """Make another key for an app. This reply is the only place that ever shows it."""
     app = await projects.load_app(services.database, caller.project_id, app_id)
@@ -93,6 +97,7 @@ async def list_public_api_keys(
 
 
 @router.delete("/{app_id}/public_api_keys/{key_id}", responses=shows(wire.PublicApiKey), response_class=Response)
+@audited("app.key_revoked")
 async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: str, key_id: str) -> Response:
     """The apps that carry it are locked out, from the next request on."""
     if (await keys.load_key(services.database, caller.project_id, key_id)).app_id != app_id:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Description, Id, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
@@ -31,6 +32,7 @@ class CurrencyChanges(Body):
 
 
 @router.post("", responses=shows(wire.VirtualCurrency, 201), status_code=201, response_class=Response)
+@audited("currency.created")
 async def create_virtual_currency(services: Provided, caller: WriteKey, new: NewCurrency) -> Response:
     """Make a currency that products can come with and customers can hold."""
     made = await currencies.create_currency(
@@ -60,6 +62,7 @@ async def read_virtual_currency(services: Provided, caller: ReadKey, code: str) 
 
 @router.patch("/{code}", responses=shows(wire.VirtualCurrency), response_class=Response)
 @router.post("/{code}", responses=shows(wire.VirtualCurrency), response_class=Response)
+@audited("currency.updated")
 async def update_virtual_currency(
     services: Provided, caller: WriteKey, code: str, changes: CurrencyChanges
 ) -> Response:
@@ -76,6 +79,7 @@ async def update_virtual_currency(
 
 
 @router.delete("/{code}", responses=shows(Deleted), response_class=Response)
+@audited("currency.deleted")
 async def delete_virtual_currency(services: Provided, caller: WriteKey, code: str) -> Response:
     """Delete a currency that no product comes with and nobody ever had."""
     await currencies.delete_currency(services.database, caller.project_id, code)

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import AppUserId, Body, Instant, Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
@@ -48,6 +49,7 @@ class EntitlementName(Body):
 
 
 @router.post("", responses=shows(v2.Customer, 201), status_code=201, response_class=Response)
+@audited("customer.created")
 async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Response:
     """A new customer, on a test clock where one is named."""
     await create_customer(services.changes, caller.project_id, new.id, new.test_clock_id)
@@ -55,6 +57,7 @@ async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Resp
 
 
 @router.delete("/{customer_id}", responses=shows(Deleted), response_class=Response)
+@audited("customer.deleted")
 async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
     """Erase the person; what was sold stays in the books under a pseudonym."""
     await erase(services.changes, caller.project_id, customer_id)
@@ -62,6 +65,7 @@ async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) 
 
 
 @router.post("/{customer_id}/actions/transfer", responses=shows(Transferred), response_class=Response)
+@audited("customer.transferred")
 async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Target) -> Response:
     """Give all purchases of this customer to another one; TRANSFER is told for the one who receives them."""
     project_id = caller.project_id
@@ -75,6 +79,7 @@ async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: 
 
 
 @router.post("/{customer_id}/actions/grant_entitlement", responses=shows(v2.Customer), response_class=Response)
+@audited("customer.granted")
 async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
     """Give an entitlement until a moment, or for ever."""
     await grants.grant(services.changes, caller.project_id, customer_id, new.entitlement_id, ends_at=new.expires_at)
@@ -82,6 +87,7 @@ async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: P
 
 
 @router.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer), response_class=Response)
+@audited("customer.grant_revoked")
 async def revoke_granted_entitlement(
     services: Provided, caller: WriteKey, customer_id: PathUserId, new: EntitlementName
 ) -> Response:

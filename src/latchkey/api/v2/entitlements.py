@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter
 from latchkey.api.replies import reply, shows
@@ -36,6 +37,7 @@ class ProductIds(Body):
 
 
 @router.post("", responses=shows(wire.Entitlement, 201), status_code=201, response_class=Response)
+@audited("entitlement.created")
 async def create_entitlement(services: Provided, caller: WriteKey, new: NewEntitlement) -> Response:
     """Name something that users may do. Products grant it once they are attached."""
     made = await entitlements.create_entitlement(
@@ -66,6 +68,7 @@ async def read_entitlement(services: Provided, caller: ReadKey, entitlement_id: 
 
 @router.patch("/{entitlement_id}", responses=shows(wire.Entitlement), response_class=Response)
 @router.post("/{entitlement_id}", responses=shows(wire.Entitlement), response_class=Response)
+@audited("entitlement.renamed")
 async def update_entitlement(
     services: Provided, caller: WriteKey, entitlement_id: str, changes: EntitlementChanges
 ) -> Response:
@@ -77,6 +80,7 @@ async def update_entitlement(
 
 
 @router.delete("/{entitlement_id}", responses=shows(Deleted), response_class=Response)
+@audited("entitlement.deleted")
 async def delete_entitlement(services: Provided, caller: WriteKey, entitlement_id: str) -> Response:
     """Delete an entitlement that no product grants. Detach the products first."""
     await entitlements.delete_entitlement(services.database, caller.project_id, entitlement_id)
@@ -84,6 +88,7 @@ async def delete_entitlement(services: Provided, caller: WriteKey, entitlement_i
 
 
 @router.post("/{entitlement_id}/actions/attach_products", responses=shows(wire.Entitlement), response_class=Response)
+@audited("entitlement.products_attached")
 async def attach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
     """From now on these products grant the entitlement, to those who hold them already too."""
     found = await entitlements.attach_products(services.database, caller.project_id, entitlement_id, named.product_ids)
@@ -91,6 +96,7 @@ async def attach_products(services: Provided, caller: WriteKey, entitlement_id: 
 
 
 @router.post("/{entitlement_id}/actions/detach_products", responses=shows(wire.Entitlement), response_class=Response)
+@audited("entitlement.products_detached")
 async def detach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
     """From now on these products do not grant the entitlement. Customers who held it only through them lose it at once;
     attaching the products again gives it back."""

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter
 from latchkey.api.replies import reply, shows
@@ -33,6 +34,7 @@ class NewExperiment(Body):
 
 
 @router.post("", responses=shows(wire.Experiment, 201), status_code=201, response_class=Response)
+@audited("experiment.created")
 async def create_experiment(services: Provided, caller: WriteKey, new: NewExperiment) -> Response:
     """Begin an experiment. Of all customers who are enrolled, each variant gets a share as large as its weight."""
     variants = [domain.Variant(one.id, one.weight) for one in new.variants]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import (
     Amount,
@@ -59,6 +60,7 @@ class ProductChanges(Body):
 
 
 @router.post("", responses=shows(wire.Product, 201), status_code=201, response_class=Response)
+@audited("product.created")
 async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
     """Put a product on sale."""
     terms = products.Terms(**{**_given(new), "kind": ProductKind(new.kind)})
@@ -84,6 +86,7 @@ async def read_product(services: Provided, caller: ReadKey, product_id: str) -> 
 
 @router.patch("/{product_id}", responses=shows(wire.Product), response_class=Response)
 @router.post("/{product_id}", responses=shows(wire.Product), response_class=Response)
+@audited("product.updated")
 async def update_product(services: Provided, caller: WriteKey, product_id: str, changes: ProductChanges) -> Response:
     """Change what is named. A running subscription keeps the price it was bought at."""
     changed = await products.update_product(services.database, caller.project_id, product_id, _given(changes))
@@ -91,6 +94,7 @@ async def update_product(services: Provided, caller: WriteKey, product_id: str, 
 
 
 @router.delete("/{product_id}", responses=shows(Deleted), response_class=Response)
+@audited("product.deleted")
 async def delete_product(services: Provided, caller: WriteKey, product_id: str) -> Response:
     """Take a product off sale. Those who hold it keep what it grants, and their subscriptions go on."""
     now = services.now()

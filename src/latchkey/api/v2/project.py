@@ -7,6 +7,7 @@ from typing import Literal
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Name, not_null
 from latchkey.api.replies import reply, shows
@@ -32,6 +33,7 @@ async def read_project(services: Provided, caller: ReadKey) -> Response:
 
 
 @router.patch("/{project_id}", responses=shows(wire.Project), response_class=Response)
+@audited("project.changed")
 async def update_project(services: Provided, caller: WriteKey, changes: ProjectChanges) -> Response:
     """Change what is named. `restore_behavior` says what becomes of a purchase that somebody else restores. A closed
     `test_store` refuses new test purchases and renews none of the old ones."""

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Instant
 from latchkey.api.replies import reply, shows
@@ -38,6 +39,7 @@ class NewReplay(Body):
     status_code=202,
     response_class=Response,
 )
+@audited("delivery.resent")
 async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str, delivery_id: str) -> Response:
     """Send it once more, at once, whatever became of it before. Event id and body stay the same."""
     # Says which of the two is missing.
@@ -49,6 +51,7 @@ async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str,
 
 
 @router.post("/replay", responses=shows(wire.Replay, 202), status_code=202, response_class=Response)
+@audited("webhook.replayed")
 async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, new: NewReplay) -> Response:
     """Send again what failed in a time, or everything that happened in it, from before the webhook existed too.
     Runs in the background."""

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Instant, IsoDuration, Limit, StartingAfter, one_of
@@ -38,6 +39,7 @@ class Advance(Body):
 
 
 @router.post("", responses=shows(TestClock, 201), status_code=201, response_class=Response)
+@audited("test_clock.created")
 async def create_test_clock(services: Provided, caller: WriteKey, new: NewClock) -> Response:
     """A clock that stands still until it is advanced; it starts at the present unless told otherwise."""
     now = services.now()
@@ -66,6 +68,7 @@ async def read_test_clock(services: Provided, caller: ReadKey, test_clock_id: st
 
 
 @router.post("/{test_clock_id}/advance", responses=shows(TestClockAdvanced), response_class=Response)
+@audited("test_clock.advanced")
 async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id: str, new: Advance) -> Response:
     """Move a clock forward. Answers when everything that fell due on the way, each at its own instant, is committed."""
     if (new.by is None) == (new.to_ms is None):
@@ -86,6 +89,7 @@ async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id
 
 
 @router.delete("/{test_clock_id}", responses=shows(Deleted), response_class=Response)
+@audited("test_clock.deleted")
 async def delete_test_clock(services: Provided, caller: WriteKey, test_clock_id: str) -> Response:
     """Remove a clock that no customer lives on."""
     await test_clocks.delete_clock(services.database, caller.project_id, test_clock_id)

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
@@ -118,6 +119,7 @@ class Trial(Body):
 
 
 @router.post("", responses=shows(wire.Webhook, 201), status_code=201, response_class=Response)
+@audited("webhook.created")
 async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) -> Response:
     """Send events to a URL from now on. This reply is the only place that ever shows the signing secret."""
     made = await services.webhooks.create(caller.project_id, _given(new), services.now())
@@ -142,6 +144,7 @@ async def read_webhook(services: Provided, caller: ReadKey, webhook_id: str) -> 
 
 @router.patch("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
 @router.post("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
+@audited("webhook.changed")
 async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
     """Change what is named. `enabled: false` pauses: events wait, and are sent in order once it is true again."""
     changed = await services.webhooks.update(caller.project_id, webhook_id, _given(changes), services.now())
@@ -149,6 +152,7 @@ async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, 
 
 
 @router.delete("/{webhook_id}", responses=shows(Deleted), response_class=Response)
+@audited("webhook.deleted")
 async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) -> Response:
     """Nothing more is sent, what waits neither."""
     now = services.now()
@@ -157,6 +161,7 @@ async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) 
 
 
 @router.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook), response_class=Response)
+@audited("webhook.secret_rotated")
 async def rotate_signing_secret(
     services: Provided, caller: WriteKey, webhook_id: str, new: Rotation | None = None
 ) -> Response:
@@ -167,6 +172,7 @@ async def rotate_signing_secret(
 
 
 @router.post("/{webhook_id}/test", responses=shows(wire.WebhookTest), response_class=Response)
+@audited("webhook.tested")
 async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, new: Trial) -> Response:
     """Send a test event at once and say what the receiver answered. Its id begins with `test_`; nothing is stored."""
     shown = await services.webhooks.load(caller.project_id, webhook_id)

@@ -7,13 +7,18 @@ from starlette.responses import Response
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import NotFound
-from latchkey.usecases import audit, team
+from latchkey.usecases import audit, keys, team
 
 pages = Pages()
 
 ON_A_PAGE = 50
-# What the command line does has no page.
-ELSEWHERE = ("account.invited",)
+# What only the command line or the API does has no page.
+ELSEWHERE = (
+    "account.invited",
+    "customer.created",
+    "entitlement.products_attached",
+    "entitlement.products_detached",
+)
 # The longest number a position can be.
 MOST = 2**63 - 1
 
@@ -39,6 +44,7 @@ async def show_log(visit: Visit) -> Response:
         action=action or "",
         actions=actions(),
         people=[member.account.email for member in await team.members(visit.database, visit.project_id)],
+        keys=[keys.actor_of(key) for key in await keys.list_keys(visit.database, visit.project_id, kind="secret")],
     )
 
 

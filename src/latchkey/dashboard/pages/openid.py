@@ -17,6 +17,7 @@ from latchkey.usecases.openid import Attempt, Provider, ProviderAway, account_fo
 
 pages = Pages()
 
+LONGEST_ADDRESS = 254
 STATUSES: dict[type[Refusal], int] = {ProviderAway: 502, NotBelieved: 401, NotKnown: 403}
 
 
@@ -60,15 +61,20 @@ async def _enter(visit: Visit, asked: Provider, attempt: Attempt, code: str) -> 
         address=visit.address,
     )
     detail = {"through": asked.issuer}
+    tried = None
     try:
         identity = await asked.finish(code, attempt, return_address(visit), visit.now)
+        tried = identity.email[:LONGEST_ADDRESS] if identity.email else None
         account = await account_for(visit.database, identity)
     except Refusal as refusal:
         detail["refusal"] = refusal.message
-        await audit.finish(visit.database, position, "refused", "an unknown identity", detail)
+        subject = tried or "an unknown identity"
+        await audit.finish(visit.database, position, "refused", subject, detail, actor=tried)
         raise
     response = await signed_in(visit, account, attempt.next)
-    await audit.finish(visit.database, position, "done", account.email, detail, account_id=account.id)
+    await audit.finish(
+        visit.database, position, "done", account.email, detail, account_id=account.id, actor=account.email
+    )
     return response
 
 

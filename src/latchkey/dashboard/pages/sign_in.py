@@ -10,6 +10,7 @@ from latchkey.dashboard.cookie import device_of, safe_next, with_cookie, with_de
 from latchkey.dashboard.openid import provider
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.visit import ROOT, Visit, address
+from latchkey.domain.account import checked_email
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases import accounts, sessions
 from latchkey.usecases.accounts import Account
@@ -29,8 +30,9 @@ async def show_sign_in(visit: Visit) -> Response:
 async def sign_in(visit: Visit) -> Response:
     email, next = visit.form.text("email"), safe_next(visit.form.text("next"))
     visit.concerned = await _concerned(visit, email)
-    # Whatever else was typed there may well be a password.
-    visit.audit(visit.concerned.email if visit.concerned else "an unknown address")
+    # Whatever is typed there that is no address may well be a password.
+    visit.actor = visit.concerned.email if visit.concerned else _address(email)
+    visit.audit(visit.actor or "not an e-mail address")
     try:
         account = await sessions.sign_in(
             visit.database, email, visit.form.raw("password"), visit.address, visit.now, partial(device_of, visit)
@@ -73,6 +75,13 @@ async def accept_invitation(visit: Visit) -> Response:
     except Refusal as refusal:
         return _invitation(visit, account, refusal.message)
     return await signed_in(visit, account, ROOT)
+
+
+def _address(text: str) -> str:
+    try:
+        return checked_email(text)
+    except Refusal:
+        return ""
 
 
 async def _concerned(visit: Visit, email: str) -> Account | None:

@@ -64,10 +64,11 @@ async def finish(
     subject: str,
     detail: Mapping[str, Any],
     account_id: str | None,
+    actor: str | None,
 ) -> None:
-    """An `account_id` that the entry has already stays."""
+    """An `account_id` that the entry has already stays; an `actor` replaces the one it has."""
     encoded = msgspec.json.encode(dict(detail))
-    await connection.execute(_FINISH, position, outcome, subject, encoded, account_id)
+    await connection.execute(_FINISH, position, outcome, subject, encoded, account_id, actor)
 
 
 async def page(connection: Connection, project_id: str, before: int, action: str | None, limit: int) -> list[Entry]:

@@ -160,8 +160,9 @@ values ($1, $2, $3, $4, $5, $6, $7, $8)
 returning position;
 
 -- name: finish_audit_entry
--- how it went, and whose account it was about where that was not known before
-update audit_entries set outcome = $2, subject = $3, detail = $4, account_id = coalesce(account_id, $5)
+-- how it went; whose account it was about, and who did it, where that was not known before
+update audit_entries
+set outcome = $2, subject = $3, detail = $4, account_id = coalesce(account_id, $5), actor = coalesce($6, actor)
 where position = $1;
 
 -- name: list_audit_entries
