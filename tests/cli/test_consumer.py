@@ -148,6 +148,56 @@ def test_the_server_by_itself_starts_answers_and_stops(environment: dict[str, st
         assert consumer.terminate() == 0
 
 
+def test_a_body_that_is_too_large_is_told_so(up: Up) -> None:
+    """Over TLS and a real connection: the client sends everything before it looks for the answer."""
+    consumer, authority = up.connection["consumer"], up.connection["ca_cert"]
+    for size in (1024 * 1024 + 1, 8 * 1024 * 1024):
+        said = ask(consumer["webhook_url"], consumer["webhook_secret"], authority, "x" * size)
+        assert said == (413, {"error": "Payload too large"})
+
+
+def test_a_test_event_arrives_and_changes_nothing(up: Up) -> None:
+    connection = up.connection
+    hooks = f"{connection['base_url']}/v2/projects/{connection['project_id']}/integrations/webhooks"
+    key, authority = connection["api_key"], connection["ca_cert"]
+    [hook] = [one for one in ask(hooks, key, authority)[1]["items"] if one["name"] == "Demo consumer"]
+    for type in ("INITIAL_PURCHASE", "TEST"):
+        status, said = ask(f"{hooks}/{hook['id']}/test", key, authority, {"type": type})
+        assert (status, said["status"], json.loads(said["body"])) == (200, 200, {"message": "Test event received"})
+    assert knows(up, "alice", "/api/debug/subscription/sample_user")["database"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("API_KEY", "sk_wrong_and_secret", "LATCHKEY_CONSUMER_API_KEY"),
+        ("PROJECT_ID", "proj_another", "LATCHKEY_CONSUMER_PROJECT_ID"),
+        ("SERVICE_CA", "", "LATCHKEY_CONSUMER_SERVICE_CA"),
+        ("SERVICE_URL", "https://localhost:1", "LATCHKEY_CONSUMER_SERVICE_URL"),
+    ],
+)
+def test_a_wrong_way_to_the_service_is_found_at_the_start(
+    environment: dict[str, str], name: str, value: str, words: str
+) -> None:
+    wrong = {**environment, f"LATCHKEY_CONSUMER_{name}": value}
+    checked = typed("consumer", "check", **wrong)
+    assert (checked.returncode, words in checked.stderr) == (1, True), checked.stderr
+    assert "sk_wrong_and_secret" not in checked.stderr
+    with Running("consumer", "--port", "0", **wrong) as consumer:
+        if name == "SERVICE_URL":
+            # A service that is away keeps nobody from starting.
+            assert words in consumer.wait_for_event("the service cannot be asked")["problem"]
+            assert consumer.terminate() == 0
+        else:
+            assert consumer.ended() == 1
+            assert words in consumer.output
+
+
+def test_a_right_one_is_told_too(environment: dict[str, str]) -> None:
+    checked = typed("consumer", "check", **environment)
+    assert (checked.returncode, "accepts the key" in checked.stdout) == (0, True)
+
+
 def test_reconciling_an_empty_consumer_fetches_everything(up: Up, environment: dict[str, str]) -> None:
     act(up, "purchase", "carol")
     eventually(lambda: last_event(up, "carol") is not None)
