@@ -27,6 +27,7 @@ from sqlalchemy import func, select
 
 from latchkey.cli.listeners import bind
 from latchkey.client import Client
+from latchkey.consumer import Consumer, Settings
 from latchkey.consumer.storage.store import Store
 from latchkey.consumer.storage.tables import currency_transactions, jobs, processed_events
 from latchkey.delivery.sealing import Sealer
@@ -36,12 +37,12 @@ from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded import EmbeddedServer
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.demo import add_catalog
-from latchkey.usecases.keys import create_secret_key
-from latchkey.usecases.projects import create_project
+from latchkey.usecases.keys import create_public_key, create_secret_key
+from latchkey.usecases.projects import create_app, create_project
 from tests.convergence.lives import Lives
 from tests.convergence.processes import Killable, reconcile
 from tests.convergence.proxy import HostileProxy
-from tests.convergence.verdict import Verdict, compare
+from tests.convergence.verdict import Verdict, answers, compare
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY
 
@@ -72,6 +73,7 @@ class Report:
     jobs_waiting: int
     right: int
     wrong: dict[str, str]
+    wrong_answers: dict[str, str]
     statuses: dict[str, int]
     statuses_by_table: int
     statuses_by_reading: int
@@ -83,7 +85,13 @@ class Report:
 
     @property
     def good(self) -> bool:
-        converged = not self.wrong and not self.unexplained and self.right == self.users and self.users > 0
+        converged = (
+            not self.wrong
+            and not self.wrong_answers
+            and not self.unexplained
+            and self.right == self.users
+            and self.users > 0
+        )
         return converged and not self.unprocessed and not self.invented and self.balance_here == self.balance_there
 
 
@@ -106,6 +114,8 @@ async def converge(
         db = await stack.enter_async_context(Database(database_url, max_size=4))
         await create_project(db, "Shop", real_now(), project_id=PROJECT)
         await add_catalog(db, PROJECT, real_now())
+        await create_app(db, PROJECT, "Phones", "test_store", real_now(), app_id="app_phones")
+        app_key = await create_public_key(db, PROJECT, "app_phones", "phones", real_now())
         writing = await create_secret_key(db, PROJECT, "lives", real_now(), rate_limit=NO_LIMIT)
         reading = await create_secret_key(db, PROJECT, "consumer", real_now(), scopes={"read"}, rate_limit=NO_LIMIT)
 
@@ -159,7 +169,7 @@ async def converge(
             {"authorization": f"Bearer {writing.plaintext}", "content-type": "application/json"}
         )
         poster = await stack.enter_async_context(http.build())
-        lives = Lives(poster, api_url, PROJECT, seed=seed, users=users, clocks=clocks)
+        lives = Lives(poster, api_url, PROJECT, app_key.plaintext, seed=seed, users=users, clocks=clocks)
         killing = asyncio.create_task(_kill(processes, chances, seconds))
         await asyncio.gather(lives.go_on(seconds), killing)
 
@@ -171,16 +181,23 @@ async def converge(
         drained_in = await _drained(db, proxy)
         await _jobs_done(store, job_patience)
         before = await compare(store, client, lives.ids)
-        # Without a lost event, a silent log-in or a job that still waits there is no excuse, reconciliation or not.
-        excused = proxy.bereft | before.merged | await _waiting(store)
+        # Without a lost event, an erasure or a job that still waits there is no excuse, reconciliation or not.
+        excused = before.spread(proxy.bereft | lives.erased | await _waiting(store))
         unexplained = {id: wrong for id, wrong in before.wrong.items() if id not in excused}
         mended = await asyncio.to_thread(reconcile, folder, consumer)
         waiting = await _jobs_done(store, job_patience)
         after = await compare(store, client, lives.ids)
+        asking = Consumer(Settings.from_env(consumer))
+        try:
+            wrong_answers = await answers(asking, client, lives.ids)
+        finally:
+            await asking.client.close()
+            await asking.store.close()
         books = await _books(db, store)
         kills = {one.role: one.kills for one in processes}
         return _report(
-            seed, seconds, store, lives, proxy, kills, drained_in, before, unexplained, mended, waiting, after, books
+            seed, seconds, store, lives, proxy, kills, drained_in, before, unexplained, mended, waiting, after, books,
+            wrong_answers,
         )  # fmt: skip
 
 
@@ -254,6 +271,7 @@ def _report(
     waiting: int,
     after: Verdict,
     books: _Books,
+    wrong_answers: dict[str, str],
 ) -> Report:
     return Report(
         seed=seed,
@@ -273,6 +291,7 @@ def _report(
         jobs_waiting=waiting,
         right=after.right,
         wrong=after.wrong,
+        wrong_answers=wrong_answers,
         statuses=dict(after.statuses),
         statuses_by_table=after.by_table,
         statuses_by_reading=after.by_reading,

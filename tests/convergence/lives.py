@@ -1,4 +1,5 @@
-"""Random lives over HTTP: users on test clocks buy, cancel, fail to pay, sign in and hand purchases on, by seed.
+"""Random lives over HTTP: users on test clocks buy, cancel, fail to pay, sign in, restore what others bought, hand
+purchases on and are erased, by seed.
 
 What is tried, and in which order, depends on the seed alone; how far the lives get depends on the time they have.
 """
@@ -40,18 +41,27 @@ WEIGHTS = {
     "grant": 1,
     "revoke": 1,
     "transfer": 3,
-    "log_in": 3,
+    "log_in": 5,
+    "restore": 4,
+    "erase": 1,
 }
 # Most things that make no sense in the present state are refused; then something else is tried.
 TRIES = 4
 AT_ONCE = 24
+# Receipts that are shown on each clock.
+RECEIPTS = 12
 
 
 class Lives:
     """All users of a run. `http` carries the key; the service may be killed under it at any moment."""
 
-    def __init__(self, http: Client, base_url: str, project_id: str, *, seed: int, users: int, clocks: int) -> None:
+    def __init__(
+        self, http: Client, base_url: str, project_id: str, app_key: str, *, seed: int, users: int, clocks: int
+    ) -> None:
         self._http = http
+        self._app_key = app_key
+        # Every id that an erased customer had: no event tells of it.
+        self.erased: set[str] = set()
         self._v1 = f"{base_url}/v1"
         self._v2 = f"{base_url}/v2/projects/{project_id}"
         self._at_once = asyncio.Semaphore(AT_ONCE)
@@ -93,10 +103,24 @@ class Lives:
             name = chances.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
             if name == "log_in" and user not in clock.members:
                 continue
+            if name == "erase":
+                await self._erase(clock, user)
+                return
             if await self._post(*self._request(clock, user, name, chances)) is not None:
                 self.did[name] += 1
                 return
             self.refused += 1
+
+    async def _erase(self, clock: _Clock, user: str) -> None:
+        """The person goes, and comes back as somebody new."""
+        path = user.replace(":", "%3A")
+        listed = await self._send("GET", f"{self._v2}/customers/{path}/aliases?limit=100", None)
+        if listed is None:
+            return
+        self.erased |= {one["id"] for one in listed["items"]}
+        await self._send("DELETE", f"{self._v1}/subscribers/{path}", None)
+        await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": clock.id})
+        self.did["erase"] += 1
 
     def _request(self, clock: _Clock, user: str, name: str, chances: Random) -> tuple[str, dict[str, Any]]:
         customer = f"{self._v2}/customers/{user.replace(':', '%3A')}/actions"
@@ -114,15 +138,29 @@ class Lives:
                 # As somebody new, or as somebody who is here already.
                 chosen = chances.choice((other, clock.members.get(user, other)))
                 return f"{self._v1}/subscribers/identify", {"app_user_id": user, "new_app_user_id": chosen}
+            case "restore":
+                # Few receipts for many phones, so that most were somebody else's before.
+                number = chances.randrange(RECEIPTS)
+                token = f"test_{number}_{clock.name.replace(' ', '')}"
+                product = PRODUCTS[number % len(PRODUCTS)]
+                return f"{self._v1}/receipts", {"app_user_id": user, "fetch_token": token, "product_id": product}
         return f"{self._v2}/test_store/actions", {"action": name, "app_user_id": user} | _details(name, clock, chances)
 
     async def _post(self, url: str, body: dict[str, Any]) -> Any:
+        return await self._send("POST", url, body)
+
+    async def _send(self, method: str, url: str, body: dict[str, Any] | None) -> Any:
         """What was answered, or None where it was refused. Asked again for as long as nobody answers: an act that was
         done before the answer was lost is then refused, or done twice, as in life."""
         async with self._at_once:
             while True:
                 try:
-                    response = await self._http.post(url).body_bytes(json.encode(body)).build().send()
+                    asking = self._http.request(method, url)
+                    if body is not None:
+                        asking = asking.body_bytes(json.encode(body))
+                    if url.endswith("/receipts"):
+                        asking = asking.header("authorization", f"Bearer {self._app_key}")
+                    response = await asking.build().send()
                     answer = bytes(await response.bytes())
                 except PyreqwestError:
                     await asyncio.sleep(0.1)

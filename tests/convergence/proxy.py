@@ -79,8 +79,10 @@ def fate(seed: int, user: str, sequence: int, attempt: int) -> Fate:
 
 class _Told(Struct):
     app_user_id: str = ""
+    original_app_user_id: str = ""
+    aliases: list[str] = []
     sequence: int = 0
-    transferred_from: list[str] = []
+    transferred_from: list[str] | None = None
 
 
 class _Envelope(Struct):
@@ -188,7 +190,8 @@ class HostileProxy:
             self._lost(request.event)
 
     def _lost(self, event: _Told) -> None:
-        self.bereft |= {event.app_user_id, *event.transferred_from}
+        told = {event.app_user_id, event.original_app_user_id, *event.aliases, *(event.transferred_from or ())}
+        self.bereft |= told - {""}
 
     async def _forward(self, request: _Request) -> bytes:
         sent = self._http.post(self._upstream + request.path).headers(request.headers).body_bytes(request.body)

@@ -43,9 +43,11 @@ async def test_every_local_copy_ends_equal_to_v2(
         )
     )
     for report in reports:
-        # Before anybody reconciled, only lost events and silent log-ins were an excuse.
+        # Before anybody reconciled, only lost events and erasures were an excuse.
         assert report.unexplained == {}, report
         assert report.wrong == {}, report
+        # Asked by every id that anybody ever had, aliases too.
+        assert report.wrong_answers == {}, report
         assert report.right == report.users, report
         # Every event was processed, and none twice.
         assert report.unprocessed == 0, report

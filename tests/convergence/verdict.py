@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from latchkey.client import Client, NotFound
+from latchkey.consumer import Consumer
 from latchkey.consumer.instants import real_now
 from latchkey.consumer.record import LocalCopy
 from latchkey.consumer.storage.store import Store
@@ -31,12 +32,17 @@ class Verdict:
     right: int = 0
     # User to what is wrong, in words.
     wrong: dict[str, str] = field(default_factory=dict)
-    # Ids of customers who have several: a log-in is told by no event of its own.
-    merged: set[str] = field(default_factory=set)
+    # Every id that the service knows, to its customer's current one.
+    customers: dict[str, str] = field(default_factory=dict)
     statuses: Counter[str] = field(default_factory=Counter)
     # Whose status follows from the last event by the table, and whose from a re-read of V1.
     by_table: int = 0
     by_reading: int = 0
+
+    def spread(self, ids: set[str]) -> set[str]:
+        """These, and every other id of the same customers."""
+        theirs = {self.customers[id] for id in ids if id in self.customers}
+        return ids | {id for id, customer in self.customers.items() if customer in theirs}
 
 
 async def compare(store: Store, client: Client, ids: Sequence[str]) -> Verdict:
@@ -44,19 +50,32 @@ async def compare(store: Store, client: Client, ids: Sequence[str]) -> Verdict:
     verdict = Verdict()
     events = [event async for event in client.events()]
     read = {id: one for id, one in zip(ids, await _together(client, ids), strict=True) if one is not None}
-    # After log-ins several ids name one customer.
-    several = Counter(one.customer_id for one in read.values())
-    verdict.merged = {id for id, one in read.items() if several[one.customer_id] > 1 or one.customer_id != id}
+    verdict.customers = {id: one.customer_id for id, one in read.items()}
+    named = {id for event in events for id in (event.app_user_id, event.original_app_user_id, *event.aliases)}
     last = {read[event.app_user_id].customer_id: event.type for event in events if event.app_user_id in read}
     async with store.database.reading() as connection:
         for id, seen in read.items():
             copy = await store.copies.find(connection, id)
-            if copy is None and id != seen.customer_id:
-                # No event ever named this id of a customer who is judged by another. Whoever asks by it is answered
-                # from V2, because there is no local record.
+            if copy is None and (id != seen.customer_id or id not in named):
+                # No event ever named this id, or none since the customer has it. Whoever asks by it is answered from
+                # V2, because there is no local record.
                 continue
             _judge(verdict, id, copy, seen, last.get(seen.customer_id))
     return verdict
+
+
+async def answers(consumer: Consumer, client: Client, ids: Sequence[str]) -> dict[str, str]:
+    """What the consumer would answer a user that V2 says otherwise, asked by every id there is."""
+    wrong = {}
+    for id, seen in zip(ids, await _together(client, ids), strict=True):
+        if seen is None:
+            # The service does not know it; what was known here is kept, as the specification allows.
+            continue
+        view = await consumer.view(id)
+        held = set(view.copy.held(real_now())) if view.copy is not None else set()
+        if held != set(seen.held):
+            wrong[id] = f"the consumer says {sorted(held)} ({view.source}), the service {sorted(seen.held)}"
+    return wrong
 
 
 @dataclass(frozen=True, slots=True)
