@@ -60,7 +60,8 @@ class Lives:
     ) -> None:
         self._http = http
         self._app_key = app_key
-        # Every id that an erased customer had: no event tells of it.
+        # Every id that an erased customer had: no event tells of it. And whoever's purchases went to one: a TRANSFER
+        # that was still on its way then names its source no more.
         self.erased: set[str] = set()
         self._v1 = f"{base_url}/v1"
         self._v2 = f"{base_url}/v2/projects/{project_id}"
@@ -117,7 +118,9 @@ class Lives:
         listed = await self._send("GET", f"{self._v2}/customers/{path}/aliases?limit=100", None)
         if listed is None:
             return
+        told = await self._send("GET", f"{self._v2}/customers/{path}/events?limit=100", None)
         self.erased |= {one["id"] for one in listed["items"]}
+        self.erased |= {id for one in (told or {"items": []})["items"] for id in one.get("transferred_from") or ()}
         await self._send("DELETE", f"{self._v1}/subscribers/{path}", None)
         await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": clock.id})
         self.did["erase"] += 1
