@@ -98,6 +98,25 @@ def test_a_purchase_in_the_service_reaches_the_consumer_by_webhook(up: Up) -> No
     assert status["comparison"]["match"] is True
 
 
+def test_whoever_signs_in_after_buying_is_let_in_as_soon_as_it_is_told(up: Up) -> None:
+    """carol is known here and holds nothing; an anonymous id buys, and turns out to be carol."""
+    anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+    connection = up.connection
+    act(up, "purchase", "carol", product_id="coins_100")
+    eventually(lambda: last_event(up, "carol") is not None)
+    assert knows(up, "carol", "/api/my-entitlements")["entitlements"] == []
+    act(up, "purchase", anonymous)
+    said = {"app_user_id": anonymous, "new_app_user_id": "carol"}
+    identify = f"{connection['base_url']}/v1/subscribers/identify"
+    assert ask(identify, connection["api_key"], connection["ca_cert"], said)[0] == 200
+    eventually(lambda: last_event(up, "carol") == "SUBSCRIBER_ALIAS")
+    assert knows(up, "carol", "/api/entitlement/pro") == {
+        "hasAccess": True, "entitlementId": "pro", "source": "database",
+    }  # fmt: skip
+    both = [knows(up, "carol", f"/api/debug/subscription/{id}")["database"] for id in ("carol", anonymous)]
+    assert both[0] == both[1]
+
+
 def test_a_killed_consumer_comes_back_and_misses_nothing(up: Up) -> None:
     process = next(
         child
@@ -199,7 +218,7 @@ def test_a_right_one_is_told_too(environment: dict[str, str]) -> None:
 
 
 def test_reconciling_an_empty_consumer_fetches_everything(up: Up, environment: dict[str, str]) -> None:
-    act(up, "purchase", "carol")
+    act(up, "purchase", "carol", product_id="coins_100")
     eventually(lambda: last_event(up, "carol") is not None)
     dry = json.loads(typed("consumer", "reconcile", "--dry-run", "--json", **environment).stdout)
     assert {one["app_user_id"] for one in dry["events_missed"]} >= {"carol"}
