@@ -2,6 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# The certificates that this machine trusts, and the package index that its pip is set to, if any.
+UV = index="$${PIP_INDEX_URL:-$$($(PIP) config get global.index-url 2>/dev/null)}"; \
+	$${index:+env UV_DEFAULT_INDEX="$$index"} $(BIN)/uv pip install --python $(BIN)/python --system-certs
+
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
 .PHONY: help run test setup check fmt types lint bench lock clean chaos screenshots
@@ -15,14 +22,22 @@ run: setup ## start everything on this machine and say where to go next
 test: setup ## run the whole test suite
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-setup: $(STAMP) ## make .venv with everything in it
+setup: $(STAMP) ## create .venv with everything in it
 
-$(STAMP): requirements.lock pyproject.toml
+# uv installs, because it is several times faster than pip. Where uv does not work (no build of it for this machine, a
+# registry that only pip is configured for), pip installs the same files; both check every hash.
+$(STAMP): requirements.lock requirements-uv.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Latchkey needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11")'
-	@echo "Setting up .venv (once, about a minute) ..."
+	@echo "Setting up .venv (once; well under a minute on most machines)"
+	@echo "  1/3 the installer, uv"
 	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP) install --quiet --require-hashes -r requirements-uv.lock || true
+	@echo "  2/3 about $$(grep -c '==' requirements.lock) packages"
+	@$(UV) --require-hashes -r requirements.lock || { \
+		echo "  uv could not install them; pip does it now, which takes longer"; \
+		$(PIP) install --progress-bar on --require-hashes -r requirements.lock; }
+	@echo "  3/3 Latchkey itself"
+	@$(UV) --quiet --no-deps --no-build-isolation --editable . || $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 check: lint types test ## lint, strict type check and tests: what CI runs
@@ -49,10 +64,10 @@ screenshots: setup ## take the pictures of the docs anew (FOLDER=/tmp/pictures f
 	@$(BIN)/python -m tests.dashboard.screenshots $(if $(FOLDER),--folder $(FOLDER))
 	@$(BIN)/python -m tests.runtime.screenshots $(if $(FOLDER),--folder $(FOLDER))
 
-lock: ## resolve the dependencies anew into requirements.lock
+lock: ## resolve the dependencies anew into requirements.lock, and the installer into requirements-uv.lock
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv
-	@.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --no-annotate \
-		--all-extras --group dev pyproject.toml -o requirements.lock
+	@.venv-lock/bin/$(COMPILE) --all-extras --group dev pyproject.toml -o requirements.lock
+	@echo uv | .venv-lock/bin/$(COMPILE) - -o requirements-uv.lock
 	@rm -rf .venv-lock
 
 clean: ## remove .venv and caches
