@@ -142,7 +142,7 @@ class Up(Running):
         self.folder = folder
 
     def wait_until_ready(self) -> dict[str, Any]:
-        self.wait_for("Ctrl-C stops everything")
+        self.wait_for("Press Ctrl-C to stop everything")
         return self.connection
 
     @property

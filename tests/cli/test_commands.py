@@ -71,7 +71,7 @@ def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -
 
     revoked = typed("key", "revoke", key_id, **environment)
     assert revoked.returncode == 0
-    assert "is revoked since" in revoked.stdout
+    assert "was revoked on" in revoked.stdout
     assert typed("key", "revoke", "key_none", **environment).returncode == 1
 
 

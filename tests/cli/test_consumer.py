@@ -233,7 +233,7 @@ def test_reconciling_an_empty_consumer_fetches_everything(up: Up, environment: d
 def test_migrate_and_events_speak_plainly(environment: dict[str, str], tmp_path: Path) -> None:
     assert "at version" in typed("consumer", "migrate", **environment).stdout
     assert "Nothing to do" in typed("consumer", "migrate", **environment).stdout
-    assert "0 tried, 0 failed" in typed("consumer", "events", "reprocess", **environment).stdout
+    assert "0 processed again, 0 of them failed" in typed("consumer", "events", "reprocess", **environment).stdout
     body = json.dumps({"id": "evt_2", "type": "RENEWAL", "app_user_id": "ada", "entitlements": {}}).encode()
     with sqlite3.connect(tmp_path / "consumer.db") as database:
         database.execute(
@@ -241,7 +241,7 @@ def test_migrate_and_events_speak_plainly(environment: dict[str, str], tmp_path:
         )
     database.close()
     assert "boom" in typed("consumer", "events", "list-set-aside", **environment).stdout
-    assert "1 tried, 0 failed" in typed("consumer", "events", "reprocess", "evt_2", **environment).stdout
+    assert "1 processed again, 0 of them failed" in typed("consumer", "events", "reprocess", "evt_2", **environment).stdout
     missing = typed("consumer", "events", "reprocess", "evt_2", **environment)
     assert (missing.returncode, "no event evt_2" in missing.stderr) == (1, True)
 

@@ -128,7 +128,7 @@ def test_the_system_and_the_browsers_trust_it_and_cease_to(
     assert ssl.create_default_context(cafile=str(bundle)).get_ca_certs()
     console, written = paper()
     assert put_in(console, authority, stores, None) == 0
-    assert "trusted already" in written.getvalue()
+    assert "already trusted" in written.getvalue()
     console, written = paper()
     assert take_out(console, authority, stores, None) == 0
     assert written.getvalue().count("✓") == 3
@@ -138,7 +138,7 @@ def test_the_system_and_the_browsers_trust_it_and_cease_to(
     assert len(list((tmp_path / "etc").glob("*.pem"))) == 1
     console, written = paper()
     assert take_out(console, authority, stores, None) == 0
-    assert "No store of this machine has it." in written.getvalue()
+    assert "No trust store on this machine contains it." in written.getvalue()
 
 
 def test_who_says_no_has_changed_nothing(authority: Authority, system: SystemFolder) -> None:
@@ -197,7 +197,7 @@ def test_an_authority_that_could_vouch_for_anybody_is_never_installed(
     assert signs_only_here(x509.load_pem_x509_certificate(certificates.authority.read_bytes()))
     open_to_all, _ = write_pair(tmp_path, "Latchkey local authority abc123")
     for bad in (open_to_all, certificates.cert):
-        with pytest.raises(CannotTrustError, match=r"any site in the world"):
+        with pytest.raises(CannotTrustError, match=r"could sign for any site"):
             local_authority(bad)
     (tmp_path / "junk.pem").write_text("junk")
     with pytest.raises(CannotTrustError, match="cannot be read as a certificate"):
@@ -253,7 +253,7 @@ def test_the_command_asks_says_and_does_it_for_one_s_own_browsers(
     assert database.names() == []
     bare = typed("trust", "--data", data, "--only", "browsers", "--yes", **told, PATH=str(tmp_path))
     assert bare.returncode == 1
-    assert "that needs `certutil`" in bare.stdout
+    assert "for them `certutil` is needed" in bare.stdout
     assert "libnss3-tools" in bare.stdout
 
 

@@ -21,7 +21,7 @@ def data(short_folder: Path) -> Iterator[Path]:
     """The folder of a running sandbox."""
     folder = short_folder / "push-sandbox"
     with Running("push", "sandbox", "--data", folder) as running:
-        running.wait_for("Ctrl-C stops it")
+        running.wait_for("Press Ctrl-C to stop")
         key = json.loads((folder / "connection.json").read_text())["push"]["rest_api_key"]
         yield folder
         assert running.ctrl_c() == 0
@@ -38,7 +38,7 @@ def test_a_phone_from_the_command_line_gets_a_notification(data: Path, chromium:
     connection = json.loads((data / "connection.json").read_text())
     push = connection["push"]
     with Running("device", f"{push['base_url']}/healthz", "--data", data) as phone:
-        phone.wait_for("Ctrl-C stops it")
+        phone.wait_for("Press Ctrl-C to stop")
         id = next(line for line in phone.lines if "Player id: " in line).split()[-1]
         assert asyncio.run(send(push, Path(connection["ca_cert"]).read_bytes(), id)).anybody
         phone.wait_for("🔔 Demo: Hello [bold]you[/bold]")
@@ -59,7 +59,7 @@ def test_one_user_is_told_something_by_hand(data: Path, tmp_path: Path) -> None:
     }  # fmt: skip
     environment = {f"LATCHKEY_CONSUMER_{name.upper()}": value for name, value in values.items()}
     told = typed("push", "send", "ada", "Hello", **environment)
-    assert (told.returncode, told.stdout) == (1, "Nobody was reached: ada has no device that takes notifications.\n")
+    assert (told.returncode, told.stdout) == (1, "Not sent: ada has no device that accepts notifications.\n")
     told = typed("push", "send", "ada", "Hello")
     assert told.returncode == 2
     assert "LATCHKEY_CONSUMER_SERVICE_URL" in told.stderr

@@ -103,7 +103,7 @@ def reprocess(event_id: str | None) -> bool:
                 return await opened.operations.reprocess_all()
             done = await opened.operations.reprocess(event_id)
             if done is None:
-                raise ConsumerFailedError(f"There is no event {event_id} set aside.")
+                raise ConsumerFailedError(f"There is no event {event_id} that was set aside.")
             return [done]
 
     done = _run(run())
@@ -111,7 +111,7 @@ def reprocess(event_id: str | None) -> bool:
     console = Console(highlight=False, markup=False)
     for one in done:
         console.print(f"{one.event_id}  {one.outcome}  {one.error or ''}".rstrip(), soft_wrap=True)
-    console.print(f"{len(done)} tried, {len(failed)} failed")
+    console.print(f"{len(done)} processed again, {len(failed)} of them failed")
     return not failed
 
 

@@ -1,4 +1,4 @@
-"""`latchkey device URL`: a phone on this machine."""
+"""`latchkey device URL`: a simulated phone on this machine."""
 
 from __future__ import annotations
 
@@ -21,25 +21,31 @@ if TYPE_CHECKING:
 
 
 def device(
-    url: Annotated[str, typer.Argument(help="The app's web content, an https:// address.")],
-    window: Annotated[bool, typer.Option("--window", help="Show it in a phone-sized window.")] = False,
+    url: Annotated[str, typer.Argument(help="The https:// address of the app's web content.")],
+    window: Annotated[
+        bool, typer.Option("--window", help="Open a phone-sized window. Without it the phone runs in the background.")
+    ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Start without a network.")] = False,
     deny_notifications: Annotated[
-        bool, typer.Option("--deny-notifications", help="Be a user who does not want notifications.")
+        bool, typer.Option("--deny-notifications", help="Act as a user who denies notifications.")
     ] = False,
     origin: Annotated[
-        list[str] | None, typer.Option(help="A further origin of the app's own. May be repeated.")
+        list[str] | None, typer.Option(help="Another origin that belongs to the app. Can be repeated.")
     ] = None,
     push_url: Annotated[
-        str | None, typer.Option(help="The push provider; by default the one of `latchkey up`.")
+        str | None, typer.Option(help="The address of the push provider. Default: the one of `latchkey up`.")
     ] = None,
-    app_id: Annotated[str | None, typer.Option(help="The app's id with the push provider.")] = None,
-    ca: Annotated[Path | None, typer.Option(help="An authority to trust; by default the one of `latchkey up`.")] = None,
+    app_id: Annotated[str | None, typer.Option(help="The app's id at the push provider.")] = None,
+    ca: Annotated[
+        Path | None, typer.Option(help="A certificate authority to trust. Default: the one of `latchkey up`.")
+    ] = None,
     language: Annotated[str, typer.Option(help="The phone's language.")] = "en",
-    state: Annotated[Path | None, typer.Option(help="What the phone remembers; another folder, another phone.")] = None,
-    data: Annotated[Path, typer.Option(help="The folder of a running `latchkey up`.")] = DATA,
+    state: Annotated[
+        Path | None, typer.Option(help="The folder with the phone's data. Another folder is another phone.")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="The data folder of a running `latchkey up`.")] = DATA,
 ) -> None:
-    """Start a phone: web content in Chromium, with the bridge, a player id, and notifications."""
+    """Simulate a phone: shows web content in Chromium with the bridge, a player id and push notifications."""
     try:
         # Only this command needs Playwright.
         from latchkey.runtime.device import Device, DeviceOptions
@@ -74,7 +80,7 @@ async def _run(phone: Device, url: str) -> None:
         _said(f"Player id: {phone.player_id or 'none'}")
         try:
             await signal.unless_asked(phone.open(url))
-            _said(f"Showing {phone.page.url}. Ctrl-C stops it.")
+            _said(f"Showing {phone.page.url}. Press Ctrl-C to stop.")
         except CannotShowError as error:
             # As on a phone: the app stays open, and the user may try again.
             _said(str(error))

@@ -1,4 +1,4 @@
-"""`latchkey key`: API keys. A key is shown when it is made, and never again."""
+"""`latchkey key`: API keys. A key is shown once, when it is created."""
 
 from __future__ import annotations
 
@@ -17,26 +17,32 @@ from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases import keys, projects
 
-app = typer.Typer(no_args_is_help=True, help="API keys: made, listed, revoked.")
+app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
 
-ProjectOption = Annotated[str | None, typer.Option("--project", help="Not needed where there is only one project.")]
+ProjectOption = Annotated[
+    str | None, typer.Option("--project", help="The project's id. Not needed if there is only one project.")
+]
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Option(help="What it is for.")],
+    name: Annotated[str, typer.Option(help="A name, to recognise the key by.")],
     project: ProjectOption = None,
-    scopes: Annotated[str, typer.Option(help="For a secret key: read, write, or both.")] = "read,write",
-    rate_limit: Annotated[int, typer.Option(help="Requests in any 60 seconds.", min=1)] = keys.RATE_LIMIT,
-    app_id: Annotated[str | None, typer.Option("--app", help="Make a public key for this app.")] = None,
+    scopes: Annotated[str, typer.Option(help="What a secret key may do: read, write, or read,write.")] = "read,write",
+    rate_limit: Annotated[
+        int, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
+    ] = keys.RATE_LIMIT,
+    app_id: Annotated[str | None, typer.Option("--app", help="Create a public key for this app (its id).")] = None,
     store: Annotated[
         str | None,
-        typer.Option(help=f"Make a public key for a new app in this store ({', '.join(projects.PUBLIC_PREFIXES)})."),
+        typer.Option(
+            help=f"Create an app in this store and a public key for it ({', '.join(projects.PUBLIC_PREFIXES)})."
+        ),
     ] = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
 ) -> None:
-    """Make a key: secret, or public with --app or --store."""
+    """Create an API key: a secret one for servers, or with --app or --store a public one for apps."""
 
     async def run() -> keys.IssuedKey:
         async with Database(database_url(config, data), max_size=2) as database:
@@ -52,13 +58,13 @@ def create(
     # The key alone goes to stdout, so that a script can take it; everything else is for the person.
     told = Console(stderr=True, highlight=False)
     told.print(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}", soft_wrap=True)
-    told.print("Keep it now: it is not stored and cannot be shown again.", style="bold")
+    told.print("Copy the key now. Only a hash of it is stored, so it cannot be shown again.", style="bold")
     sys.stdout.write(issued.plaintext + "\n")
 
 
 @app.command("list")
 def show(project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA) -> None:
-    """Show a project's keys: never the keys themselves, only how they begin and end."""
+    """List a project's keys. Of each key only the beginning and the end are shown."""
 
     async def run() -> list[keys.ApiKey]:
         async with Database(database_url(config, data), max_size=2) as database:
@@ -92,14 +98,14 @@ def revoke(
     config: ConfigOption = None,
     data: DataOption = DATA,
 ) -> None:
-    """End a key for good, from the next request on."""
+    """Revoke a key for good. The next request with it is refused."""
 
     async def run() -> keys.ApiKey:
         async with Database(database_url(config, data), max_size=2) as database:
             return await keys.revoke_key(database, await chosen(database, project), key_id, real_now())
 
     key = asyncio.run(run())
-    Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) is revoked since {shown(key.revoked_at)}")
+    Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) was revoked on {shown(key.revoked_at)}")
 
 
 async def chosen(database: Database, project: str | None) -> str:
@@ -108,8 +114,8 @@ async def chosen(database: Database, project: str | None) -> str:
     found = await projects.list_projects(database)
     if len(found) != 1:
         raise Refusal(
-            "There is no project yet. Make one with `latchkey project create`."
+            "There is no project yet. Create one with `latchkey project create`."
             if not found
-            else f"Say which project with --project: {', '.join(one.id for one in found[:10])}."
+            else f"There are several projects. Choose one with --project: {', '.join(one.id for one in found[:10])}."
         )
     return found[0].id

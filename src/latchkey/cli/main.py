@@ -22,7 +22,8 @@ from latchkey.storage.errors import StorageError
 
 app = typer.Typer(
     name="latchkey",
-    help="Self-hosted subscription entitlements. `latchkey up` starts everything on this machine.",
+    help="Self-hosted subscription entitlements. `latchkey up` starts everything on this machine, "
+    "`latchkey serve` runs the service in production.",
     no_args_is_help=True,
     add_completion=False,
     # Tracebacks with local variables would show keys.
@@ -100,7 +101,7 @@ def main() -> None:
         app()
     except SettingsRefusedError as error:
         told = Console(stderr=True, highlight=False)
-        told.print("[bold red]Latchkey does not start with these settings:[/bold red]")
+        told.print("[bold red]Latchkey cannot start with these settings:[/bold red]")
         for problem in error.problems:
             told.print(
                 f"  [red]✗[/red] [bold]{problem.setting}[/bold] {problem.wrong} {problem.remedy}".rstrip(),

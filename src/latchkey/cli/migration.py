@@ -1,4 +1,4 @@
-"""`latchkey migrate`: bring the database's schema up to date, and show what is done."""
+"""`latchkey migrate`: creates or updates the database schema."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from latchkey.storage.database import connect, without_password
 def migrate(
     config: ConfigOption = None,
     data: DataOption = DATA,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the migrations that would run.")] = False,
 ) -> None:
-    """Bring the database's schema up to date."""
+    """Create or update the database schema. Run it before the first start and after each upgrade."""
     asyncio.run(run(database_url(config, data), dry_run, Console(highlight=False)))
 
 

@@ -19,16 +19,18 @@ from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases import projects
 
-app = typer.Typer(no_args_is_help=True, help="Projects: one app family each, with its own customers, catalog and keys.")
+app = typer.Typer(
+    no_args_is_help=True, help="Create, list and change projects. A project has its own customers, catalog and keys."
+)
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What people call it.")],
+    name: Annotated[str, typer.Argument(help="The name that people see.")],
     config: ConfigOption = None,
     data: DataOption = DATA,
 ) -> None:
-    """Make a project."""
+    """Create a project."""
 
     async def run() -> projects.Project:
         async with Database(database_url(config, data), max_size=2) as database:
@@ -49,7 +51,7 @@ def create(
 @app.command("set")
 def change(
     project: Annotated[str, typer.Argument(help="The project's id, as `latchkey project list` shows it.")],
-    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name that people see.")] = None,
     restore_behavior: Annotated[
         RestoreBehavior | None, typer.Option(help="What happens to a purchase that another user restores.")
     ] = None,
@@ -64,7 +66,7 @@ def change(
     given = {"name": name, "restore_behavior": restore_behavior, "test_store": test_store}
     changes = {key: str(value) for key, value in given.items() if value is not None}
     if not changes:
-        raise Refusal("Say what to change: --name, --restore-behavior or --test-store.")
+        raise Refusal("Nothing to change was given. Use --name, --restore-behavior or --test-store.")
 
     async def run() -> projects.Project:
         async with (
@@ -85,7 +87,7 @@ def change(
 
 @app.command("list")
 def show(config: ConfigOption = None, data: DataOption = DATA) -> None:
-    """Show all projects."""
+    """List all projects."""
 
     async def run() -> list[projects.Project]:
         async with Database(database_url(config, data), max_size=2) as database:

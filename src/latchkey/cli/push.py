@@ -1,4 +1,4 @@
-"""`latchkey push`: tell one user something, a push provider of one's own, and what went through it."""
+"""`latchkey push`: sends a push to one user, runs a sandbox push provider, and lists what was sent through it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from latchkey.settings import Problem, SettingsRefusedError
 if TYPE_CHECKING:
     from latchkey.consumer.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Push notifications: a sandbox provider, and what was sent through it.")
+app = typer.Typer(no_args_is_help=True, help="Send push notifications, and run a sandbox push provider.")
 
 
 @app.command()
 def sandbox(
-    data: Annotated[Path, typer.Option(help="The folder everything is kept in.")] = Path(".latchkey-push"),
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 picks a free one.", min=0, max=65535)] = 0,
+    data: Annotated[Path, typer.Option(help="The folder for the provider's data.")] = Path(".latchkey-push"),
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0, max=65535)] = 0,
 ) -> None:
-    """Run a push provider on this machine. `latchkey up` has one already."""
+    """Run a sandbox push provider on this machine. `latchkey up` already includes one."""
     folder = data.absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
@@ -59,16 +59,18 @@ async def _run(folder: Path, port: int) -> None:
         table.add_row("For scripts", f"{found}  (with the REST API key, mode 600)")
         console = Console(highlight=False)
         console.print(table, soft_wrap=True)
-        console.print("Ctrl-C stops it.", style="dim")
+        console.print("Press Ctrl-C to stop.", style="dim")
         await signal.asked.wait()
 
 
 @app.command()
 def sent(
-    data: Annotated[Path, typer.Option(help="The folder of a running `latchkey up` or `push sandbox`.")] = DATA,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=300)] = 20,
+    data: Annotated[
+        Path, typer.Option(help="The data folder of a running `latchkey up` or `latchkey push sandbox`.")
+    ] = DATA,
+    limit: Annotated[int, typer.Option(help="How many to show at most.", min=1, max=300)] = 20,
 ) -> None:
-    """Show what was sent through the sandbox, the newest first."""
+    """List what was sent through the sandbox provider, newest first."""
     connection, authority = reach_push(data)
     found = asyncio.run(_fetch(connection, authority, limit))
     table = Table("sent", "heading", "content", "to", "received")
@@ -81,13 +83,15 @@ def sent(
 
 @app.command()
 def send(
-    user: Annotated[str, typer.Argument(help="The app user id.")],
-    content: Annotated[str, typer.Argument(help="What to say.")],
-    heading: Annotated[str, typer.Option(help="The line above it.")] = "",
-    language: Annotated[str, typer.Option(help="The language of both. Providers want en to be there.")] = "en",
-    key: Annotated[str | None, typer.Option(help="The same key is the same notification, sent once.")] = None,
+    user: Annotated[str, typer.Argument(help="The app user id of the recipient.")],
+    content: Annotated[str, typer.Argument(help="The text of the notification.")],
+    heading: Annotated[str, typer.Option(help="The title of the notification.")] = "",
+    language: Annotated[str, typer.Option(help="The language of text and title. Providers require en.")] = "en",
+    key: Annotated[
+        str | None, typer.Option(help="An idempotency key: a notification with the same key is sent only once.")
+    ] = None,
 ) -> None:
-    """Push to every device of one user, with the consumer's settings (LATCHKEY_CONSUMER_…)."""
+    """Send a push to all devices of one user. Uses the consumer's settings (LATCHKEY_CONSUMER_…)."""
     settings = _consumer_settings()
     try:
         words = Notification({language: content}, {language: heading} if heading else {})
@@ -98,9 +102,9 @@ def send(
     if sent.anybody:
         console.print(f"[green]✓[/green] Sent ({', '.join(sent.notification_ids)})", soft_wrap=True)
     else:
-        console.print(f"Nobody was reached: {escape(user)} has no device that takes notifications.", soft_wrap=True)
+        console.print(f"Not sent: {escape(user)} has no device that accepts notifications.", soft_wrap=True)
     if sent.invalid_player_ids:
-        console.print(f"{len(sent.invalid_player_ids)} devices that the provider does not know were removed.")
+        console.print(f"{len(sent.invalid_player_ids)} devices that the push provider does not know were removed.")
     if not sent.anybody:
         raise typer.Exit(1)
 

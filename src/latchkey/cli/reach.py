@@ -13,9 +13,11 @@ from latchkey.cli.files import read_json
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Problem, SettingsRefusedError, load
 
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="A settings file.")]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="A settings file. docs/latchkey.toml lists all settings.")
+]
 DataOption = Annotated[
-    Path, typer.Option("--data", help="The folder of a running `latchkey up`, where no database is configured.")
+    Path, typer.Option("--data", help="The data folder of a running `latchkey up`. Used if no database is configured.")
 ]
 DATA = Path(".latchkey")
 

@@ -66,7 +66,10 @@ def receiver(
         raise typer.BadParameter("cannot be used together with --forward-to: your app answers.", param_hint="--path")
     found = read_json(folder.connection)
     if not found:
-        console.print(f"[bold red]Error:[/bold red] nothing runs in {data}. Start it first: latchkey up --data {data}")
+        console.print(
+            f"[bold red]Error:[/bold red] no `latchkey up` runs in {data}. Start it first: latchkey up --data {data}",
+            soft_wrap=True,
+        )
         raise typer.Exit(1)
     connection = convert(found, Connection)
     authority = Path(connection.ca_cert).read_bytes()

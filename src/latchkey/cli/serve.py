@@ -1,4 +1,4 @@
-"""`latchkey serve`: the service alone, from settings. It does not start with unsafe ones."""
+"""`latchkey serve`: runs the service from settings. It refuses to start with unsafe ones."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ log = structlog.get_logger()
 
 
 def serve(
-    roles: Annotated[str | None, typer.Option(help="Some of api,clock,delivery; all by default.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes that answer requests.", min=0)] = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    roles: Annotated[
+        str | None, typer.Option(help="What this machine does: some of api,clock,delivery. All unless given.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="How many processes answer requests; 0 means one for every two cores.", min=0)
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="The IP address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on.", min=0, max=65535)] = None,
-    config: Annotated[Path | None, typer.Option(help="A settings file; docs/latchkey.toml shows all of them.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A settings file. docs/latchkey.toml lists all settings.")] = None,
 ) -> None:
-    """Run the service from settings: LATCHKEY_DATABASE_URL and friends, or a file."""
+    """Run the service in production. Settings come from LATCHKEY_… environment variables or from a file."""
     # The command line speaks through the same door as the environment, so that it is checked the same way.
     given = {"ROLES": roles, "WORKERS": workers, "HOST": host, "PORT": port}
     environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
@@ -61,7 +65,7 @@ async def run(environ: dict[str, str], config: Path | None) -> None:
 
 
 async def safe_settings(environ: dict[str, str], config: Path | None) -> Settings:
-    """The settings, or everything that is wrong with them at once."""
+    """The settings, or an error that lists everything wrong with them."""
     settings, problems = gather(environ, config)
     reported = {problem.about for problem in problems}
     problems += [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]

@@ -1,4 +1,4 @@
-"""`latchkey trust` and `latchkey untrust`: this machine's browsers believe its local authority, or cease to."""
+"""`latchkey trust` and `latchkey untrust`: add the local certificate authority to trust stores, and remove it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Only(StrEnum):
     BROWSERS = "browsers"
 
 
-DataOption = Annotated[Path, typer.Option("--data", help="The folder of `latchkey up`.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
-OnlyOption = Annotated[Only | None, typer.Option(help="Only the system's store, or only those of your browsers.")]
+DataOption = Annotated[Path, typer.Option("--data", help="The data folder of `latchkey up`.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+OnlyOption = Annotated[Only | None, typer.Option(help="Only the system's trust store, or only those of your browsers.")]
 
 
 def trust(data: DataOption = DATA, only: OnlyOption = None, yes: YesOption = False) -> None:
-    """Let browsers and programs of this machine believe the certificate of `latchkey up`. Asks first."""
+    """Make browsers and programs on this machine trust the certificate of `latchkey up`. Asks first."""
     console = Console(highlight=False)
     authority = local_authority(DataFolder(data).tls / "authority.pem")
     raise typer.Exit(put_in(console, authority, gathered(console, only), ask=None if yes else typer.confirm))
@@ -47,10 +47,10 @@ def untrust(
     only: OnlyOption = None,
     yes: YesOption = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every authority of any `latchkey up`, also of folders that are gone.")
+        bool, typer.Option("--all", help="Remove every authority of any `latchkey up`, also of deleted folders.")
     ] = False,
 ) -> None:
-    """Take back what `latchkey trust` did. Asks first."""
+    """Undo what `latchkey trust` did. Asks first."""
     console = Console(highlight=False)
     authority = None if everything else local_authority(DataFolder(data).tls / "authority.pem")
     raise typer.Exit(take_out(console, authority, gathered(console, only), ask=None if yes else typer.confirm))
@@ -70,7 +70,10 @@ def local_authority(path: Path) -> Authority:
     except (OSError, ValueError) as error:
         raise CannotTrustError(f"{path} cannot be read as a certificate: {error}.") from None
     if not signs_only_here(certificate):
-        raise CannotTrustError(f"{path} could vouch for any site in the world, and is none of ours. It is left alone.")
+        raise CannotTrustError(
+            f"{path} was not made by Latchkey: it could sign for any site, not only for this machine and private "
+            "networks. It is not touched."
+        )
     return authority
 
 
@@ -78,11 +81,13 @@ def gathered(console: Console, only: Only | None, home: Path | None = None) -> l
     """The stores of this machine; what is missing to reach some of them is said."""
     found: list[Store] = [] if only is Only.BROWSERS else system_stores()
     if not found and only is not Only.BROWSERS:
-        console.print("No store of the system was found here (neither Debian's nor Fedora's); it is left out.")
+        console.print("No system trust store was found (neither Debian's nor Fedora's), so it is skipped.")
     if only is not Only.SYSTEM:
         certutil = shutil.which("certutil")
         if certutil is None:
-            console.print(f"Your browsers are left out: that needs `certutil` ({CERTUTIL_FROM}).", soft_wrap=True)
+            console.print(
+                f"Your browsers are skipped: for them `certutil` is needed ({CERTUTIL_FROM}).", soft_wrap=True
+            )
         else:
             found += browser_stores(home or Path.home(), certutil)
     return found
@@ -91,10 +96,10 @@ def gathered(console: Console, only: Only | None, home: Path | None = None) -> l
 def put_in(console: Console, authority: Authority, stores: list[Store], ask: Ask) -> int:
     missing = [store for store in stores if authority.name not in store.names()]
     if not missing:
-        console.print(f"{authority.name} is trusted already." if stores else "There is no store to put it in.")
+        console.print(f"{authority.name} is already trusted." if stores else "There is no trust store to add it to.")
         return 0 if stores else 1
     console.print(f"[bold]{authority.name}[/bold] ({authority.path})", soft_wrap=True)
-    console.print("It can vouch for this machine and private networks only. To trust it:")
+    console.print("It can sign certificates for this machine and private networks only. To trust it, Latchkey will:")
     return _carry_out(
         console,
         [(store, store.adding(authority.name), lambda store=store: store.add(authority)) for store in missing],  # type: ignore[misc]  # mypy cannot infer a lambda's default
@@ -106,9 +111,9 @@ def put_in(console: Console, authority: Authority, stores: list[Store], ask: Ask
 def take_out(console: Console, authority: Authority | None, stores: list[Store], ask: Ask) -> int:
     held = [(store, name) for store in stores for name in store.names() if authority is None or name == authority.name]
     if not held:
-        console.print("No store of this machine has it.")
+        console.print("No trust store on this machine contains it.")
         return 0
-    console.print("To take it back:")
+    console.print("To remove it, Latchkey will:")
     return _carry_out(
         console,
         [(store, store.removing(name), lambda store=store, name=name: store.remove(name)) for store, name in held],  # type: ignore[misc]  # mypy cannot infer a lambda's default

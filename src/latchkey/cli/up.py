@@ -1,4 +1,4 @@
-"""`latchkey up`: everything on this machine, with nothing installed and nothing configured."""
+"""`latchkey up`: starts everything on this machine; nothing has to be installed or configured first."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ Said = Callable[[str], None]
 
 
 def up(
-    data: Annotated[Path, typer.Option(help="The folder everything is kept in.")] = Path(".latchkey"),
+    data: Annotated[Path, typer.Option(help="The folder for all data.")] = Path(".latchkey"),
     port: Annotated[
-        int | None, typer.Option(help="The port to listen on; 0 picks a free one. [default: 8443]", min=0, max=65535)
+        int | None, typer.Option(help="The port to listen on; 0 chooses a free one. [default: 8443]", min=0, max=65535)
     ] = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on. [default: 127.0.0.1]")] = None,
+    host: Annotated[str | None, typer.Option(help="The IP address to listen on. [default: 127.0.0.1]")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes that answer requests. [default: one for two cores]", min=0)
+        int | None, typer.Option(help="How many processes answer requests. [default: one for two cores]", min=0)
     ] = None,
 ) -> None:
-    """Start everything on this machine: database, certificates, service, consumer and a demo project."""
+    """Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project."""
     # The supervisor's own log. What the processes say goes to a file.
     logs.configure("info", "pretty")
     chosen = settings_for_up(os.environ, port=port, host=host, workers=workers)
@@ -210,7 +210,9 @@ def announce(console: Console, folder: DataFolder, connection: Connection, chose
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("Dashboard", connection.dashboard.url)
-    known = f"password {connection.dashboard.password}" if connection.dashboard.password else "with your own password"
+    known = (
+        f"password {connection.dashboard.password}" if connection.dashboard.password else "with the password you chose"
+    )
     table.add_row("  sign in as", f"{connection.dashboard.email}, {known}")
     table.add_row("Service", connection.base_url)
     table.add_row("API description", f"{connection.base_url}/openapi.json")
@@ -218,10 +220,12 @@ def announce(console: Console, folder: DataFolder, connection: Connection, chose
     table.add_row("Demo app", f"{connection.consumer.base_url}/")
     table.add_row("Push sandbox", connection.push.base_url)
     table.add_row("Demo project", connection.project_id)
-    table.add_row("Certificate to trust", connection.ca_cert)
+    table.add_row("Certificate authority", connection.ca_cert)
     where = "" if folder.path == DATA.absolute() else f" --data {folder.path}"
-    table.add_row("  for browsers", f"latchkey trust{where} ends their warning; latchkey untrust{where} undoes it")
-    table.add_row("For scripts", f"{folder.connection}  (addresses and keys, mode 600)")
+    table.add_row(
+        "  for browsers", f"latchkey trust{where} makes browsers trust it; latchkey untrust{where} undoes that"
+    )
+    table.add_row("For scripts", f"{folder.connection}  (addresses and keys; only you can read it)")
     table.add_row("Database", connection.database_url)
     table.add_row("Logs", f"{folder.log}, {folder.path / 'postgres.log'}")
     if chosen.taken:
@@ -236,12 +240,15 @@ def announce(console: Console, folder: DataFolder, connection: Connection, chose
     alice = f"curl --cacert {connection.ca_cert} -H 'Authorization: Bearer {token}'"
     purchase = '{"action": "purchase", "app_user_id": "alice", "product_id": "pro_monthly"}'
     for title, command in (
-        ("Let alice buy something in the test store:", f"{curl} --json '{purchase}' {v2}/test_store/actions"),
-        ("See her through V1:", f"{curl} {connection.base_url}/v1/subscribers/alice"),
-        ("And through V2:", f"{curl} {v2}/customers/alice"),
-        ("What the app's own server knows of her, told by webhook:", f"{alice} {mine}/api/my-entitlements"),
-        ("The demo app on a phone, with notifications:", f"latchkey device {mine}/ --window --data {folder.path}"),
+        ("Buy something in the test store as alice:", f"{curl} --json '{purchase}' {v2}/test_store/actions"),
+        ("Read her through the V1 API:", f"{curl} {connection.base_url}/v1/subscribers/alice"),
+        ("Read her through the V2 API:", f"{curl} {v2}/customers/alice"),
+        ("Read what your app's server knows about her (from webhooks):", f"{alice} {mine}/api/my-entitlements"),
+        (
+            "Open the demo app on a simulated phone with notifications:",
+            f"latchkey device {mine}/ --window --data {folder.path}",
+        ),
     ):
         console.print(f"\n[bold]{title}[/bold]")
         console.print(command, soft_wrap=True, markup=False)
-    console.print("\nCtrl-C stops everything; the data stays.", style="dim")
+    console.print("\nPress Ctrl-C to stop everything. The data is kept.", style="dim")

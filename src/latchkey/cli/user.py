@@ -24,24 +24,24 @@ from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases import accounts, sessions, team
 
-app = typer.Typer(no_args_is_help=True, help="Accounts for the dashboard: made, listed, invited anew, taken away.")
+app = typer.Typer(no_args_is_help=True, help="Create, list, invite and remove dashboard accounts.")
 
-EmailArgument = Annotated[str, typer.Argument(help="The e-mail address they sign in with.")]
+EmailArgument = Annotated[str, typer.Argument(help="The e-mail address that the person signs in with.")]
 
 
 @app.command()
 def create(
     email: EmailArgument,
     role: Annotated[Role, typer.Option(help="; ".join(f"{role}: {EXPLAINED[role]}" for role in Role))] = Role.OWNER,
-    name: Annotated[str, typer.Option(help="How pages call them.")] = "",
+    name: Annotated[str, typer.Option(help="The name shown on pages.")] = "",
     project: ProjectOption = None,
     password_stdin: Annotated[
-        bool, typer.Option(help="Read the password from standard input instead of making a link to choose one.")
+        bool, typer.Option(help="Read the password from standard input instead of printing a link to choose one.")
     ] = False,
     config: ConfigOption = None,
     data: DataOption = DATA,
 ) -> None:
-    """Make an account, or let an existing one into another project."""
+    """Create an account and add it to a project, or add an existing account to another project."""
     password = sys.stdin.readline().rstrip("\n") if password_stdin else None
 
     async def work() -> tuple[str, str | None]:
@@ -50,7 +50,7 @@ def create(
             project_id = await chosen(database, project)
             known = await accounts.find_account(database, email)
             if known is not None and password is not None:
-                raise Conflict(f"There is already an account {known.email}; its password stays as it is.")
+                raise Conflict(f"There is already an account {known.email}; its password was not changed.")
             async with audited(database, project_id, "member.added", email, role=role):
                 if password is not None:
                     await accounts.create_account(database, email, now, name=name, password=password)
@@ -59,14 +59,14 @@ def create(
             return project_id, token
 
     project_id, token = asyncio.run(work())
-    Console(highlight=False).print(f"[bold]{email}[/bold] is {role} of {project_id}.")
+    Console(highlight=False).print(f"[bold]{email}[/bold] now has the role {role} in {project_id}.")
     if token is not None:
         _show_link(token, config, data)
 
 
 @app.command("list")
 def show(project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA) -> None:
-    """Everybody who belongs to a project."""
+    """List the members of a project."""
 
     async def work() -> list[team.Member]:
         async with Database(database_url(config, data), max_size=1) as database:
@@ -81,7 +81,7 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
 
 @app.command()
 def invite(email: EmailArgument, config: ConfigOption = None, data: DataOption = DATA) -> None:
-    """Make a link with which somebody chooses a new password. It works once, for seven days."""
+    """Print a link to choose a new password. It works once, within seven days."""
 
     async def work() -> str:
         async with Database(database_url(config, data), max_size=1) as database:
@@ -96,7 +96,7 @@ def invite(email: EmailArgument, config: ConfigOption = None, data: DataOption =
 def remove(
     email: EmailArgument, project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA
 ) -> None:
-    """Take somebody out of a project, and end their sessions."""
+    """Remove somebody from a project and end their sessions."""
 
     async def work() -> str:
         async with Database(database_url(config, data), max_size=1) as database:
@@ -109,13 +109,13 @@ def remove(
             return project_id
 
     project_id = asyncio.run(work())
-    Console(highlight=False).print(f"[bold]{email}[/bold] does not belong to {project_id} any more.")
+    Console(highlight=False).print(f"[bold]{email}[/bold] was removed from {project_id}.")
 
 
 async def _known(database: Database, email: str) -> accounts.Account:
     account = await accounts.find_account(database, email)
     if account is None:
-        raise NotFound(f"There is no account {email}. `latchkey user create` makes one.")
+        raise NotFound(f"There is no account {email}. Create it with `latchkey user create`.")
     return account
 
 
@@ -124,7 +124,7 @@ def _show_link(token: str, config: Path | None, data: Path) -> None:
     connection = read_json(DataFolder(data).connection)
     ours = connection.get("database_url") == database_url(config, data)
     start = connection.get("base_url", "") if ours else ""
-    after = "here" if start else "at your service's address followed by this"
+    where = "this page" if start else "this page of your service (put its https:// address in front)"
     console = Console(highlight=False)
-    console.print(f"They choose a password {after}, once, within seven days:")
+    console.print(f"The person chooses a password on {where}. The link works once, within seven days:")
     console.print(f"{start}/dashboard/invitations/{token}", soft_wrap=True, markup=False)
