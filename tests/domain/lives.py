@@ -22,7 +22,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.domain.subscription import Subscription
 from latchkey.stores.test_store import actions
 from tests.domain.book import Book
-from tests.domain.shop import CATALOG, NOON, PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY
+from tests.domain.shop import CATALOG, NOON, PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY, someone
 
 Snapshot: TypeAlias = Subscription | Purchase
 
@@ -44,6 +44,8 @@ class Life:
     # Without these, everything in the life is a store's doing and can be told again from its snapshots alone.
     with_own_acts: bool = True
     most_purchases: int = 4
+    # How the ids of its purchases begin: two lives that meet must not have bought the same thing.
+    prefix: str = "p"
     book: Book = field(default_factory=Book)
     snapshots: list[tuple[Ms, Snapshot]] = field(default_factory=list)
     acts: list[str] = field(default_factory=list)
@@ -90,7 +92,7 @@ class Life:
 
     def _acts(self, now: Ms) -> Iterator[tuple[str, Callable[[], Customer]]]:
         customer = self.book.customer
-        new_id = f"p{len(customer.subscriptions) + len(customer.purchases)}"
+        new_id = f"{self.prefix}{len(customer.subscriptions) + len(customer.purchases)}"
 
         def taking_in(act: Callable[[], Snapshot]) -> Callable[[], Customer]:
             return lambda: take_in(customer, act(), now)
@@ -148,9 +150,12 @@ def _subscription_acts(one: Subscription, now: Ms) -> Iterator[tuple[str, Callab
 
 
 @st.composite
-def lives(draw: st.DrawFn, *, with_own_acts: bool = True, longest: int = 16) -> Life:
+def lives(
+    draw: st.DrawFn, *, with_own_acts: bool = True, longest: int = 16, who: str = "ann", prefix: str = "p"
+) -> Life:
     # The fewer purchases, the more happens to each.
-    life = Life(with_own_acts=with_own_acts, most_purchases=draw(st.integers(1, 4)))
+    most = draw(st.integers(1, 4))
+    life = Life(with_own_acts=with_own_acts, most_purchases=most, prefix=prefix, book=Book(someone(who)))
     for _ in range(draw(st.integers(2, longest))):
         # Most things in one period, or there would be little to overtake.
         wait = draw(st.sampled_from(MOMENTS) | st.sampled_from(PAUSES))
