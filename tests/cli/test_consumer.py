@@ -241,7 +241,9 @@ def test_migrate_and_events_speak_plainly(environment: dict[str, str], tmp_path:
         )
     database.close()
     assert "boom" in typed("consumer", "events", "list-set-aside", **environment).stdout
-    assert "1 processed again, 0 of them failed" in typed("consumer", "events", "reprocess", "evt_2", **environment).stdout
+    assert (
+        "1 processed again, 0 of them failed" in typed("consumer", "events", "reprocess", "evt_2", **environment).stdout
+    )
     missing = typed("consumer", "events", "reprocess", "evt_2", **environment)
     assert (missing.returncode, "no event evt_2" in missing.stderr) == (1, True)
 
