@@ -50,7 +50,7 @@ async def test_support_grants_extends_and_revokes_and_cannot_refund(site: Site, 
     await form.get_by_label("For how long").select_option("weekly")
     await carry_out(form, "Grant")
     await expect(page.get_by_role("status")).to_have_text("team is granted.")
-    assert (await holds(site, "sue"))["team"] == "2027-01-22T08:00:00Z"
+    assert (await holds(site, "sue"))["team"] == "2027-01-22T08:00:01Z"
     assert await last_audit(site) == (
         "customer.granted", "sue", "done", {"entitlement": "team", "until": "weekly"}
     )  # fmt: skip
@@ -61,7 +61,7 @@ async def test_support_grants_extends_and_revokes_and_cannot_refund(site: Site, 
     form = await unfold(page, "Revoke the grant of team")
     await carry_out(form, "Revoke")
     await expect(page.get_by_role("status")).to_contain_text("Every grant of team is revoked.")
-    assert (await holds(site, "sue"))["team"] == "2027-01-15T08:00:00Z"
+    assert "team" not in await holds(site, "sue")
     assert (await last_audit(site))[:3] == ("customer.grant_revoked", "sue", "done")
     await expect(page.locator(".why", has=page.get_by_role("heading", name="team"))).to_contain_text("was revoked")
 
@@ -126,7 +126,7 @@ async def test_somebody_on_a_test_clock_is_granted_access_in_their_own_time(site
     await form.get_by_label("Entitlement").select_option("team")
     await carry_out(form, "Grant")
     await expect(page.get_by_role("status")).to_have_text("team is granted.")
-    assert (await holds(site, "clocked"))["team"] == "2027-07-20T08:00:00Z"
+    assert (await holds(site, "clocked"))["team"] == "2027-07-20T08:00:01Z"
 
 
 async def test_a_transfer_gives_everything_to_another_customer(site: Site, developer: Visitor) -> None:

@@ -119,7 +119,7 @@ async def test_a_profile_says_what_they_may_do_and_why(site: Site, ada: str, vie
     await expect(page.get_by_text("where it is 2027-07-19 08:00 UTC")).to_be_visible()
     may = section(page, "Entitlements")
     why = may.locator(".why", has=page.get_by_role("heading", name="team"))
-    await expect(why).to_contain_text("ada has team until 2027-11-11T08:00:00Z because it was granted")
+    await expect(why).to_contain_text("ada has team until 2027-11-11T08:00:01Z because it was granted")
     await expect(why).to_contain_text("What would change it: Revoking the grant would end it at once.")
     lost = may.locator(".why", has=page.get_by_role("heading", name="pro"))
     await expect(lost).to_contain_text("the subscription to pro_monthly is paused")
