@@ -166,9 +166,9 @@ async def test_a_customer_is_found_by_every_id_it_has_and_had(sending: Post) -> 
     body = {"app_user_id": ANONYMOUS, "new_app_user_id": "ada"}
     assert (await sending.client.post("/v1/subscribers/identify", body)).status in {200, 201}
     await did(sending, "cancel", "ada")
-    await sending.settled(id, "delivered", 2)
+    await sending.settled(id, "delivered", 3)
     by_name = await ids(sending, id, "?customer_id=ada")
-    assert len(by_name) == 2
+    assert len(by_name) == 3
     assert await ids(sending, id, f"?customer_id={ANONYMOUS.replace(':', '%3A')}") == by_name
 
 
