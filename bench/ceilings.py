@@ -17,7 +17,7 @@ import uvloop
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases.batch import Batch
+from latchkey.usecases.engine.batch import Batch
 
 READ = """
 select c.state

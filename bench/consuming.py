@@ -25,7 +25,7 @@ from latchkey.consumer import Settings as ConsumerSettings
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases.batch import Batch
+from latchkey.usecases.engine.batch import Batch
 
 TABLE = "create table if not exists bare_events (id text primary key, body text not null)"
 Insert = Callable[[list[bytes]], Awaitable[list[bytes]]]

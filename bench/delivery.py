@@ -25,8 +25,8 @@ from latchkey.delivery.webhook import Setup, Webhook, Webhooks
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.deliveries import lanes
-from latchkey.usecases import test_store
-from latchkey.usecases.changes import Changes
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.sandbox import store as test_store
 
 DELIVERIES = 20_000
 ROUNDS = 9

@@ -21,10 +21,10 @@ from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
-from latchkey.usecases.demo import PROJECT_ID, ensure_demo
-from latchkey.usecases.keys import create_secret_key
+from latchkey.usecases.access.keys import create_secret_key
+from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
 
 # High enough never to be reached: the limit is checked on every request all the same.
 NO_LIMIT = 1_000_000

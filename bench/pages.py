@@ -16,13 +16,16 @@ from bench.table import Row
 from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.cookie import NAME
 from latchkey.delivery.queue import requeue
-from latchkey.domain.account import Role
-from latchkey.domain.experiment import Variant
+from latchkey.domain.customers.experiment import Variant
 from latchkey.domain.instants import DAY
+from latchkey.domain.team.account import Role
 from latchkey.now import real_now
-from latchkey.usecases import audit, figures, sessions, team, test_clocks, test_store
-from latchkey.usecases.changes import Changes
-from latchkey.usecases.experiments import create_experiment
+from latchkey.usecases.access import audit, sessions, team
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.experiments.experiments import create_experiment
+from latchkey.usecases.figures import overview as figures
+from latchkey.usecases.sandbox import clocks as test_clocks
+from latchkey.usecases.sandbox import store as test_store
 
 CUSTOMERS = 100_000
 # The position of the first event that is made here and not by the rules.

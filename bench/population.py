@@ -7,16 +7,16 @@ from dataclasses import replace
 from rich.progress import track
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
-from latchkey.domain.customer import Customer, newcomer
+from latchkey.domain.customers.customer import Customer, newcomer
+from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import Duration, Ms
-from latchkey.domain.intake import take_in
 from latchkey.domain.money import Price
-from latchkey.domain.purchase import Environment
-from latchkey.storage.customers import encode
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.storage.customers.records import encode
 from latchkey.storage.database import Database
 from latchkey.stores.test_store import actions
-from latchkey.usecases.demo import PROJECT_ID
-from latchkey.usecases.passing_time import next_due_at
+from latchkey.usecases.engine.passing_time import next_due_at
+from latchkey.usecases.sandbox.demo import PROJECT_ID
 
 PRO = Product(
     id="pro_monthly",

@@ -18,7 +18,7 @@ from latchkey import logs
 from latchkey.runtime.chromium import FLAGS, find_chromium
 from latchkey.runtime.errors import ChromiumMissingError
 from latchkey.storage.database import Database
-from latchkey.storage.embedded import DATABASE, EmbeddedServer
+from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
 from tests.machine import ensure
 

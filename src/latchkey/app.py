@@ -16,8 +16,8 @@ from latchkey.now import real_now
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases.clock import run_clock
-from latchkey.usecases.figures_roller import run_roller
+from latchkey.usecases.engine.clock import run_clock
+from latchkey.usecases.figures.roller import run_roller
 from latchkey.usecases.services import Services
 
 log = structlog.get_logger()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from latchkey.domain.address import Network
+from latchkey.domain.webhooks.address import Network
 
 PREFIX = "LATCHKEY_"
 ROLES = ("api", "clock", "delivery")

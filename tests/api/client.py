@@ -11,11 +11,12 @@ from typing import Any
 from msgspec import json
 from starlette.types import ASGIApp, Message
 
-from latchkey.domain.customer import Attribute
+from latchkey.domain.customers.customer import Attribute
 from latchkey.storage.database import Database
-from latchkey.usecases import attributes, test_store
-from latchkey.usecases.changes import Changes
-from latchkey.usecases.presence import Presence
+from latchkey.usecases.customers import attributes
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.presence import Presence
+from latchkey.usecases.sandbox import store as test_store
 from latchkey.usecases.services import Services
 
 # 2027-01-15T08:00:00Z and a bit, so that truncating to seconds shows.

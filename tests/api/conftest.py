@@ -11,9 +11,9 @@ import pytest
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.storage.embedded import EmbeddedServer
-from latchkey.usecases.changes import Changes
-from latchkey.usecases.demo import ensure_demo
+from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.sandbox.demo import ensure_demo
 from tests.api.client import Client, Clock, Shop, running
 from tests.api.doings import unhurried
 from tests.api.receiving import Post, delivering, posting

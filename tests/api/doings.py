@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from latchkey.usecases import keys, projects
-from latchkey.usecases.demo import APP_ID
+from latchkey.usecases.access import keys, projects
+from latchkey.usecases.sandbox.demo import APP_ID
 from tests.api.client import NOW, Reply, Shop
 from tests.api.management import post, walk
 

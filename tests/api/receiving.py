@@ -22,8 +22,8 @@ from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases.changes import Changes
-from latchkey.usecases.demo import ensure_demo
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.sandbox.demo import ensure_demo
 from latchkey.usecases.services import Services
 from tests.api.client import Client, Clock, Reply, Shop, running
 

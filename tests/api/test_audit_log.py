@@ -12,7 +12,7 @@ from msgspec import json
 
 from latchkey.api.front import Front
 from latchkey.dashboard.pages.audit import actions
-from latchkey.usecases import audit, keys
+from latchkey.usecases.access import audit, keys
 from tests.api.client import NOW, Client, Reply, Shop
 from tests.api.doings import did, unhurried
 from tests.api.management import patch, post

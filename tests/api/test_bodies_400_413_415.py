@@ -16,7 +16,7 @@ from latchkey.api.models import AppUserId, Body, Instant
 from latchkey.api.replies import reply as answer
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases.demo import ensure_demo
+from latchkey.usecases.sandbox.demo import ensure_demo
 from tests.api.client import NOW, Client, Clock, running
 
 MIB = 1024 * 1024

@@ -7,8 +7,9 @@ from urllib.parse import quote
 
 from latchkey.api.front import Front
 from latchkey.domain.instants import end_to_iso, to_iso
-from latchkey.usecases import grants, identities, test_clocks
-from latchkey.usecases.enrollments import enroll_customer
+from latchkey.usecases.customers import grants, identities
+from latchkey.usecases.experiments.enrollments import enroll_customer
+from latchkey.usecases.sandbox import clocks as test_clocks
 from tests.api.client import DAY, LIFETIME, NOW, Shop
 
 PATH = "/v2/projects/proj_demo/customers/ada"

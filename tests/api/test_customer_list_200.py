@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from latchkey.domain.customer import newcomer
-from latchkey.storage import customers
+from latchkey.domain.customers.customer import newcomer
+from latchkey.storage.customers import records as customers
 from latchkey.storage.sql import query
 from tests.api.client import NOW, Shop
 from tests.api.management import get, walk

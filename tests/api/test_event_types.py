@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.event import EventType
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import end_to_iso, to_iso
 from latchkey.wire.event import OWN_FIELDS, Event
 from tests.api.client import DAY, NOW, Shop

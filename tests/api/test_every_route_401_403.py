@@ -6,7 +6,7 @@ import hashlib
 
 from msgspec import json
 
-from latchkey.usecases import keys, projects
+from latchkey.usecases.access import keys, projects
 from tests.api.client import NOW, Reply, Shop
 from tests.api.doings import count_rows
 from tests.api.routes import BODIES, Route, routes_of, settle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.usecases import keys, projects
+from latchkey.usecases.access import keys, projects
 from tests.api.client import NOW, Shop
 
 V1 = "/v1/subscribers/ada"

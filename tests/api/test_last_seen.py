@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from latchkey.storage.database import Database
-from latchkey.usecases import test_clocks
-from latchkey.usecases.presence import Presence
-from latchkey.usecases.view import LastSeen
+from latchkey.usecases.engine.presence import Presence
+from latchkey.usecases.rendering.view import LastSeen
+from latchkey.usecases.sandbox import clocks as test_clocks
 from tests.api.client import DAY, NOW, Shop
 
 DEVICE = {

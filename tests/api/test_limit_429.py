@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from latchkey.usecases import keys
+from latchkey.usecases.access import keys
 from tests.api.client import NOW, Shop
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latchkey.usecases import keys, projects
+from latchkey.usecases.access import keys, projects
 from tests.api.client import Shop
 from tests.api.management import get, post, refused
 

@@ -12,7 +12,7 @@ import pytest
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.wire import v1, v2
 from tests.api.client import Client, Clock, Shop, running
 

@@ -26,7 +26,7 @@ from latchkey.api.application import create_application
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases.demo import Demo, ensure_demo
+from latchkey.usecases.sandbox.demo import Demo, ensure_demo
 from tests.api.client import Clock
 
 MIB = 1024 * 1024

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from latchkey.storage.catalogs import Catalogs
-from latchkey.usecases import test_store
-from latchkey.usecases.clock import pass_time
-from latchkey.usecases.customer_search import newest, search
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.usecases.customers.search import newest, search
+from latchkey.usecases.engine.clock import pass_time
 from latchkey.usecases.rendering.v2 import customer
+from latchkey.usecases.sandbox import store as test_store
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import did, subscriber
 from tests.api.management import get, holds

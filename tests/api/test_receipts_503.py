@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from msgspec import json
 
-from latchkey.usecases import keys, projects
+from latchkey.usecases.access import keys, projects
 from tests.api.client import NOW, Client, Reply, Shop
 from tests.api.doings import app_key, count_rows, show_receipt
 from tests.api.test_writes import framework

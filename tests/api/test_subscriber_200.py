@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
-from latchkey.usecases import grants, identities, test_clocks
+from latchkey.usecases.customers import grants, identities
+from latchkey.usecases.sandbox import clocks as test_clocks
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import count_rows
 

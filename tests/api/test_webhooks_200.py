@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from latchkey.domain.retry import SCHEDULE
+from latchkey.domain.webhooks.retry import SCHEDULE
 from tests.api.client import NOW
 from tests.api.doings import did
 from tests.api.management import delete, patch, walk

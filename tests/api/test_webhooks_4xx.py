@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.usecases.keys import create_secret_key
+from latchkey.usecases.access.keys import create_secret_key
 from tests.api.management import delete, patch, refused
 from tests.api.receiving import HOOKS, Post
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import json
 
-from latchkey.usecases import delivery_log
+from latchkey.usecases.webhooks import log as delivery_log
 from tests.api.client import DAY, NOW
 from tests.api.doings import ANONYMOUS, did
 from tests.api.management import walk

@@ -11,7 +11,7 @@ from standardwebhooks.webhooks import Webhook as Verifier
 
 from latchkey.api.v2.webhooks import EventType
 from latchkey.delivery.receiver import Arrival
-from latchkey.usecases.sample_events import TYPES
+from latchkey.usecases.events.samples import TYPES
 from latchkey.wire.event import Envelope
 from tests.api.client import NOW
 from tests.api.management import patch, walk

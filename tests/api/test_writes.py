@@ -16,7 +16,7 @@ from latchkey.api.body import CheckedBody
 from latchkey.api.exchange import Exchange
 from latchkey.api.front import Front
 from latchkey.api.writes import Writes
-from latchkey.usecases import keys
+from latchkey.usecases.access import keys
 from tests.api.client import APP, DAY, NOW, Client, Reply, Shop
 from tests.api.doings import count_rows, did, make_clock, move_in
 

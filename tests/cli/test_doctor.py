@@ -16,7 +16,7 @@ from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases.demo import ensure_demo
+from latchkey.usecases.sandbox.demo import ensure_demo
 from tests.cli.running import typed
 
 KEY = base64.b64encode(b"k" * 32).decode()

@@ -17,7 +17,7 @@ import pytest
 
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from tests.cli.running import LATCHKEY, Running, Shell, Up, get
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.machine import ensure

@@ -12,7 +12,7 @@ from latchkey.cli.listeners import bind
 from latchkey.cli.supervisor import DidNotBecomeReadyError, Supervisor, plan
 from latchkey.settings import Settings
 from latchkey.storage.database import Database, connect
-from latchkey.usecases import keys, projects
+from latchkey.usecases.access import keys, projects
 from tests.cli.running import Running, get
 
 NOW = 1_800_000_000_000

@@ -18,7 +18,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from latchkey.cli.listeners import bind
-from latchkey.storage.leftovers import processes_on
+from latchkey.storage.embedded.leftovers import processes_on
 from tests.cli.running import Running, Up, get, latchkey, typed
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases import accounts, sessions
+from latchkey.usecases.access import accounts, sessions
 from tests.cli.running import typed
 
 PASSWORD = "correct horse battery"

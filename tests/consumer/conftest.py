@@ -13,7 +13,7 @@ import pytest
 from latchkey import logs
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.schema import migrate
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from tests.consumer.world import World, world
 
 _numbers = itertools.count(1)

@@ -18,7 +18,7 @@ from latchkey.consumer.record import Entitlement, Subscription
 from latchkey.consumer.storage.database import Database, checked_url
 from latchkey.consumer.storage.schema import VERSION_TABLE, migrate, newest
 from latchkey.consumer.storage.tables import entitlements, metadata, processed_events, subscriptions
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 
 SPECIFIED = {
     "external_user_id", "email", "is_active", "subscription_status", "product_id", "entitlements", "expires_at",

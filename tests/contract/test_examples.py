@@ -21,9 +21,9 @@ from latchkey.delivery import webhook
 from latchkey.delivery.queue import requeue
 from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.sending.sender import Sender
-from latchkey.domain.event import EventType
+from latchkey.domain.events.event import EventType
 from latchkey.storage.database import Database
-from latchkey.usecases.sample_events import sample
+from latchkey.usecases.events.samples import sample
 from latchkey.wire.event import Envelope
 from latchkey.wire.headers import TEST_EVENT
 from tests.api.client import DAY, NOW, Client, Reply, Shop
@@ -68,7 +68,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr(requeue, "uuid4", uuid)
     # Of their own, so that one customer more does not change every other example.
     records = itertools.count(1)
-    monkeypatch.setattr("latchkey.usecases.newcomers.uuid4", lambda: UUID(int=next(records)))
+    monkeypatch.setattr("latchkey.usecases.engine.newcomers.uuid4", lambda: UUID(int=next(records)))
     monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
     async with opened(database) as shop:
         # Requests draw numbers too; an id of their own keeps the others where they are.

@@ -37,7 +37,7 @@ from schemathesis.specs.openapi import checks
 
 from latchkey.api.application import routes
 from latchkey.storage.database import Database
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from tests.api.client import APP, Shop
 from tests.api.conftest import opened
 from tests.api.doings import unhurried

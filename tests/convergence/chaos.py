@@ -34,11 +34,11 @@ from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
 from latchkey.now import real_now
 from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
-from latchkey.usecases.demo import add_catalog
-from latchkey.usecases.keys import create_public_key, create_secret_key
-from latchkey.usecases.projects import create_app, create_project
+from latchkey.usecases.access.keys import create_public_key, create_secret_key
+from latchkey.usecases.access.projects import create_app, create_project
+from latchkey.usecases.sandbox.demo import add_catalog
 from tests.convergence.lives import Lives
 from tests.convergence.processes import Killable, reconcile
 from tests.convergence.proxy import HostileProxy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from tests.convergence.chaos import converge
 
 # Seed to the database that the consumer keeps its copy in.

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import json
 
-from latchkey.domain.customer import Customer
-from latchkey.storage.customers import decode
+from latchkey.domain.customers.customer import Customer
+from latchkey.storage.customers.records import decode
 from latchkey.storage.database import Database
-from latchkey.usecases.passing_time import next_due_at
+from latchkey.usecases.engine.passing_time import next_due_at
 
 BEGINNINGS = {"INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"}
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases.keys import create_secret_key
+from latchkey.usecases.access.keys import create_secret_key
 from tests.cli.running import Up
 from tests.crash.books import audit
 from tests.patience import until

@@ -18,9 +18,10 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases import grants, keys
-from latchkey.usecases.changes import Changes
-from latchkey.usecases.demo import APP_ID, PROJECT_ID, ensure_demo
+from latchkey.usecases.access import keys
+from latchkey.usecases.customers import grants
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.sandbox.demo import APP_ID, PROJECT_ID, ensure_demo
 from tests.cli.running import Running
 from tests.crash.books import audit
 

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from starlette.types import Message
 
 from latchkey.dashboard.cookie import NAME
-from latchkey.domain.account import Role
-from latchkey.usecases import accounts, sessions
+from latchkey.domain.team.account import Role
+from latchkey.usecases.access import accounts, sessions
 from tests.api.client import Reply
 from tests.dashboard.site import Site
 

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 from playwright.async_api import Browser
 
-from latchkey.domain.account import Role
+from latchkey.domain.team.account import Role
 from latchkey.storage.database import Database
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from tests.api.doings import unhurried
 from tests.dashboard.site import Site, Visitor, opened, visiting
 

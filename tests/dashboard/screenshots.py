@@ -12,7 +12,7 @@ from playwright.async_api import async_playwright
 
 from latchkey.runtime.chromium import FLAGS, find_chromium
 from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
 from tests.dashboard.lively import fill
 from tests.dashboard.site import Site, opened, visiting

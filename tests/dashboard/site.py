@@ -17,11 +17,11 @@ from playwright.async_api import Browser, BrowserContext, Page
 from latchkey.dashboard.application import Dashboard
 from latchkey.dashboard.cookie import NAME
 from latchkey.dashboard.pages.static import FILES, TYPES
-from latchkey.domain.account import Role
+from latchkey.domain.team.account import Role
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases import accounts, sessions, team
+from latchkey.usecases.access import accounts, sessions, team
 from latchkey.usecases.services import Services
 from tests.api.receiving import Post, delivering, posting
 

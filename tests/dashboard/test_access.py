@@ -16,8 +16,8 @@ from latchkey.dashboard import application
 from latchkey.dashboard.application import EVERY_PAGE
 from latchkey.dashboard.headers import HEADERS
 from latchkey.dashboard.page import Needs, Page
-from latchkey.domain.account import Permission, Role, may
-from latchkey.usecases import accounts, audit, projects, sessions, team
+from latchkey.domain.team.account import Permission, Role, may
+from latchkey.usecases.access import accounts, audit, projects, sessions, team
 from tests.api.client import Reply
 from tests.api.doings import count_rows
 from tests.dashboard.asking import HOST, Person, known, somebody

@@ -6,8 +6,8 @@ import re
 
 from playwright.async_api import Browser, expect
 
-from latchkey.domain.account import Role
-from latchkey.usecases import audit
+from latchkey.domain.team.account import Role
+from latchkey.usecases.access import audit
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
 

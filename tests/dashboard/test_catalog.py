@@ -6,10 +6,10 @@ import itertools
 
 from playwright.async_api import Browser, Page, expect
 
-from latchkey.domain.account import Role
 from latchkey.domain.catalog import ProductKind
-from latchkey.usecases import entitlements, products
-from latchkey.usecases.products import Terms
+from latchkey.domain.team.account import Role
+from latchkey.usecases.catalog import entitlements, products
+from latchkey.usecases.catalog.products import Terms
 from tests.api.doings import subscriber
 from tests.api.management import get, holds
 from tests.dashboard.site import Site, Visitor, serious_findings, visiting

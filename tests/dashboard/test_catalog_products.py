@@ -7,8 +7,10 @@ from playwright.async_api import Browser, expect
 
 from latchkey.dashboard.cookie import NAME
 from latchkey.dashboard.pages import apps
-from latchkey.domain.account import Role
-from latchkey.usecases import customer_walk, entitlements, projects, team
+from latchkey.domain.team.account import Role
+from latchkey.usecases.access import projects, team
+from latchkey.usecases.catalog import entitlements
+from latchkey.usecases.engine import walk as customer_walk
 from tests.api.management import get
 from tests.dashboard.asking import signed_in, somebody
 from tests.dashboard.site import Site, Visitor, serious_findings, visiting

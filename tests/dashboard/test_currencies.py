@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.async_api import Browser, expect
 
-from latchkey.domain.account import Role
-from latchkey.usecases import currencies
+from latchkey.domain.team.account import Role
+from latchkey.usecases.catalog import currencies
 from tests.api.management import get
 from tests.dashboard.site import Site, Visitor, serious_findings, visiting
 

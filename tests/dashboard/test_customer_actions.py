@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from latchkey.domain.account import Role
+from latchkey.domain.team.account import Role
 from tests.api.client import DAY
 from tests.api.doings import subscriber, types_told
 from tests.dashboard.asking import somebody

@@ -8,10 +8,10 @@ import pytest
 
 from latchkey.dashboard.life import Kind, Life, Span, latest, lives
 from latchkey.dashboard.life_picture import MOST_ROWS, picture, ticks_between, window
-from latchkey.domain.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
-from latchkey.domain.promotion import grant, revoke
-from latchkey.domain.subscription import PeriodType, Subscription
+from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import pass_time
 from tests.domain.shop import CATALOG, COINS, PRO_LIFETIME, PRO_YEARLY, at, bought, someone, subscribed

@@ -9,10 +9,10 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
-from latchkey.domain.account import Role
 from latchkey.domain.instants import DAY
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.identities import log_in
+from latchkey.domain.team.account import Role
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in
 from tests.api.client import NOW
 from tests.api.doings import did, told
 from tests.api.management import post

@@ -8,9 +8,10 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from latchkey.dashboard.cookie import NAME
-from latchkey.domain.account import Role
-from latchkey.usecases import event_list, projects
-from latchkey.usecases.event_list import Filter
+from latchkey.domain.team.account import Role
+from latchkey.usecases.access import projects
+from latchkey.usecases.events import listing as event_list
+from latchkey.usecases.events.listing import Filter
 from tests.api.client import Client, Reply
 from tests.api.doings import did
 from tests.api.management import delete

@@ -16,9 +16,10 @@ from msgspec import json
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.dashboard.cookie import NAME
-from latchkey.domain.account import Role
+from latchkey.domain.team.account import Role
 from latchkey.storage.database import Database
-from latchkey.usecases import accounts, event_tail, projects, sessions, team
+from latchkey.usecases.access import accounts, projects, sessions, team
+from latchkey.usecases.events import tail as event_tail
 from tests.api.doings import did
 from tests.dashboard.cutting import wired
 from tests.dashboard.site import Site, Visitor, opened, visiting

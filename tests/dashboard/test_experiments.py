@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from playwright.async_api import Browser, expect
 
-from latchkey.domain.account import Role
-from latchkey.domain.experiment import Experiment, Variant, assign
-from latchkey.usecases import experiments
-from latchkey.usecases.enrollments import enroll_customer
+from latchkey.domain.customers.experiment import Experiment, Variant, assign
+from latchkey.domain.team.account import Role
+from latchkey.usecases.experiments import experiments
+from latchkey.usecases.experiments.enrollments import enroll_customer
 from tests.api.doings import types_told
 from tests.api.management import get
 from tests.dashboard.site import Site, Visitor, serious_findings, visiting

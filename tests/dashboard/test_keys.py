@@ -6,8 +6,8 @@ import re
 
 from playwright.async_api import Browser, Page, expect
 
-from latchkey.domain.account import Role
-from latchkey.usecases import keys, projects
+from latchkey.domain.team.account import Role
+from latchkey.usecases.access import keys, projects
 from tests.api.client import Client
 from tests.api.management import get
 from tests.dashboard.asking import somebody

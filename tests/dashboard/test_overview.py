@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from latchkey.storage.catalogs import Catalogs
+from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
-from latchkey.usecases.clock import pass_time
+from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import DAY
 from tests.dashboard.site import Site, Visitor, opened, serious_findings, visiting
 

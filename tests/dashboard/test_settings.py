@@ -6,8 +6,8 @@ import re
 
 from playwright.async_api import Browser, expect
 
-from latchkey.domain.account import Role
-from latchkey.usecases.projects import load_project
+from latchkey.domain.team.account import Role
+from latchkey.usecases.access.projects import load_project
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor, serious_findings, visiting
 

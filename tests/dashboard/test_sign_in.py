@@ -11,15 +11,15 @@ from structlog.testing import capture_logs
 
 from latchkey.dashboard.cookie import DEVICE, NAME, safe_next
 from latchkey.dashboard.guard import client_address
-from latchkey.domain.account import (
+from latchkey.domain.team.account import (
     IDLE_FOR,
     INVITATION_LASTS,
     LIVES_FOR,
     Role,
 )
-from latchkey.domain.guessing import ADDRESS, PAIR
-from latchkey.usecases import accounts
-from latchkey.usecases.keys import hash_of
+from latchkey.domain.team.guessing import ADDRESS, PAIR
+from latchkey.usecases.access import accounts
+from latchkey.usecases.access.keys import hash_of
 from tests.api.client import Reply
 from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
 from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting

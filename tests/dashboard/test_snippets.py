@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from latchkey.domain.account import Role
-from latchkey.usecases import keys, projects, team
+from latchkey.domain.team.account import Role
+from latchkey.usecases.access import keys, projects, team
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site
 from tests.machine import ensure

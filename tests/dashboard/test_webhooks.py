@@ -11,11 +11,11 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.delivery.queue import requeue
-from latchkey.domain.account import Role
 from latchkey.domain.instants import DAY
-from latchkey.domain.webhook_health import Health
+from latchkey.domain.team.account import Role
+from latchkey.domain.webhooks.health import Health
 from latchkey.storage.deliveries import health
-from latchkey.usecases import projects, team
+from latchkey.usecases.access import projects, team
 from tests.api.doings import did
 from tests.api.receiving import HOOKS
 from tests.api.test_operational_events import failing, failures

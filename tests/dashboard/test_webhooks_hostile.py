@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.pages.webhook_setup import given, read_schedule, write_schedule
 from latchkey.delivery.receiver import tls
-from latchkey.domain.retry import SCHEDULE
+from latchkey.domain.webhooks.retry import SCHEDULE
 from tests.api.doings import count_rows, did
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor, serious_findings

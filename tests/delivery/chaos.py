@@ -27,10 +27,10 @@ from msgspec import json
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
 from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
-from latchkey.usecases.demo import add_catalog
-from latchkey.usecases.projects import create_project
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.sandbox.demo import add_catalog
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Process, Receiver, Worker, Writer, in_order
 

@@ -14,10 +14,10 @@ import pytest
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhook, Webhooks
 from latchkey.storage.database import Database
-from latchkey.usecases import test_store
-from latchkey.usecases.changes import Changes
-from latchkey.usecases.demo import add_catalog
-from latchkey.usecases.projects import create_project
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.sandbox import store as test_store
+from latchkey.usecases.sandbox.demo import add_catalog
 from latchkey.wire.event import Event
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Process, Receiver, Worker

@@ -27,8 +27,8 @@ from latchkey import logs
 from latchkey.app import run_process
 from latchkey.settings import load
 from latchkey.storage.database import Database
-from latchkey.usecases import test_store
-from latchkey.usecases.changes import Changes
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.sandbox import store as test_store
 
 SECRET_KEY = bytes(range(32))
 

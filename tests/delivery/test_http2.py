@@ -7,7 +7,7 @@ from typing import Any
 
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Setup, Webhook, new_secret
-from latchkey.domain.webhook_health import HEALTHY
+from latchkey.domain.webhooks.health import HEALTHY
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from tests.delivery.certificates import Certificates

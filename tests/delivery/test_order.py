@@ -13,12 +13,12 @@ from latchkey.delivery.queue.pruning import prune
 from latchkey.delivery.queue.requeue import load_replay, resend, start_replay, work_off
 from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.webhook import Webhook
-from latchkey.domain.event import EventType
-from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
+from latchkey.domain.events.event import EventType
+from latchkey.domain.webhooks.retry import SCHEDULE, GiveUp, after_failure
 from latchkey.storage.deliveries import lanes, recording
 from latchkey.storage.deliveries.lanes import Claim
 from latchkey.storage.deliveries.recording import Outcome
-from latchkey.usecases.identities import log_in
+from latchkey.usecases.customers.identities import log_in
 from latchkey.wire.event import Envelope, Event
 from tests.delivery.conftest import PROJECT, Yard, now_ms
 

@@ -18,8 +18,8 @@ from latchkey.delivery.sending.reply import Reply
 from latchkey.delivery.sending.sender import USER_AGENT, Sender
 from latchkey.delivery.sending.signing import signature
 from latchkey.delivery.webhook import Setup, Webhook, new_secret
-from latchkey.domain.address import Network
-from latchkey.domain.webhook_health import HEALTHY
+from latchkey.domain.webhooks.address import Network
+from latchkey.domain.webhooks.health import HEALTHY
 from tests.delivery.certificates import Certificates
 from tests.delivery.conftest import now_ms
 

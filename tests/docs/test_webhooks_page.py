@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 from latchkey.delivery.sending.signing import signature
-from latchkey.domain.retry import JITTER, SCHEDULE
-from latchkey.usecases import webhooks
+from latchkey.domain.webhooks.retry import JITTER, SCHEDULE
+from latchkey.usecases.webhooks import registry as webhooks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text(encoding="utf-8")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}

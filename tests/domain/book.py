@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.credits import settle_own
-from latchkey.domain.customer import Customer
-from latchkey.domain.diff import diff
-from latchkey.domain.entitlements import active
-from latchkey.domain.event import Event, EventType
-from latchkey.domain.identity import merge
+from latchkey.domain.customers.credits import settle_own
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.identity import merge
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.events.diff import diff
+from latchkey.domain.events.event import Event, EventType
 from latchkey.domain.instants import Ms
-from latchkey.domain.intake import take_in
-from latchkey.domain.purchase import Purchase
-from latchkey.domain.subscription import Subscription
-from latchkey.usecases.passing_time import Step, steps
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.usecases.engine.passing_time import Step, steps
 from latchkey.usecases.rendering.event import event as render
 from latchkey.wire import event as wire
 from tests.domain.shop import CATALOG, NOON, someone

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from latchkey.domain.currency import move
-from latchkey.domain.customer import CurrencyTransaction
-from latchkey.domain.experiment import Experiment, Variant, enroll
-from latchkey.domain.identity import told_of_id, transfer
+from latchkey.domain.customers.currency import move
+from latchkey.domain.customers.customer import CurrencyTransaction
+from latchkey.domain.customers.experiment import Experiment, Variant, enroll
+from latchkey.domain.customers.identity import told_of_id, transfer
+from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
-from latchkey.domain.promotion import grant
-from latchkey.domain.purchase import Environment
-from latchkey.domain.subscription import Subscription
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import (

@@ -10,16 +10,16 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from latchkey.domain.attributes import with_attributes
-from latchkey.domain.currency import move
-from latchkey.domain.customer import Attribute, CurrencyTransaction, Customer
-from latchkey.domain.experiment import Experiment, Variant, enroll
+from latchkey.domain.customers.attributes import with_attributes
+from latchkey.domain.customers.currency import move
+from latchkey.domain.customers.customer import Attribute, CurrencyTransaction, Customer
+from latchkey.domain.customers.experiment import Experiment, Variant, enroll
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
-from latchkey.domain.intake import take_in
-from latchkey.domain.promotion import grant, revoke
-from latchkey.domain.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.subscription import Subscription
 from latchkey.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, NOON, PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY, someone

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
-from latchkey.domain.customer import Customer, newcomer
+from latchkey.domain.customers.customer import Customer, newcomer
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchase import Environment, Purchase
-from latchkey.domain.subscription import Subscription
+from latchkey.domain.purchases.purchase import Environment, Purchase
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.test_store import actions
 
 PROJECT = "proj"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.account import (
+from latchkey.domain.refusal import Invalid
+from latchkey.domain.team.account import (
     ALLOWED,
     EXPLAINED,
     IDLE_FOR,
@@ -17,7 +18,6 @@ from latchkey.domain.account import (
     is_over,
     may,
 )
-from latchkey.domain.refusal import Invalid
 
 READ, GRANT, MANAGE, OWN = Permission
 

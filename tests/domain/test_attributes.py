@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from latchkey.domain.attributes import MAX_COUNT, problem_with_attribute, visible, with_attributes
-from latchkey.domain.customer import Attribute
+from latchkey.domain.customers.attributes import MAX_COUNT, problem_with_attribute, visible, with_attributes
+from latchkey.domain.customers.customer import Attribute
 from tests.domain.shop import someone
 
 

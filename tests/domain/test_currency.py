@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.currency import MAX_BALANCE, move
-from latchkey.domain.customer import CurrencyTransaction, Customer
-from latchkey.domain.diff import diff
-from latchkey.domain.event import EventType
+from latchkey.domain.customers.currency import MAX_BALANCE, move
+from latchkey.domain.customers.customer import CurrencyTransaction, Customer
+from latchkey.domain.events.diff import diff
+from latchkey.domain.events.event import EventType
 from latchkey.domain.refusal import InsufficientBalance
 from tests.domain.shop import NOON, someone
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.currency import move
-from latchkey.domain.customer import CurrencyTransaction
-from latchkey.domain.event import EventType
+from latchkey.domain.customers.currency import move
+from latchkey.domain.customers.customer import CurrencyTransaction
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.domain.purchase import Environment, MoneyBack, Reason
-from latchkey.domain.subscription import Subscription
+from latchkey.domain.purchases.purchase import Environment, MoneyBack, Reason
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, NOON, PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY, at, bought, someone, subscribed

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import Customer, with_purchase, with_subscription
-from latchkey.domain.entitlements import active, held
+from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.promotion import grant
-from latchkey.domain.purchase import Purchase
-from latchkey.domain.subscription import Subscription
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.test_store import actions
 from tests.domain.shop import (
     CATALOG,

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from latchkey.domain.event import EventType
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.domain.purchase import Environment, Ownership
+from latchkey.domain.purchases.purchase import Environment, Ownership
 from tests.domain import causes
 from tests.domain.book import Book
 from tests.domain.causes import MONTH_END, TRIAL_END

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from latchkey.domain.customer import Customer
-from latchkey.domain.entitlements import accesses
-from latchkey.domain.figures_lines import Line, contributions, segments
-from latchkey.domain.figures_tally import Tally, total
-from latchkey.domain.identity import merge
+from latchkey.domain.access.entitlements import accesses
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.identity import merge
+from latchkey.domain.customers.promotion import grant
+from latchkey.domain.figures.lines import Line, contributions, segments
+from latchkey.domain.figures.tally import Tally, total
 from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.promotion import grant
-from latchkey.domain.purchase import Environment, Ownership
-from latchkey.domain.subscription import PeriodType, Subscription
+from latchkey.domain.purchases.purchase import Environment, Ownership
+from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.stores.test_store import actions
 from tests.domain import causes
 from tests.domain.book import Book

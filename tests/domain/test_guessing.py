@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.guessing import ACCOUNT, ADDRESS, DEVICE, PAIR, Pace, limits, network_of, wait
+from latchkey.domain.team.guessing import ACCOUNT, ADDRESS, DEVICE, PAIR, Pace, limits, network_of, wait
 
 PACE = Pace(free=3, first=1_000, longest=10_000, counted_for=60_000)
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.currency import move
-from latchkey.domain.customer import (
+from latchkey.domain.customers.currency import move
+from latchkey.domain.customers.customer import (
     Attribute,
     CurrencyTransaction,
     Customer,
@@ -13,9 +13,7 @@ from latchkey.domain.customer import (
     with_purchase,
     with_subscription,
 )
-from latchkey.domain.diff import diff
-from latchkey.domain.event import EventType
-from latchkey.domain.identity import (
+from latchkey.domain.customers.identity import (
     ERASED,
     LogIn,
     add_id,
@@ -25,7 +23,9 @@ from latchkey.domain.identity import (
     reclaimed,
     transfer,
 )
-from latchkey.domain.promotion import grant
+from latchkey.domain.customers.promotion import grant
+from latchkey.domain.events.diff import diff
+from latchkey.domain.events.event import EventType
 from latchkey.domain.refusal import Refusal
 from tests.domain.shop import COINS, NOON, PRO_LIFETIME, PRO_YEARLY, bought, someone, subscribed
 

@@ -5,12 +5,12 @@ import itertools
 import pytest
 
 from latchkey.domain.catalog import Product
-from latchkey.domain.currency import move
-from latchkey.domain.customer import CurrencyTransaction
-from latchkey.domain.event import EventType
+from latchkey.domain.customers.currency import move
+from latchkey.domain.customers.customer import CurrencyTransaction
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR, Ms
-from latchkey.domain.purchase import TEMPORARY_ACCESS, Environment, Purchase, Reason
-from latchkey.domain.subscription import Subscription
+from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment, Purchase, Reason
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.test_store import actions
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, COINS, NOON, PRO_LIFETIME, PRO_MONTHLY, PRO_YEARLY, bought, subscribed

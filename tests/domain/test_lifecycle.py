@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from latchkey.domain.instants import DAY, HOUR, Ms
-from latchkey.domain.lifecycle import RENEWAL_LEEWAY, due_at, observe, tick
-from latchkey.domain.purchase import Expired, MoneyBack, Ownership, Purchase, Reason
-from latchkey.domain.subscription import Moment, Pause, Status, Subscription
+from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY, due_at, observe, tick
+from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Purchase, Reason
+from latchkey.domain.purchases.subscription import Moment, Pause, Status, Subscription
 from latchkey.stores.test_store import actions
 from tests.domain.shop import CATALOG, NOON, at, subscribed
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import with_purchase, with_subscription
-from latchkey.domain.diff import diff
-from latchkey.domain.event import EventType
+from latchkey.domain.customers.customer import with_purchase, with_subscription
+from latchkey.domain.events.diff import diff
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, Duration
-from latchkey.domain.purchase import Reason
+from latchkey.domain.purchases.purchase import Reason
 from latchkey.stores.test_store import actions
-from latchkey.usecases.passing_time import MOST_ACTS, at_present, next_due_at, steps
+from latchkey.usecases.engine.passing_time import MOST_ACTS, at_present, next_due_at, steps
 from tests.domain.book import Book
 from tests.domain.lives import PAUSES, Life, lives
 from tests.domain.shop import CATALOG, NOON, PRO_PASS, PRO_YEARLY, TEAM_MONTHLY, at, bought, someone, subscribed

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.entitlements import active
-from latchkey.domain.event import EventType
+from latchkey.domain.access.entitlements import active
+from latchkey.domain.customers.promotion import DURATIONS, end_of, grant, revoke
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.promotion import DURATIONS, end_of, grant, revoke
-from latchkey.domain.purchase import Environment, Reason
+from latchkey.domain.purchases.purchase import Environment, Reason
 from latchkey.domain.refusal import Refusal
 from tests.domain.book import Book
 from tests.domain.shop import CATALOG, NOON, at, someone, subscribed

@@ -12,12 +12,12 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.customer import Customer
-from latchkey.domain.entitlements import held
-from latchkey.domain.explanation import explain
+from latchkey.domain.access.entitlements import held
+from latchkey.domain.access.explanation import explain
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, HOUR, SECOND, Ms
 from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.view import LastSeen, View
+from latchkey.usecases.rendering.view import LastSeen, View
 from latchkey.wire.event import Entitlement
 from latchkey.wire.lifetime import never_ends
 from tests.domain.book import Book

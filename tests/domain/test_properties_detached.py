@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.entitlements import active, held
-from latchkey.domain.explanation import explain
-from latchkey.domain.remapping import Grant, Remapping, remapped
-from latchkey.usecases.passing_time import at_present
+from latchkey.domain.access.entitlements import active, held
+from latchkey.domain.access.explanation import explain
+from latchkey.domain.access.remapping import Grant, Remapping, remapped
+from latchkey.usecases.engine.passing_time import at_present
 from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.view import LastSeen, View
+from latchkey.usecases.rendering.view import LastSeen, View
 from tests.domain.lives import lives
 from tests.domain.shop import CATALOG
 from tests.domain.test_properties_access import instants, judged, state_at

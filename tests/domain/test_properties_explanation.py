@@ -10,19 +10,19 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latchkey.domain.access.entitlements import active, held
+from latchkey.domain.access.explanation import Explanation, explain
+from latchkey.domain.access.remapping import Grant, Remapping, remapped
 from latchkey.domain.catalog import Catalog, Former
-from latchkey.domain.customer import Customer
-from latchkey.domain.entitlements import active, held
-from latchkey.domain.event import EventType
-from latchkey.domain.explanation import Explanation, explain
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.promotion import grant, revoke
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import Ms, end_to_iso
-from latchkey.domain.intake import take_in
-from latchkey.domain.promotion import grant, revoke
-from latchkey.domain.purchase import Environment, Purchase, Reason
-from latchkey.domain.remapping import Grant, Remapping, remapped
-from latchkey.domain.subscription import Subscription
+from latchkey.domain.purchases.purchase import Environment, Purchase, Reason
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.test_store import actions
-from latchkey.usecases.passing_time import at_present
+from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.book import Book
 from tests.domain.lives import lives
 from tests.domain.shop import CATALOG

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.customer import Customer
-from latchkey.domain.event import MONEY, Event, EventType
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.events.event import MONEY, Event, EventType
 from latchkey.domain.instants import Ms
 from tests.domain.book import Book
 from tests.domain.lives import Life, elsewhere, lives

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.customer import let_time_pass
-from latchkey.domain.diff import diff
-from latchkey.domain.intake import take_in
-from latchkey.usecases.passing_time import steps
+from latchkey.domain.customers.customer import let_time_pass
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.events.diff import diff
+from latchkey.usecases.engine.passing_time import steps
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.entitlements import active
-from latchkey.domain.event import EventType
-from latchkey.domain.identity import transfer
+from latchkey.domain.access.entitlements import active
+from latchkey.domain.customers.identity import transfer
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Refusal
 from tests.domain.book import Book

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.event import EventType
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import FREE
-from latchkey.domain.purchase import (
+from latchkey.domain.purchases.purchase import (
     Environment,
     Expired,
     MoneyBack,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.retry import (
+from latchkey.domain.webhooks.retry import (
     JITTER,
     LONGEST_WAIT_MS,
     PATIENCE_MS,

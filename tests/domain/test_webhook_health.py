@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.webhook_health import (
+from latchkey.domain.webhooks.health import (
     ANNOUNCE_AFTER_MS,
     FAILURES_TO_OPEN,
     HEALTHY,

@@ -14,16 +14,16 @@ import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
-from latchkey.storage.embedded import EmbeddedServer
-from latchkey.storage.embedded_files import SOCKET_LIMIT, SOCKET_NAME
+from latchkey.storage.embedded.files import SOCKET_LIMIT, SOCKET_NAME
+from latchkey.storage.embedded.leftovers import processes_on
+from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.storage.embedded.system_user import SystemUser
 from latchkey.storage.errors import EmbeddedServerError, FolderInUseError, ServerDidNotStartError
-from latchkey.storage.leftovers import processes_on
-from latchkey.storage.system_user import SystemUser
 
 OWNER = """
 import sys, signal
 from pathlib import Path
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 server = EmbeddedServer(Path(sys.argv[1]))
 server.start()
 print(server.url(), flush=True)

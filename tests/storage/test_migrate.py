@@ -7,10 +7,10 @@ from importlib.resources import files
 import asyncpg
 import pytest
 
-from latchkey.domain.event import EventType
+from latchkey.domain.events.event import EventType
 from latchkey.storage import migrate as migrations
 from latchkey.storage.database import connect
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import DatabaseBusyError, SchemaNotMigratedError, SchemaTooNewError
 from latchkey.storage.migrate import Migration, applied, migrate, pending, require_current
 

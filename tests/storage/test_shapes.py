@@ -11,18 +11,18 @@ from hypothesis import given
 from msgspec import json
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
-from latchkey.domain.customer import Attribute, Customer, Enrollment, let_time_pass, newcomer
+from latchkey.domain.customers.customer import Attribute, Customer, Enrollment, let_time_pass, newcomer
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, Duration
-from latchkey.domain.intake import take_in
 from latchkey.domain.money import Price
-from latchkey.domain.promotion import grant, revoke
-from latchkey.domain.purchase import Environment
-from latchkey.domain.subscription import Subscription
-from latchkey.storage.customers import UNSEEN, decode, encode, glance
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.storage.customers.records import UNSEEN, decode, encode, glance
 from latchkey.storage.shapes import struct_of
 from latchkey.stores.test_store import actions
 from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.view import LastSeen, View
+from latchkey.usecases.rendering.view import LastSeen, View
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG as SHOP
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import Customer, with_purchase, with_subscription
-from latchkey.domain.entitlements import active
+from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.promotion import grant
-from latchkey.domain.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.subscription import Cause, Period, PeriodType, Subscription
 from latchkey.stores.test_store import actions, billing
 from tests.domain.shop import (
     CATALOG,

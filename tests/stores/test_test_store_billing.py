@@ -9,8 +9,8 @@ import pytest
 from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.instants import DAY, Duration, Ms, to_iso
 from latchkey.domain.money import Price
+from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.subscription import Cause, PeriodType, Subscription
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import due_at, next_moment, pass_time
 from tests.domain.shop import CATALOG, NOON, PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY, at, subscribed

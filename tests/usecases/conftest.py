@@ -11,13 +11,13 @@ from msgspec import json
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Database
-from latchkey.usecases import test_store
-from latchkey.usecases.changes import Changes, Committed
-from latchkey.usecases.clock import pass_time
-from latchkey.usecases.demo import add_catalog
-from latchkey.usecases.feed import page_of_events
-from latchkey.usecases.projects import create_project
-from latchkey.usecases.receipts import Receipt, take_receipt
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.customers.receipts import Receipt, take_receipt
+from latchkey.usecases.engine.changes import Changes, Committed
+from latchkey.usecases.engine.clock import pass_time
+from latchkey.usecases.events.feed import page_of_events
+from latchkey.usecases.sandbox import store as test_store
+from latchkey.usecases.sandbox.demo import add_catalog
 from latchkey.wire.event import Event
 
 NOON: Ms = 1_767_960_000_000  # 2026-01-09T12:00:00Z

@@ -6,16 +6,16 @@ from collections import defaultdict
 from typing import Any
 from uuid import UUID
 
-from latchkey.domain.figures_lines import Line, contributions
-from latchkey.domain.figures_tally import NOTHING, Tally
-from latchkey.domain.figures_window import Sums, Window
+from latchkey.domain.figures.lines import Line, contributions
+from latchkey.domain.figures.tally import NOTHING, Tally
+from latchkey.domain.figures.window import Sums, Window
 from latchkey.domain.instants import DAY
-from latchkey.domain.purchase import Environment
-from latchkey.storage.catalogs import Catalogs
-from latchkey.storage.customers import decode
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.customers.records import decode
 from latchkey.storage.database import Database
-from latchkey.usecases.changes import load_projects
-from latchkey.usecases.figures_books import pseudonym
+from latchkey.usecases.engine.changes import load_projects
+from latchkey.usecases.figures.books import pseudonym
 
 Books = dict[UUID, set[Line]]
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from latchkey.domain.account import INVITATION_LASTS
-from latchkey.domain.guessing import ACCOUNT, ADDRESS, DEVICE, PAIR
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.team.account import INVITATION_LASTS
+from latchkey.domain.team.guessing import ACCOUNT, ADDRESS, DEVICE, PAIR
 from latchkey.storage.database import Database
-from latchkey.usecases import accounts, sessions
-from latchkey.usecases.sessions import TooManyGuesses, WrongCredentials
+from latchkey.usecases.access import accounts, sessions
+from latchkey.usecases.access.sessions import TooManyGuesses, WrongCredentials
 
 NOW = 1_800_000_000_000
 PASSWORD = "correct horse battery"

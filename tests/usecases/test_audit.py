@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.account import Role
+from latchkey.domain.team.account import Role
 from latchkey.storage.database import Database
-from latchkey.usecases import audit, projects, team
+from latchkey.usecases.access import audit, projects, team
 
 NOW = 1_800_000_000_000
 

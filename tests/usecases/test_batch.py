@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from latchkey.usecases.batch import Batch
+from latchkey.usecases.engine.batch import Batch
 
 
 class Server:

@@ -7,20 +7,22 @@ from collections import Counter
 
 import pytest
 
-from latchkey.domain.entitlements import active
+from latchkey.domain.access.entitlements import active
+from latchkey.domain.access.remapping import Grant, Remapping, difference
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.domain.remapping import Grant, Remapping, difference
-from latchkey.storage.catalogs import Catalogs
-from latchkey.storage.customers import decode
-from latchkey.usecases import customer_walk, test_clocks, test_store
-from latchkey.usecases.catalog_mapping import ChangedMeanwhile, load_grid, save_mapping
-from latchkey.usecases.catalog_preview import Preview, preview_mapping
-from latchkey.usecases.entitlements import create_entitlement, detach_products
-from latchkey.usecases.experiment_counts import Enrolled, count_enrolled
-from latchkey.usecases.grants import grant
-from latchkey.usecases.identities import log_in
-from latchkey.usecases.products import delete_product
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.customers.records import decode
+from latchkey.usecases.catalog.entitlements import create_entitlement, detach_products
+from latchkey.usecases.catalog.mapping import ChangedMeanwhile, load_grid, save_mapping
+from latchkey.usecases.catalog.preview import Preview, preview_mapping
+from latchkey.usecases.catalog.products import delete_product
+from latchkey.usecases.customers.grants import grant
+from latchkey.usecases.customers.identities import log_in
+from latchkey.usecases.engine import walk as customer_walk
+from latchkey.usecases.experiments.counts import Enrolled, count_enrolled
+from latchkey.usecases.sandbox import clocks as test_clocks
+from latchkey.usecases.sandbox import store as test_store
 from tests.usecases.conftest import NOON, Shop
 
 PRODUCTS = ("pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly", "coins_100")

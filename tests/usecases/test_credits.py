@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from latchkey.usecases.changes import Change, unchanged
-from latchkey.usecases.currency_movements import adjust, balances
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.identities import log_in, transfer
+from latchkey.usecases.customers.currency import adjust, balances
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.engine.changes import Change, unchanged
 from tests.usecases.conftest import Shop
 
 ANONYMOUS = "$RCAnonymousID:" + "a" * 32

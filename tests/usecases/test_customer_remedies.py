@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.customer import with_purchase, with_subscription
+from latchkey.domain.customers.customer import with_purchase, with_subscription
+from latchkey.domain.customers.promotion import grant
 from latchkey.domain.instants import DAY
-from latchkey.domain.promotion import grant
 from latchkey.domain.refusal import Refusal
 from latchkey.stores.test_store import actions
-from latchkey.usecases.customer_remedies import Remedies, extend, refund, remedies
+from latchkey.usecases.customers.remedies import Remedies, extend, refund, remedies
 from tests.domain.shop import COINS, NOON, bought, someone, subscribed
 from tests.usecases.conftest import Shop
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.customer import Attribute
+from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
 from latchkey.storage.migrate import migrations
 from latchkey.storage.sql import query
-from latchkey.usecases.attributes import set_attributes
-from latchkey.usecases.customer_search import By, Found, newest, possible_purchases, search
-from latchkey.usecases.demo import add_catalog
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.identities import log_in, transfer
-from latchkey.usecases.projects import create_project
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.customers.attributes import set_attributes
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.customers.search import By, Found, newest, possible_purchases, search
+from latchkey.usecases.sandbox.demo import add_catalog
 from tests.storage.plans import conditions, plan_of
 from tests.usecases.conftest import NOON, Shop
 

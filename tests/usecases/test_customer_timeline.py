@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from latchkey.domain.instants import DAY
 from latchkey.storage.sql import query
-from latchkey.usecases.customer_timeline import movements, timeline
-from latchkey.usecases.identities import log_in
+from latchkey.usecases.customers.identities import log_in
+from latchkey.usecases.customers.timeline import movements, timeline
 from tests.storage.plans import plan_of
 from tests.usecases.conftest import Shop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.usecases.devices import KNOWN_FOR, MOST_ACCOUNTS, Devices
+from latchkey.usecases.access.devices import KNOWN_FOR, MOST_ACCOUNTS, Devices
 
 NOW = 1_800_000_000_000
 DEVICES = Devices(b"k" * 32)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.customer import Attribute
+from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.refusal import NotFound
-from latchkey.usecases.attributes import set_attributes
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.receipts import Receipt, take_receipt
+from latchkey.usecases.customers.attributes import set_attributes
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.receipts import Receipt, take_receipt
 from tests.usecases.conftest import Shop
 
 RECEIPT = Receipt(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain import figures
 from latchkey.domain.catalog import ProductKind
-from latchkey.domain.figures import CARDS, PERIODS, SERIES, Figure
-from latchkey.domain.figures_overview import Amount, Line, Overview
+from latchkey.domain.figures import definitions as figures
+from latchkey.domain.figures.definitions import CARDS, PERIODS, SERIES, Figure
+from latchkey.domain.figures.overview import Amount, Line, Overview
 from latchkey.domain.instants import DAY, HOUR, SECOND
-from latchkey.domain.purchase import Environment
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.figures import catch_up, overview
-from latchkey.usecases.figures_roller import AT_ONCE
-from latchkey.usecases.products import Terms, create_product
-from latchkey.usecases.test_clocks import create_clock, create_customer
+from latchkey.usecases.catalog.products import Terms, create_product
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.figures.overview import catch_up, overview
+from latchkey.usecases.figures.roller import AT_ONCE
+from latchkey.usecases.sandbox.clocks import create_clock, create_customer
 from tests.usecases.conftest import NOON, Shop
 
 MONTHLY, YEARLY = 9_990_000, 79_990_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from latchkey.domain import figures
+from latchkey.domain.figures import definitions as figures
 from latchkey.domain.instants import DAY, HOUR, to_iso
-from latchkey.domain.purchase import Environment
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.database import Database
-from latchkey.usecases.clock import pass_time
-from latchkey.usecases.figures import catch_up, overview
+from latchkey.usecases.engine.clock import pass_time
+from latchkey.usecases.figures.overview import catch_up, overview
 from tests.api.client import Shop
 from tests.api.conftest import opened
 from tests.api.doings import did, unhurried

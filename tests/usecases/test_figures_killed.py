@@ -13,7 +13,7 @@ from tests.usecases.figures_books import agree, kept
 ROLLER = """
 import asyncio, sys
 from latchkey.storage.database import Database
-from latchkey.usecases import figures_roller
+from latchkey.usecases.figures import roller as figures_roller
 
 async def main():
     figures_roller.AT_ONCE = 5

@@ -12,24 +12,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from latchkey.domain.figures import NEW_CUSTOMERS, PERIODS
-from latchkey.domain.figures_report import Report
-from latchkey.domain.figures_window import Window
+from latchkey.domain.figures.definitions import NEW_CUSTOMERS, PERIODS
+from latchkey.domain.figures.report import Report
+from latchkey.domain.figures.window import Window
 from latchkey.domain.instants import DAY, HOUR, MINUTE
-from latchkey.domain.purchase import Environment
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Refusal
-from latchkey.storage.catalogs import Catalogs
+from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.figures import books, progress
-from latchkey.usecases import figures_roller
-from latchkey.usecases.demo import add_catalog
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.figures import catch_up, overview
-from latchkey.usecases.figures_roller import roll, roll_all
-from latchkey.usecases.grants import grant
-from latchkey.usecases.identities import log_in, transfer
-from latchkey.usecases.projects import create_project
-from latchkey.usecases.test_clocks import create_clock, create_customer
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.grants import grant
+from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.figures import roller as figures_roller
+from latchkey.usecases.figures.overview import catch_up, overview
+from latchkey.usecases.figures.roller import roll, roll_all
+from latchkey.usecases.sandbox.clocks import create_clock, create_customer
+from latchkey.usecases.sandbox.demo import add_catalog
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.figures_books import agree, kept, sums
 

@@ -7,8 +7,8 @@ import pytest
 
 from latchkey.domain.refusal import Conflict, NotFound, Refusal
 from latchkey.storage.database import Database
-from latchkey.usecases import keys, projects
-from latchkey.usecases.demo import APP_ID, PROJECT_ID, add_catalog, ensure_demo
+from latchkey.usecases.access import keys, projects
+from latchkey.usecases.sandbox.demo import APP_ID, PROJECT_ID, add_catalog, ensure_demo
 
 NOW = 1_800_000_000_000
 

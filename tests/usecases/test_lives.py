@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from latchkey.domain.entitlements import active
-from latchkey.domain.event import EventType
+from latchkey.domain.access.entitlements import active
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import InsufficientBalance, OwnedByAnother, Refusal
-from latchkey.usecases.currency_movements import adjust
-from latchkey.usecases.enrollments import enroll_customer
-from latchkey.usecases.grants import grant, revoke
-from latchkey.usecases.identities import log_in, transfer
-from latchkey.usecases.receipts import Receipt, take_receipt
+from latchkey.usecases.customers.currency import adjust
+from latchkey.usecases.customers.grants import grant, revoke
+from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.customers.receipts import Receipt, take_receipt
+from latchkey.usecases.experiments.enrollments import enroll_customer
 from tests.usecases.conftest import Shop
 
 ANONYMOUS = "$RCAnonymousID:" + "a" * 32

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.domain.entitlements import active
+from latchkey.domain.access.entitlements import active
 from latchkey.domain.instants import DAY
-from latchkey.usecases.changes import Change, unchanged
-from latchkey.usecases.currency_movements import adjust
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.identities import log_in
-from latchkey.usecases.test_clocks import create_customer
+from latchkey.usecases.customers.currency import adjust
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in
+from latchkey.usecases.engine.changes import Change, unchanged
+from latchkey.usecases.sandbox.clocks import create_customer
 from latchkey.wire.event import Event, MergedSequence
 from tests.usecases.conftest import Shop
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from latchkey.storage.database import Database
 from latchkey.storage.sql import query
-from latchkey.usecases.admission import Admission, Caller, Limited, Verdict
+from latchkey.usecases.engine.admission import Admission, Caller, Limited, Verdict
 
 WINDOW_US = 60_000_000
 TAKE = "select granted, retry_after_us from take_requests($1, $2, $3, $4)"

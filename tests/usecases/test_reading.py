@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-from latchkey.domain.customer import newcomer
-from latchkey.storage import customers
-from latchkey.storage.catalogs import Catalogs
+from latchkey.domain.customers.customer import newcomer
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
-from latchkey.usecases.admission import Admission, Caller, Limited
-from latchkey.usecases.demo import add_catalog
-from latchkey.usecases.keys import create_secret_key
-from latchkey.usecases.projects import create_project
-from latchkey.usecases.reading import Answer, Reader
-from latchkey.usecases.view import look_at
+from latchkey.usecases.access.keys import create_secret_key
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.engine.admission import Admission, Caller, Limited
+from latchkey.usecases.engine.reading import Answer, Reader
+from latchkey.usecases.rendering.view import look_at
+from latchkey.usecases.sandbox.demo import add_catalog
 
 NOW = 1_767_960_000_000
 STRANGER = hashlib.sha256(b"stranger").digest()

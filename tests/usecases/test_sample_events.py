@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET, json
 
-from latchkey.domain.event import EventType
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY
-from latchkey.domain.purchase import Environment
-from latchkey.usecases.sample_events import TYPES, event_for_test, sample
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.usecases.events.samples import TYPES, event_for_test, sample
 from latchkey.wire.event import Event
 
 NOW = 1_800_000_000_123

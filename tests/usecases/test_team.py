@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from latchkey.domain.account import Role
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.team.account import Role
 from latchkey.storage.database import Database
-from latchkey.usecases import accounts, projects, sessions, team
+from latchkey.usecases.access import accounts, projects, sessions, team
 
 NOW = 1_800_000_000_000
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from latchkey.domain.instants import DAY, parse_duration
-from latchkey.domain.purchase import Environment
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import InUse, Refusal
-from latchkey.usecases.test_clocks import advance, create_clock, create_customer, delete_clock
+from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer, delete_clock
 from tests.usecases.conftest import NOON, Shop
 
 START = 1_738_281_600_000  # 2025-01-31T00:00:00Z

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from latchkey.domain.customer import Customer, let_time_pass
+from latchkey.domain.customers.customer import Customer, let_time_pass
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.promotion import DURATIONS, end_of, grant, product_of, revoke
 from latchkey.domain.instants import DAY, Ms, to_iso
-from latchkey.domain.intake import take_in
-from latchkey.domain.promotion import DURATIONS, end_of, grant, product_of, revoke
-from latchkey.domain.purchase import TEMPORARY_ACCESS, Environment
+from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment
 from latchkey.stores.test_store import actions
 from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.view import LastSeen, View
+from latchkey.usecases.rendering.view import LastSeen, View
 from latchkey.wire.v1 import Subscriber
 from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, PRO_MONTHLY, PRO_PASS, at, bought, someone, subscribed
 from tests.domain.web_sdk import active_in_web_sdk, active_subscriptions_in_web_sdk

@@ -37,10 +37,10 @@ from latchkey.api.v2 import (
     products,
     project,
     replays,
-    test_clocks,
-    test_store,
     webhooks,
 )
+from latchkey.api.v2 import clocks as test_clocks
+from latchkey.api.v2 import sandbox_store as test_store
 from latchkey.api.writes import Writes
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings

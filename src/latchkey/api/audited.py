@@ -23,11 +23,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from latchkey.api.exchange import SCOPE_KEY, Exchange
-from latchkey.domain.client_address import client_address
 from latchkey.domain.refusal import Refusal
-from latchkey.usecases import audit
-from latchkey.usecases.admission import Caller
-from latchkey.usecases.keys import actor_of, load_key
+from latchkey.domain.team.client_address import client_address
+from latchkey.usecases.access import audit
+from latchkey.usecases.access.keys import actor_of, load_key
+from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.services import Services
 
 Endpoint = Callable[..., Awaitable[Response]]

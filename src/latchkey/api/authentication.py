@@ -20,7 +20,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from latchkey.api.errors import Forbidden, TooManyRequests, Unauthenticated
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.services import Provided
-from latchkey.usecases.admission import Caller, Limited, Scope, Verdict
+from latchkey.usecases.engine.admission import Caller, Limited, Scope, Verdict
 from latchkey.usecases.services import Services
 
 _LONGEST = 256

@@ -13,12 +13,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from latchkey.domain import naming
-from latchkey.domain.currency import MAX_BALANCE
+from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.money import HIGHEST, to_micros
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import BLOCKED, DIRECTIONS, MAX_LENGTH, problem_with
-from latchkey.usecases.keys import FASTEST
+from latchkey.usecases.access.keys import FASTEST
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, LARGEST_LIMIT
 
 # The kinds of validation error that V1 has codes of its own for.

@@ -16,12 +16,12 @@ from latchkey.api.errors import InvalidAppUserId, Missing
 from latchkey.api.exchange import Exchange
 from latchkey.api.visit import visit_of
 from latchkey.domain.user_id import problem_with
-from latchkey.usecases.admission import Caller
-from latchkey.usecases.changes import Change, unchanged
-from latchkey.usecases.reading import Answer
+from latchkey.usecases.engine.admission import Caller
+from latchkey.usecases.engine.changes import Change, unchanged
+from latchkey.usecases.engine.reading import Answer
 from latchkey.usecases.rendering import v1, v2
+from latchkey.usecases.rendering.view import View, glance_at
 from latchkey.usecases.services import Services
-from latchkey.usecases.view import View, glance_at
 
 V1_ROUTE = "/v1/subscribers/{app_user_id}"
 V2_ROUTE = "/v2/projects/{project_id}/customers/{customer_id}"

@@ -14,15 +14,15 @@ from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhooks
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
-from latchkey.storage.catalogs import Catalogs
+from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
-from latchkey.usecases.admission import Admission
-from latchkey.usecases.changes import Changes
-from latchkey.usecases.presence import Presence
-from latchkey.usecases.reading import Reader
+from latchkey.usecases.engine.admission import Admission
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.presence import Presence
+from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.services import Services
-from latchkey.usecases.webhooks import Registry
+from latchkey.usecases.webhooks.registry import Registry
 
 
 def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metrics: Metrics) -> Services:

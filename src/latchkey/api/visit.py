@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from latchkey.domain.instants import Ms
-from latchkey.usecases.view import LastSeen
+from latchkey.usecases.rendering.view import LastSeen
 
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,64}")
 _COUNTRY = re.compile(rb"[A-Za-z]{2}")

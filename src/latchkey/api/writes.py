@@ -16,7 +16,7 @@ from latchkey.api.body import CheckedBody
 from latchkey.api.errors import ApiError
 from latchkey.api.exchange import Exchange
 from latchkey.api.v1 import receipts
-from latchkey.api.v2 import test_store
+from latchkey.api.v2 import sandbox_store as test_store
 from latchkey.usecases.services import Services
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases import audit
+from latchkey.usecases.access import audit
 
 ACTOR = "the command line"
 

@@ -11,7 +11,7 @@ import structlog
 
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.cli.supervisor import FIRST_DELAY, HEALTHY_AFTER, LONGEST_DELAY
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import StorageError
 
 log = structlog.get_logger()

@@ -24,8 +24,8 @@ from latchkey.domain.refusal import NotFound
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases.keys import create_secret_key, find_key
-from latchkey.usecases.webhooks import Registry
+from latchkey.usecases.access.keys import create_secret_key, find_key
+from latchkey.usecases.webhooks.registry import Registry
 
 MODULE = "latchkey.cli.consumer_server"
 NAME = "Demo consumer"

@@ -15,7 +15,7 @@ from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases import keys, projects
+from latchkey.usecases.access import keys, projects
 
 app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
 

@@ -13,11 +13,11 @@ from rich.table import Column, Table
 from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
-from latchkey.domain.identity import RestoreBehavior
+from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases import projects
+from latchkey.usecases.access import projects
 
 app = typer.Typer(
     no_args_is_help=True, help="Create, list and change projects. A project has its own customers, catalog and keys."

@@ -31,9 +31,9 @@ from latchkey.cli.up_settings import UpSettings, settings_for_up
 from latchkey.now import real_now
 from latchkey.settings import ROLES, Settings
 from latchkey.storage.database import Database, connect
-from latchkey.storage.embedded import EmbeddedServer
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
-from latchkey.usecases.demo import OWNER, Demo, ensure_demo, ensure_owner
+from latchkey.usecases.sandbox.demo import OWNER, Demo, ensure_demo, ensure_owner
 
 Said = Callable[[str], None]
 

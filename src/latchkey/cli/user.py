@@ -18,11 +18,11 @@ from latchkey.cli.files import read_json
 from latchkey.cli.instants import shown
 from latchkey.cli.key import ProjectOption, chosen
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
-from latchkey.domain.account import EXPLAINED, Role
 from latchkey.domain.refusal import Conflict, NotFound
+from latchkey.domain.team.account import EXPLAINED, Role
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases import accounts, sessions, team
+from latchkey.usecases.access import accounts, sessions, team
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, invite and remove dashboard accounts.")
 

@@ -24,8 +24,8 @@ from latchkey.dashboard.templates import warm
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
 from latchkey.storage.passing import PASSING, REFUSES_WRITES
+from latchkey.usecases.access.sessions import TooManyGuesses
 from latchkey.usecases.services import Services
-from latchkey.usecases.sessions import TooManyGuesses
 
 log = structlog.get_logger("latchkey.dashboard")
 

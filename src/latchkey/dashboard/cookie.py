@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from latchkey.dashboard.visit import ROOT, Visit
-from latchkey.domain.account import LIVES_FOR
-from latchkey.usecases.devices import KNOWN_FOR, Devices
+from latchkey.domain.team.account import LIVES_FOR
+from latchkey.usecases.access.devices import KNOWN_FOR, Devices
 
 # Bound to this host, never sent in the clear, out of reach for scripts.
 NAME = "__Host-latchkey"

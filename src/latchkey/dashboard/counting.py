@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from latchkey.dashboard.form import Form
 from latchkey.domain.refusal import Invalid
-from latchkey.usecases.customer_walk import Place
+from latchkey.usecases.engine.walk import Place
 
 
 def place_of(query: Form) -> Place:

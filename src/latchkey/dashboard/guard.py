@@ -16,11 +16,11 @@ from latchkey.dashboard import cookie
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Page
 from latchkey.dashboard.visit import ROOT, Visit, address
-from latchkey.domain.client_address import client_address as address_of
 from latchkey.domain.refusal import Refusal
+from latchkey.domain.team.client_address import client_address as address_of
 from latchkey.settings import Settings
-from latchkey.usecases import audit, sessions, team
-from latchkey.usecases.projects import load_project
+from latchkey.usecases.access import audit, sessions, team
+from latchkey.usecases.access.projects import load_project
 from latchkey.usecases.services import Services
 
 FORM = "application/x-www-form-urlencoded"

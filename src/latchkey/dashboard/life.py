@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import Customer
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchase import Purchase, PurchaseKind
-from latchkey.domain.subscription import Period, PeriodType, Subscription
+from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 
 
 class Kind(StrEnum):

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.delivery.sealing import Sealer, UnsealableError
-from latchkey.domain.openid import LASTS, NotBelieved
+from latchkey.domain.team.openid import LASTS, NotBelieved
 from latchkey.settings import Settings
-from latchkey.usecases.openid import Attempt, Provider
+from latchkey.usecases.access.openid import Attempt, Provider
 
 # As the session's: this host only, never in the clear, no script. Lax, so that it comes back from the provider.
 NAME = "__Host-latchkey-openid"

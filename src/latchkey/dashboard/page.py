@@ -14,7 +14,7 @@ from typing import Literal
 from starlette.responses import Response
 
 from latchkey.dashboard.visit import ROOT, Visit
-from latchkey.domain.account import Permission
+from latchkey.domain.team.account import Permission
 
 Answer = Callable[[Visit], Awaitable[Response]]
 PROJECT = "/projects/{project_id}"

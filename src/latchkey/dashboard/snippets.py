@@ -11,7 +11,7 @@ from urllib.parse import quote as encoded
 from msgspec import json
 
 from latchkey.dashboard.visit import Visit
-from latchkey.usecases.products import list_products
+from latchkey.usecases.catalog.products import list_products
 
 JSON = "-H 'Content-Type: application/json'"
 # What a project without a catalog needs before anybody can buy.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
-from latchkey.usecases.sessions import TooManyGuesses
+from latchkey.usecases.access.sessions import TooManyGuesses
 
 
 def status_of(error: Exception) -> tuple[int, str]:

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from latchkey.storage.passing import PASSING
-from latchkey.usecases.event_list import Listed
-from latchkey.usecases.event_tail import Ear, Happened, Moved, News, Skipped, Tail, Tails
+from latchkey.usecases.events.listing import Listed
+from latchkey.usecases.events.tail import Ear, Happened, Moved, News, Skipped, Tail, Tails
 
 MEDIA_TYPE = "text/event-stream"
 # Seconds after which we look again whether the session lasts, and after which a silent line is used once, so that

@@ -12,16 +12,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.templates import render
-from latchkey.domain.account import Permission, Role, may
 from latchkey.domain.instants import Ms
+from latchkey.domain.team.account import Permission, Role, may
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.usecases import sessions
-from latchkey.usecases.accounts import Account
-from latchkey.usecases.projects import Project
+from latchkey.usecases.access import sessions
+from latchkey.usecases.access.accounts import Account
+from latchkey.usecases.access.projects import Project
+from latchkey.usecases.access.sessions import Session
+from latchkey.usecases.access.team import Place
 from latchkey.usecases.services import Services
-from latchkey.usecases.sessions import Session
-from latchkey.usecases.team import Place
 
 ROOT = "/dashboard"
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 from msgspec import json
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.webhook_health import Announcement, Health, after_failures, after_success
+from latchkey.domain.webhooks.health import Announcement, Health, after_failures, after_success
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import announcements, health
 from latchkey.storage.deliveries.announcements import OperationalEvent

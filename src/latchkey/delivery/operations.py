@@ -7,9 +7,9 @@ from collections.abc import Callable
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Setup, Webhook
 from latchkey.domain.instants import Ms
-from latchkey.domain.lease import lease_ms
-from latchkey.domain.retry import SCHEDULE, Retry, after_failure
-from latchkey.domain.webhook_health import HEALTHY
+from latchkey.domain.webhooks.health import HEALTHY
+from latchkey.domain.webhooks.lease import lease_ms
+from latchkey.domain.webhooks.retry import SCHEDULE, Retry, after_failure
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import announcements
 

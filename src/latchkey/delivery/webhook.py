@@ -12,8 +12,8 @@ from typing import Any
 
 from latchkey.delivery.sealing import Sealer
 from latchkey.domain.instants import Ms
-from latchkey.domain.retry import SCHEDULE
-from latchkey.domain.webhook_health import Health, resumed
+from latchkey.domain.webhooks.health import Health, resumed
+from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import health as health_storage
 from latchkey.storage.deliveries import wakeups

@@ -16,7 +16,7 @@ from latchkey.api.replies import shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply
 from latchkey.domain.instants import DAY
-from latchkey.usecases import grants, subscriptions
+from latchkey.usecases.customers import grants, subscriptions
 from latchkey.wire.v1 import SubscriberResponse
 
 router = APIRouter(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])

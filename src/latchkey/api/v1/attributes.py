@@ -14,9 +14,9 @@ from latchkey.api.errors import BadRequest
 from latchkey.api.models import Body, Instant, PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.domain.attributes import problem_with_attribute
-from latchkey.domain.customer import Attribute
-from latchkey.usecases.attributes import set_attributes
+from latchkey.domain.customers.attributes import problem_with_attribute
+from latchkey.domain.customers.customer import Attribute
+from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.wire.actions import V1AttributesSaved
 from latchkey.wire.errors import RejectedAttribute
 

@@ -11,8 +11,8 @@ from latchkey.api.models import AppUserId, Body, PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.identities import log_in
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in
 from latchkey.wire.actions import V1Deleted
 from latchkey.wire.v1 import SubscriberResponse
 

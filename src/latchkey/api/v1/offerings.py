@@ -9,7 +9,7 @@ from latchkey.api.authentication import AppReadKey
 from latchkey.api.models import PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.offerings import load_offered
+from latchkey.usecases.catalog.offerings import load_offered
 from latchkey.wire.offerings import Offering, Offerings, Package, Placements
 
 router = APIRouter(tags=["V1 subscribers"])

@@ -22,8 +22,8 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import Attributes, checked
 from latchkey.api.v1.reply import subscriber
-from latchkey.usecases.admission import Caller
-from latchkey.usecases.receipts import TEST_STORE, CannotCheck, InvalidReceipt, Receipt, take_receipt
+from latchkey.usecases.customers.receipts import TEST_STORE, CannotCheck, InvalidReceipt, Receipt, take_receipt
+from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.services import Services
 from latchkey.wire.v1 import SubscriberResponse
 

@@ -9,10 +9,10 @@ from latchkey.api.errors import Missing
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.replies import reply
 from latchkey.api.visit import visit_of
-from latchkey.usecases.admission import Caller
+from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.rendering import v1
+from latchkey.usecases.rendering.view import View, look_at
 from latchkey.usecases.services import Services
-from latchkey.usecases.view import View, look_at
 from latchkey.wire.v1 import SubscriberResponse
 
 

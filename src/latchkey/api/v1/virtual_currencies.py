@@ -9,7 +9,7 @@ from latchkey.api.authentication import AppReadKey
 from latchkey.api.models import PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.currency_movements import balances
+from latchkey.usecases.customers.currency import balances
 from latchkey.wire.actions import V1Currencies, V1Currency
 
 router = APIRouter(tags=["V1 subscribers"])

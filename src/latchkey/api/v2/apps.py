@@ -11,7 +11,7 @@ from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.refusal import NotFound
-from latchkey.usecases import keys, projects
+from latchkey.usecases.access import keys, projects
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire

@@ -10,7 +10,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Description, Id, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases import currencies
+from latchkey.usecases.catalog import currencies
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire

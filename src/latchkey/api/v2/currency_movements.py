@@ -14,7 +14,7 @@ from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.currency_movements import adjust, balances
+from latchkey.usecases.customers.currency import adjust, balances
 from latchkey.usecases.rendering import v2 as render
 from latchkey.wire import v2
 from latchkey.wire.actions import CurrencyBalance

@@ -14,12 +14,12 @@ from latchkey.api.models import AppUserId, Body, Instant, Limit, PathUserId, Sta
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.customers import view_of
-from latchkey.domain.explanation import explain
-from latchkey.usecases import grants
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.identities import transfer
+from latchkey.domain.access.explanation import explain
+from latchkey.usecases.customers import grants
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import transfer
 from latchkey.usecases.rendering import v2 as render
-from latchkey.usecases.test_clocks import create_customer
+from latchkey.usecases.sandbox.clocks import create_customer
 from latchkey.wire import v2
 from latchkey.wire.actions import Alias, Deleted, Explanation, Transferred
 

@@ -9,7 +9,7 @@ from latchkey.api.authentication import ReadKey
 from latchkey.api.models import Limit, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.customer_list import list_customers as find
+from latchkey.usecases.customers.listing import list_customers as find
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire

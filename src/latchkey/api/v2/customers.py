@@ -13,8 +13,8 @@ from latchkey.api.reads import V2_ROUTE
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.rendering.view import View, look_at
 from latchkey.usecases.services import Services
-from latchkey.usecases.view import View, look_at
 from latchkey.wire import v2
 
 router = APIRouter(tags=["V2 customers"])

@@ -15,10 +15,10 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.webhooks import EventType
 from latchkey.domain.instants import EARLIEST, LATEST
-from latchkey.usecases import delivery_log
-from latchkey.usecases.rendering import webhooks as render
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, next_path
+from latchkey.usecases.webhooks import log as delivery_log
+from latchkey.usecases.webhooks import rendering as render
 from latchkey.wire import webhooks as wire
 from latchkey.wire.v2 import Page
 

@@ -9,7 +9,7 @@ from latchkey.api.authentication import WriteKey
 from latchkey.api.models import AppUserId, Body
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.enrollments import enroll_customer
+from latchkey.usecases.experiments.enrollments import enroll_customer
 from latchkey.wire.v2 import ExperimentEnrollment
 
 router = APIRouter(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])

@@ -13,7 +13,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases import entitlements
+from latchkey.usecases.catalog import entitlements
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire

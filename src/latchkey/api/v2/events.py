@@ -12,7 +12,7 @@ from latchkey.api.authentication import ReadKey
 from latchkey.api.models import Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.feed import Page, page_of_events
+from latchkey.usecases.events.feed import Page, page_of_events
 from latchkey.usecases.rendering import v2 as render
 from latchkey.wire import v2
 from latchkey.wire.event import Event

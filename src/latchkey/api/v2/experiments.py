@@ -13,8 +13,8 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.domain import experiment as domain
-from latchkey.usecases import experiments
+from latchkey.domain.customers import experiment as domain
+from latchkey.usecases.experiments import experiments
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire

@@ -24,7 +24,7 @@ from latchkey.api.models import (
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.catalog import Credit, ProductKind
-from latchkey.usecases import products
+from latchkey.usecases.catalog import products
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire

@@ -12,8 +12,8 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Name, not_null
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.domain.identity import RestoreBehavior
-from latchkey.usecases import projects
+from latchkey.domain.customers.identity import RestoreBehavior
+from latchkey.usecases.access import projects
 from latchkey.usecases.rendering import management as render
 from latchkey.wire import management as wire
 

@@ -17,8 +17,8 @@ from latchkey.api.v2.deliveries import in_order
 from latchkey.api.v2.webhooks import EventTypes
 from latchkey.delivery.queue import requeue
 from latchkey.domain.refusal import NotFound
-from latchkey.usecases import delivery_log
-from latchkey.usecases.rendering import webhooks as render
+from latchkey.usecases.webhooks import log as delivery_log
+from latchkey.usecases.webhooks import rendering as render
 from latchkey.wire import webhooks as wire
 
 router = APIRouter(

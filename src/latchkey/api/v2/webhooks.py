@@ -13,11 +13,11 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases import webhooks as rules
-from latchkey.usecases.rendering import webhooks as render
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
-from latchkey.usecases.webhook_tests import send_test
+from latchkey.usecases.webhooks import registry as rules
+from latchkey.usecases.webhooks import rendering as render
+from latchkey.usecases.webhooks.trial_send import send_test
 from latchkey.wire import webhooks as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page

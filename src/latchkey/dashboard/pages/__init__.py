@@ -25,10 +25,10 @@ from latchkey.dashboard.pages import (
     sign_in,
     static,
     team,
-    test_clocks,
     webhook_setup,
     webhooks,
 )
+from latchkey.dashboard.pages import clocks as test_clocks
 
 ALL = tuple(
     module.pages

@@ -10,8 +10,8 @@ from latchkey.dashboard.cookie import device_of
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.domain.refusal import Refusal
-from latchkey.usecases import accounts, sessions
-from latchkey.usecases.keys import hash_of
+from latchkey.usecases.access import accounts, sessions
+from latchkey.usecases.access.keys import hash_of
 
 pages = Pages()
 HERE = f"{ROOT}/account"

@@ -9,7 +9,7 @@ from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.usecases import keys, projects
+from latchkey.usecases.access import keys, projects
 
 pages = Pages()
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import NotFound
-from latchkey.usecases import audit, keys, team
+from latchkey.usecases.access import audit, keys, team
 
 pages = Pages()
 

@@ -12,10 +12,10 @@ from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.access.remapping import Grant, Remapping, difference
 from latchkey.domain.refusal import Invalid
-from latchkey.domain.remapping import Grant, Remapping, difference
-from latchkey.usecases.catalog_mapping import ChangedMeanwhile, load_grid, require_possible, save_mapping
-from latchkey.usecases.catalog_preview import Preview, preview_mapping
+from latchkey.usecases.catalog.mapping import ChangedMeanwhile, load_grid, require_possible, save_mapping
+from latchkey.usecases.catalog.preview import Preview, preview_mapping
 
 pages = Pages()
 

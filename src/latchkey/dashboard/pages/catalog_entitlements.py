@@ -9,7 +9,7 @@ from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import Refusal
-from latchkey.usecases import entitlements
+from latchkey.usecases.catalog import entitlements
 
 pages = Pages()
 

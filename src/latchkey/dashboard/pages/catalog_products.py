@@ -12,9 +12,9 @@ from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.catalog import Credit, ProductKind
-from latchkey.domain.currency import MAX_BALANCE
+from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.usecases import currencies, products
+from latchkey.usecases.catalog import currencies, products
 
 pages = Pages()
 

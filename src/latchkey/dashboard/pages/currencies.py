@@ -10,10 +10,10 @@ from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import curl, isolated
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.currency import MAX_BALANCE
+from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.refusal import Refusal
-from latchkey.usecases import currencies
-from latchkey.usecases.currency_movements import adjust
+from latchkey.usecases.catalog import currencies
+from latchkey.usecases.customers.currency import adjust
 
 pages = Pages()
 

@@ -12,15 +12,16 @@ from latchkey.dashboard.pages.customer_profile import profile_page
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.texts import instant
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.customer import Customer
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.instants import DAY, LATEST, Ms
-from latchkey.domain.promotion import DURATIONS
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.usecases import customer_remedies, grants
-from latchkey.usecases.customer_profile import view_of
-from latchkey.usecases.erasure import erase
-from latchkey.usecases.identities import transfer
-from latchkey.usecases.view import View
+from latchkey.usecases.customers import grants
+from latchkey.usecases.customers import remedies as customer_remedies
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import transfer
+from latchkey.usecases.customers.profile import view_of
+from latchkey.usecases.rendering.view import View
 
 pages = Pages()
 

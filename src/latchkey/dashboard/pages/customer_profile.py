@@ -10,13 +10,13 @@ from latchkey.dashboard.life_picture import picture
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.pages.event_row import KINDS
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.identity import ERASED
-from latchkey.domain.promotion import DURATIONS
+from latchkey.domain.customers.identity import ERASED
+from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.user_id import is_anonymous
-from latchkey.usecases.customer_profile import load_profile, view_of
-from latchkey.usecases.customer_timeline import movements, timeline
-from latchkey.usecases.entitlements import list_entitlements
+from latchkey.usecases.catalog.entitlements import list_entitlements
+from latchkey.usecases.customers.profile import load_profile, view_of
+from latchkey.usecases.customers.timeline import movements, timeline
 
 pages = Pages()
 

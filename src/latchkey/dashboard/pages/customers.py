@@ -8,10 +8,10 @@ from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.attributes import visible
-from latchkey.domain.entitlements import active
-from latchkey.usecases.customer_search import Found, Match, newest, search
-from latchkey.usecases.view import View
+from latchkey.domain.access.entitlements import active
+from latchkey.domain.customers.attributes import visible
+from latchkey.usecases.customers.search import Found, Match, newest, search
+from latchkey.usecases.rendering.view import View
 
 pages = Pages()
 

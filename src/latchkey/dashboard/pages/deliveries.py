@@ -20,10 +20,10 @@ from latchkey.delivery.queue import requeue
 from latchkey.delivery.sending.reply import BODY_LIMIT
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.usecases import delivery_log
-from latchkey.usecases.delivery_log import Answered, Attempt, Filter, Status
-from latchkey.usecases.rendering import webhooks as render
-from latchkey.usecases.sample_events import TYPES
+from latchkey.usecases.events.samples import TYPES
+from latchkey.usecases.webhooks import log as delivery_log
+from latchkey.usecases.webhooks import rendering as render
+from latchkey.usecases.webhooks.log import Answered, Attempt, Filter, Status
 from latchkey.wire.webhooks import Webhook
 
 pages = Pages()

@@ -7,8 +7,8 @@ from typing import Any
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.event import EventType
-from latchkey.usecases.event_list import Listed, Tally
+from latchkey.domain.events.event import EventType
+from latchkey.usecases.events.listing import Listed, Tally
 
 KINDS: dict[str, str] = {
     EventType.INITIAL_PURCHASE: "good",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from latchkey.dashboard.visit import Visit
 from latchkey.storage.database import Database
-from latchkey.usecases import event_list, sessions
-from latchkey.usecases.event_list import Filter, Listed
-from latchkey.usecases.event_tail import Tails
+from latchkey.usecases.access import sessions
+from latchkey.usecases.events import listing as event_list
+from latchkey.usecases.events.listing import Filter, Listed
+from latchkey.usecases.events.tail import Tails
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from latchkey.dashboard.pages.event_watch import Wanted, lasting, tails_of
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.stream import MEDIA_TYPE, Stream, Watch
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.event import EventType
+from latchkey.domain.events.event import EventType
 from latchkey.domain.refusal import NotFound
-from latchkey.usecases import event_list
-from latchkey.usecases.event_list import Filter, Page
+from latchkey.usecases.events import listing as event_list
+from latchkey.usecases.events.listing import Filter, Page
 
 pages = Pages()
 

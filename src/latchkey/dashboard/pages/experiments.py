@@ -12,13 +12,13 @@ from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import curl, isolated
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.experiment import Variant
+from latchkey.domain.customers.experiment import Variant
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.user_id import problem_with
-from latchkey.usecases import experiments
-from latchkey.usecases.enrollments import enroll_customer
-from latchkey.usecases.experiment_counts import Enrolled, count_enrolled
-from latchkey.usecases.experiments import HEAVIEST, MOST
+from latchkey.usecases.experiments import experiments
+from latchkey.usecases.experiments.counts import Enrolled, count_enrolled
+from latchkey.usecases.experiments.enrollments import enroll_customer
+from latchkey.usecases.experiments.experiments import HEAVIEST, MOST
 
 pages = Pages()
 

@@ -8,7 +8,7 @@ from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.usecases import keys
+from latchkey.usecases.access import keys
 
 pages = Pages()
 

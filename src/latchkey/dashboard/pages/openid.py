@@ -10,10 +10,10 @@ from latchkey.dashboard.openid import attempt_of, provider, return_address, with
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.pages.sign_in import sign_in_page, signed_in
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.openid import NotBelieved, NotKnown
 from latchkey.domain.refusal import Refusal
-from latchkey.usecases import audit
-from latchkey.usecases.openid import Attempt, Provider, ProviderAway, account_for
+from latchkey.domain.team.openid import NotBelieved, NotKnown
+from latchkey.usecases.access import audit
+from latchkey.usecases.access.openid import Attempt, Provider, ProviderAway, account_for
 
 pages = Pages()
 

@@ -12,13 +12,13 @@ from latchkey.dashboard.charts import Chart, Kind, chart
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit
-from latchkey.domain import figures as rules
-from latchkey.domain.figures import Figure, Unit
-from latchkey.domain.figures_overview import Card, Overview
-from latchkey.domain.purchase import Environment
-from latchkey.usecases import figures
-from latchkey.usecases.customer_list import list_customers
-from latchkey.usecases.webhook_troubles import troubles_of
+from latchkey.domain.figures import definitions as rules
+from latchkey.domain.figures.definitions import Figure, Unit
+from latchkey.domain.figures.overview import Card, Overview
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.usecases.customers.listing import list_customers
+from latchkey.usecases.figures import overview as figures
+from latchkey.usecases.webhooks.troubles import troubles_of
 
 pages = Pages()
 

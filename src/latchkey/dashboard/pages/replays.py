@@ -12,9 +12,9 @@ from latchkey.dashboard.pages.deliveries import in_order, load_webhook, read_mom
 from latchkey.dashboard.visit import Visit
 from latchkey.delivery.queue import requeue
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.usecases import delivery_log
-from latchkey.usecases.rendering import webhooks as render
-from latchkey.usecases.sample_events import TYPES
+from latchkey.usecases.events.samples import TYPES
+from latchkey.usecases.webhooks import log as delivery_log
+from latchkey.usecases.webhooks import rendering as render
 
 pages = Pages()
 

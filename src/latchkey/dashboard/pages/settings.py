@@ -7,9 +7,9 @@ from starlette.responses import Response
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import curl, first_purchase
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.identity import RestoreBehavior
+from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import Refusal
-from latchkey.usecases import projects
+from latchkey.usecases.access import projects
 
 pages = Pages()
 

@@ -10,11 +10,11 @@ from latchkey.dashboard.cookie import device_of, safe_next, with_cookie, with_de
 from latchkey.dashboard.openid import provider
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.visit import ROOT, Visit, address
-from latchkey.domain.account import checked_email
 from latchkey.domain.refusal import Refusal
-from latchkey.usecases import accounts, sessions
-from latchkey.usecases.accounts import Account
-from latchkey.usecases.sessions import TooManyGuesses
+from latchkey.domain.team.account import checked_email
+from latchkey.usecases.access import accounts, sessions
+from latchkey.usecases.access.accounts import Account
+from latchkey.usecases.access.sessions import TooManyGuesses
 
 pages = Pages()
 

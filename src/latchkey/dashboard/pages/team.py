@@ -7,10 +7,10 @@ from starlette.responses import RedirectResponse, Response
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import ROOT, Visit
-from latchkey.domain.account import EXPLAINED, INVITATION_LASTS, Role, checked_role
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.usecases import accounts, team
-from latchkey.usecases.accounts import Account
+from latchkey.domain.team.account import EXPLAINED, INVITATION_LASTS, Role, checked_role
+from latchkey.usecases.access import accounts, team
+from latchkey.usecases.access.accounts import Account
 
 pages = Pages()
 

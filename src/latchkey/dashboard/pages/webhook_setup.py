@@ -14,11 +14,11 @@ from latchkey.dashboard.visit import Visit
 from latchkey.delivery.webhook import IN_FLIGHT, Setup
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.domain.retry import SCHEDULE
-from latchkey.usecases import webhooks as rules
-from latchkey.usecases.projects import list_apps
-from latchkey.usecases.rendering import webhooks as render
-from latchkey.usecases.sample_events import TYPES
+from latchkey.domain.webhooks.retry import SCHEDULE
+from latchkey.usecases.access.projects import list_apps
+from latchkey.usecases.events.samples import TYPES
+from latchkey.usecases.webhooks import registry as rules
+from latchkey.usecases.webhooks import rendering as render
 
 pages = Pages()
 

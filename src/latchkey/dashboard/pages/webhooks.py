@@ -14,14 +14,14 @@ from latchkey.dashboard.pages.webhook_setup import write_schedule
 from latchkey.dashboard.snippets import curl, first_purchase
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.usecases import delivery_log
-from latchkey.usecases.operational_events import page_of_operational_events
-from latchkey.usecases.recent_replays import recent_replays
-from latchkey.usecases.rendering import webhooks as render
-from latchkey.usecases.sample_events import TYPES
-from latchkey.usecases.webhook_tests import Tried, send_test
-from latchkey.usecases.webhook_troubles import troubles_of
-from latchkey.usecases.webhooks import Shown
+from latchkey.usecases.events.samples import TYPES
+from latchkey.usecases.webhooks import log as delivery_log
+from latchkey.usecases.webhooks import rendering as render
+from latchkey.usecases.webhooks.operational import page_of_operational_events
+from latchkey.usecases.webhooks.registry import Shown
+from latchkey.usecases.webhooks.replays import recent_replays
+from latchkey.usecases.webhooks.trial_send import Tried, send_test
+from latchkey.usecases.webhooks.troubles import troubles_of
 
 pages = Pages()
 

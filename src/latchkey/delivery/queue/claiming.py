@@ -12,7 +12,7 @@ from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.dispatching import Dispatcher
 from latchkey.delivery.queue.known_webhooks import KnownWebhooks
 from latchkey.domain.instants import Ms
-from latchkey.domain.lease import lease_ms, may_begin
+from latchkey.domain.webhooks.lease import lease_ms, may_begin
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import lanes
 

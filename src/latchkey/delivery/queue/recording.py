@@ -18,7 +18,7 @@ from latchkey.delivery.queue.inbox import Answered, Inbox
 from latchkey.delivery.queue.known_webhooks import KnownWebhooks
 from latchkey.delivery.sending.reply import Answer, Reply
 from latchkey.domain.instants import Ms
-from latchkey.domain.retry import Retry, after_failure
+from latchkey.domain.webhooks.retry import Retry, after_failure
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import recording
 from latchkey.storage.deliveries.recording import Outcome, Recorded

@@ -28,7 +28,7 @@ from latchkey.delivery.sending import failure
 from latchkey.delivery.sending.echo import without_secrets
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
-from latchkey.domain.retry import parse_retry_after
+from latchkey.domain.webhooks.retry import parse_retry_after
 from latchkey.storage.deliveries.recording import Attempt
 
 # How much of an answer's body is kept, and how long to wait for a body of unknown length.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from latchkey.domain.address import Address, Network, NotAllowed, Target, refusal
+from latchkey.domain.webhooks.address import Address, Network, NotAllowed, Target, refusal
 
 # getaddrinfo gives no time to live, so a result is used for this long.
 _KEPT_SECONDS = 30.0

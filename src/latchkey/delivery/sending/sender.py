@@ -20,8 +20,8 @@ from latchkey.delivery.sending.reply import Answer, Reply
 from latchkey.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
 from latchkey.delivery.sending.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
-from latchkey.domain.address import Address, Network, NotAllowed, Target, literal, target
 from latchkey.domain.instants import Ms
+from latchkey.domain.webhooks.address import Address, Network, NotAllowed, Target, literal, target
 from latchkey.wire.headers import TEST_EVENT
 
 USER_AGENT = f"latchkey/{version('latchkey')}"

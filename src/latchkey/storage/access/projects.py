@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from latchkey.domain.identity import RestoreBehavior
+from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query

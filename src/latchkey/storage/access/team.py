@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from latchkey.domain.account import Role
 from latchkey.domain.instants import Ms
+from latchkey.domain.team.account import Role
 from latchkey.storage.access.accounts import Account, account_of
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query

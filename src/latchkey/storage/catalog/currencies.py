@@ -1,4 +1,4 @@
-"""Virtual currencies of a project. Balances are part of the customer; see `storage/customers.py`."""
+"""Virtual currencies of a project. Balances are part of the customer; see `storage/customers/records.py`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct, json
 
-from latchkey.domain.remapping import Grant
+from latchkey.domain.access.remapping import Grant
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 

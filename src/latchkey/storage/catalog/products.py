@@ -1,4 +1,4 @@
-"""Products as an operator sees them. What purchases and reads need of them is in `storage/catalogs.py`."""
+"""Products as an operator sees them. What purchases and reads need of them is in `storage/catalog/catalogs.py`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from latchkey.domain.webhook_health import Health
+from latchkey.domain.webhooks.health import Health
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, json
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.retry import Decision, GiveUp, Retry
+from latchkey.domain.webhooks.retry import Decision, GiveUp, Retry
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries.lanes import Claim
 from latchkey.storage.outages import translates_errors

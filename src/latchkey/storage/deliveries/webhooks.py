@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.webhook_health import Health
+from latchkey.domain.webhooks.health import Health
 from latchkey.storage.database import Connection, Database, Record
 from latchkey.storage.deliveries.health import health_of
 from latchkey.storage.outages import translates_errors

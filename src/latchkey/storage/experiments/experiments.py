@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct, json
 
-from latchkey.domain.experiment import Variant
+from latchkey.domain.customers.experiment import Variant
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query

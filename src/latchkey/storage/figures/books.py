@@ -1,4 +1,4 @@
-"""The lines of each purchase, and their sums by day. See `usecases/figures_books.py` for what keeps them equal."""
+"""The lines of each purchase, and their sums by day. See `usecases/figures/books.py` for what keeps them equal."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from latchkey.domain.figures_lines import Line
-from latchkey.domain.figures_tally import Tally
-from latchkey.domain.purchase import Environment
+from latchkey.domain.figures.lines import Line
+from latchkey.domain.figures.tally import Tally
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 

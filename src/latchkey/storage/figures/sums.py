@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from latchkey.domain.figures_tally import Tally
+from latchkey.domain.figures.tally import Tally
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchase import Environment
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.customers import Stored, stored
+from latchkey.storage.customers.records import Stored, stored
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 

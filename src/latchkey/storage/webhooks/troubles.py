@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from latchkey.domain.webhook_health import Health
+from latchkey.domain.webhooks.health import Health
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
-from latchkey.domain.customer import Customer
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, LATEST, Ms, add, to_iso
 from latchkey.domain.money import Price
-from latchkey.domain.purchase import (
+from latchkey.domain.purchases.purchase import (
     TEMPORARY_ACCESS,
     Environment,
     MoneyBack,
@@ -17,8 +17,8 @@ from latchkey.domain.purchase import (
     PurchaseKind,
     Reason,
 )
+from latchkey.domain.purchases.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
 from latchkey.stores.test_store.billing import STORE, first_period, next_moment, renewed
 
 

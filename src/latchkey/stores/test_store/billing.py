@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.instants import Ms, add, day_of_month
 from latchkey.domain.money import Price
-from latchkey.domain.purchase import Reason
-from latchkey.domain.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.domain.purchases.purchase import Reason
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 
 STORE = "test_store"
 

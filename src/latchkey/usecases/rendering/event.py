@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from latchkey.domain import event as domain
-from latchkey.domain.attributes import visible
+from latchkey.domain.access.entitlements import Access, active
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customer import Customer
-from latchkey.domain.entitlements import Access, active
+from latchkey.domain.customers.attributes import visible
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.events import event as domain
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.wire import event as wire
 

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from msgspec import UNSET, UnsetType
 
-from latchkey.usecases.currencies import Currency
-from latchkey.usecases.customer_list import ListedCustomer
-from latchkey.usecases.entitlements import Entitlement
-from latchkey.usecases.experiments import Experiment
-from latchkey.usecases.keys import ApiKey
-from latchkey.usecases.products import Product
-from latchkey.usecases.projects import App, Project
+from latchkey.usecases.access.keys import ApiKey
+from latchkey.usecases.access.projects import App, Project
+from latchkey.usecases.catalog.currencies import Currency
+from latchkey.usecases.catalog.entitlements import Entitlement
+from latchkey.usecases.catalog.products import Product
+from latchkey.usecases.customers.listing import ListedCustomer
+from latchkey.usecases.experiments.experiments import Experiment
 from latchkey.usecases.rendering.v2 import page
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page

@@ -6,16 +6,16 @@ import hashlib
 
 from msgspec import UNSET
 
-from latchkey.domain.attributes import visible
-from latchkey.domain.customer import Customer
-from latchkey.domain.entitlements import on_record
+from latchkey.domain.access.entitlements import on_record
+from latchkey.domain.customers.attributes import visible
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
-from latchkey.domain.purchase import Environment, Purchase, PurchaseKind
-from latchkey.domain.subscription import Period, PeriodType, Subscription
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.stores.test_store.billing import STORE as TEST_STORE
 from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.lifetime import lifetime_end
-from latchkey.usecases.view import View
+from latchkey.usecases.rendering.view import View
 from latchkey.wire import v1
 
 # Where a user manages a running subscription, for the stores that have such a page.

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from msgspec import UNSET, UnsetType
 
-from latchkey.domain.attributes import visible
-from latchkey.domain.entitlements import held
+from latchkey.domain.access.entitlements import held
+from latchkey.domain.customers.attributes import visible
 from latchkey.usecases.rendering.lifetime import lifetime_end
-from latchkey.usecases.view import View
+from latchkey.usecases.rendering.view import View
 from latchkey.wire import v2
 
 DEFAULT_LIMIT = 20

@@ -1,0 +1,100 @@
+"""Test clocks: time that one can move."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import ConfigDict, Field
+from starlette.responses import Response
+
+from latchkey.api.audited import audited
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.errors import InvalidParameter
+from latchkey.api.models import Body, Instant, IsoDuration, Limit, StartingAfter, one_of
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.domain.instants import parse_duration
+from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.sandbox import clocks as test_clocks
+from latchkey.wire import v2
+from latchkey.wire.actions import Deleted, TestClock, TestClockAdvanced
+
+router = APIRouter(prefix="/v2/projects/{project_id}/test_clocks", tags=["V2 test clocks"])
+
+
+class NewClock(Body):
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    now_ms: Instant | None = None
+
+
+class Advance(Body):
+    """Either how far, as an ISO 8601 duration, or to which moment."""
+
+    model_config = ConfigDict(json_schema_extra=one_of(by="string", to_ms="integer"))
+
+    by: IsoDuration | None = None
+    to_ms: Instant | None = None
+
+
+@router.post("", responses=shows(TestClock, 201), status_code=201, response_class=Response)
+@audited("test_clock.created")
+async def create_test_clock(services: Provided, caller: WriteKey, new: NewClock) -> Response:
+    """A clock that stands still until it is advanced; it starts at the present unless told otherwise."""
+    now = services.now()
+    id = f"clk_{secrets.token_hex(12)}"
+    start = new.now_ms if new.now_ms is not None else now
+    clock = await test_clocks.create_clock(services.database, caller.project_id, id, new.name, start, now)
+    return reply(_shown(caller.project_id, clock), 201)
+
+
+@router.get("", responses=shows(v2.Page[TestClock]), response_class=Response)
+async def list_test_clocks(
+    services: Provided, caller: ReadKey, limit: Limit = render.DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """The project's test clocks, oldest first."""
+    clocks = await test_clocks.list_clocks(services.database, caller.project_id, starting_after, limit + 1)
+    items = [_shown(caller.project_id, one) for one in clocks]
+    path = f"/v2/projects/{caller.project_id}/test_clocks"
+    return reply(render.page(items, lambda one: one.id, path, limit, None))
+
+
+@router.get("/{test_clock_id}", responses=shows(TestClock), response_class=Response)
+async def read_test_clock(services: Provided, caller: ReadKey, test_clock_id: str) -> Response:
+    """Where a test clock stands."""
+    clock = await test_clocks.get_clock(services.database, caller.project_id, test_clock_id)
+    return reply(_shown(caller.project_id, clock))
+
+
+@router.post("/{test_clock_id}/advance", responses=shows(TestClockAdvanced), response_class=Response)
+@audited("test_clock.advanced")
+async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id: str, new: Advance) -> Response:
+    """Move a clock forward. Answers when everything that fell due on the way, each at its own instant, is committed."""
+    if (new.by is None) == (new.to_ms is None):
+        raise InvalidParameter("Send either by or to_ms.", param="by")
+    by = parse_duration(new.by) if new.by is not None else None
+    moved = await test_clocks.advance(services.changes, caller.project_id, test_clock_id, by=by, to=new.to_ms)
+    clock = moved.clock
+    return reply(
+        TestClockAdvanced(
+            id=clock.id,
+            project_id=caller.project_id,
+            name=clock.name,
+            now_ms=clock.now,
+            created_at=clock.created_at,
+            events_count=moved.events,
+        )
+    )
+
+
+@router.delete("/{test_clock_id}", responses=shows(Deleted), response_class=Response)
+@audited("test_clock.deleted")
+async def delete_test_clock(services: Provided, caller: WriteKey, test_clock_id: str) -> Response:
+    """Remove a clock that no customer lives on."""
+    await test_clocks.delete_clock(services.database, caller.project_id, test_clock_id)
+    return reply(Deleted(object="test_clock", id=test_clock_id, deleted_at=services.now()))
+
+
+def _shown(project_id: str, clock: test_clocks.TestClock) -> TestClock:
+    return TestClock(id=clock.id, project_id=project_id, name=clock.name, now_ms=clock.now, created_at=clock.created_at)

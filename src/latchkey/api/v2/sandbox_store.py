@@ -1,0 +1,125 @@
+"""The test store over HTTP: cause any event, and see what came of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+from uuid import uuid4
+
+from fastapi import APIRouter
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+from starlette.responses import Response
+
+from latchkey.api.authentication import WriteKey
+from latchkey.api.models import AppUserId, Body, Instant
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
+from latchkey.usecases.engine.admission import Caller
+from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.sandbox import store as test_store
+from latchkey.usecases.services import Services
+from latchkey.wire.actions import EventReference, TestStoreResult
+
+router = APIRouter(tags=["V2 test store"])
+
+ROUTE = "/v2/projects/{project_id}/test_store/actions"
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def _each_action_in_words(schema: dict[str, Any]) -> None:
+    """For the document: what each action needs, and which fields are of other actions."""
+    fields: dict[str, Any] = schema["properties"]
+    schema["anyOf"] = [
+        {
+            "properties": {"action": {"const": name}}
+            | {field: _only(fields[field].get("default")) for field in _of_others(name)}
+            | ({need: {"not": {"type": "null"}}} if (need := test_store.NEEDS.get(name)) else {}),
+            "required": [need] if need else [],
+        }
+        for name in get_args(test_store.Name)
+    ]
+
+
+def _only(value: object) -> dict[str, Any]:
+    # A null is lost on its way into the document, so it is said by its type.
+    return {"type": "null"} if value is None else {"const": value}
+
+
+class NewAction(Body):
+    """A field that the action needs is there, and none is there that another action takes."""
+
+    model_config = ConfigDict(json_schema_extra=_each_action_in_words)
+
+    action: test_store.Name
+    app_user_id: AppUserId
+    product_id: Name | None = None
+    environment: Literal["SANDBOX", "PRODUCTION"] = "SANDBOX"
+    trial: bool = False
+    ownership_type: Literal["PURCHASED", "FAMILY_SHARED"] = "PURCHASED"
+    reason: (
+        Literal["UNSUBSCRIBE", "BILLING_ERROR", "DEVELOPER_INITIATED", "PRICE_INCREASE", "CUSTOMER_SUPPORT", "UNKNOWN"]
+        | None
+    ) = None
+    grace_days: Annotated[int, Field(ge=0, le=365)] = 0
+    new_product_id: Name | None = None
+    when: Literal["now", "at_renewal"] = "now"
+    resume_at_ms: Instant | None = None
+    days: Annotated[int, Field(ge=1, le=3650)] | None = None
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _fits_the_action(cls, value: Any, validate: ModelWrapValidatorHandler[NewAction]) -> NewAction:
+        new = validate(value)
+        need = test_store.NEEDS.get(new.action)
+        if need is not None and getattr(new, need) is None:
+            raise _wrong(need, f"The action {new.action} needs it.", value)
+        for field in _of_others(new.action):
+            if getattr(new, field) != cls.model_fields[field].default:
+                raise _wrong(field, f"The action {new.action} does not take it.", value)
+        return new
+
+
+OPTIONAL = NewAction.model_fields.keys() - {"action", "app_user_id", "product_id"}
+
+
+def _of_others(action: test_store.Name) -> list[str]:
+    """The fields that this action does not take."""
+    return sorted(OPTIONAL - test_store.TAKES.get(action, frozenset()))
+
+
+def _wrong(field: str, problem: str, value: Any) -> ValidationError:
+    """An error that names the field, as those of single fields do."""
+    error = PydanticCustomError("invalid", "{problem}", {"problem": problem})
+    return ValidationError.from_exception_data("NewAction", [InitErrorDetails(type=error, loc=(field,), input=value)])
+
+
+@router.post(ROUTE, responses=shows(TestStoreResult), response_class=Response)
+async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
+    """Do something in the test store. What makes no sense in the present state is a 422 that says why."""
+    return reply(await do(services, caller, new))
+
+
+async def do(services: Services, caller: Caller, new: NewAction) -> TestStoreResult:
+    now = services.now()
+    action = test_store.Action(
+        name=new.action,
+        app_user_id=new.app_user_id,
+        new_id=f"test_{now}_{uuid4()}",
+        product_id=new.product_id,
+        environment=Environment(new.environment),
+        trial=new.trial,
+        ownership=Ownership(new.ownership_type),
+        reason=Reason(new.reason) if new.reason is not None else None,
+        grace_days=new.grace_days,
+        new_product_id=new.new_product_id,
+        at_renewal=new.when == "at_renewal",
+        resumes_at=new.resume_at_ms,
+        days=new.days,
+    )
+    done = await test_store.act(services.changes, caller.project_id, action)
+    return TestStoreResult(
+        events=[EventReference(id=event.id, type=event.type) for event in done.events],
+        customer=render.customer(done.view(services.now())),
+    )

@@ -1,0 +1,140 @@
+"""The test store's counter on a clock's page: what a customer has, and what makes sense to do with it now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+from uuid import uuid4
+
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.texts import instant
+from latchkey.domain.catalog import Catalog, Product, ProductKind
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import DAY, EARLIEST, LATEST, Ms
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import PeriodType, Subscription
+from latchkey.domain.refusal import Invalid
+from latchkey.usecases.engine.changes import Situation
+from latchkey.usecases.sandbox import store as test_store
+
+NAMES: tuple[test_store.Name, ...] = get_args(test_store.Name)
+# What needs nothing but a press, and how it is written on its button.
+PRESSES: dict[test_store.Name, str] = {
+    "cancel": "Cancel",
+    "uncancel": "Uncancel",
+    "renew": "Renew now",
+    "recover_billing": "Payment recovers",
+    "resume": "Resume",
+    "expire": "Expire now",
+    "refund": "Refund",
+    "reverse_refund": "Reverse refund",
+    "issue_invoice": "Issue invoice",
+}
+# What needs to know more first.
+FORMS: dict[test_store.Name, str] = {
+    "fail_billing": "Payment fails…",
+    "change_product": "Change product…",
+    "pause": "Pause…",
+    "extend": "Extend…",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Something the customer bought in the test store."""
+
+    product_id: str
+    standing: str
+    kind: str
+    presses: list[tuple[str, str]]
+    forms: list[tuple[str, str]]
+    # Other subscriptions it could become.
+    others: list[str]
+    ends_at: Ms | None
+
+
+def held(customer: Customer, catalog: Catalog, now: Ms) -> list[Held]:
+    situation = Situation(customer, catalog, now)
+    return [_held(situation, product_id, one) for product_id, one in test_store.bought(customer).items()]
+
+
+def _held(situation: Situation, product_id: str, bought: Subscription | Purchase) -> Held:
+    now = situation.now
+    others = [one.id for one in on_sale(situation.catalog) if one.kind is ProductKind.SUBSCRIPTION]
+    others = [id for id in others if id != product_id]
+    ends_at = bought.current.ends_at if isinstance(bought, Subscription) else bought.access_ends_at
+
+    def possible(name: test_store.Name) -> bool:
+        tried = test_store.Action(
+            name=name,
+            app_user_id=situation.customer.app_user_id,
+            new_id="",
+            product_id=product_id,
+            new_product_id=others[0] if others else None,
+            resumes_at=(ends_at or now) + DAY,
+            days=1,
+        )
+        return test_store.refusal_of(situation, tried) is None
+
+    standing, kind = standing_of(bought, now)
+    return Held(
+        product_id,
+        standing,
+        kind,
+        [(name, title) for name, title in PRESSES.items() if possible(name)],
+        [(name, title) for name, title in FORMS.items() if possible(name)],
+        others,
+        ends_at,
+    )
+
+
+def standing_of(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
+    """In a few words, and whether they are good news."""
+    if isinstance(bought, Purchase):
+        if bought.refunded_at is not None:
+            return f"refunded {instant(bought.refunded_at)}", "bad"
+        ends = bought.access_ends_at
+        return (
+            ("bought once", "good") if ends is None else (f"{'ended' if ends <= now else 'until'} {instant(ends)}", "")
+        )
+    status, current = bought.status, bought.current
+    end = instant(bought.access_ends_at)
+    if current.refunded_at is not None:
+        return f"refunded {instant(current.refunded_at)}", "bad"
+    if status.pause is not None:
+        begun = bought.access_ends_at <= now
+        return f"paused until {instant(status.pause.resumes_at)}" if begun else f"pauses {end}", "warn"
+    if bought.access_ends_at <= now:
+        return f"ended {end}", "bad"
+    if status.billing_issue_at is not None:
+        return f"payment failed, access until {end}", "warn"
+    trial = "on trial, " if current.period_type is PeriodType.TRIAL else ""
+    if not status.auto_renew or status.ended is not None:
+        return f"{trial}ends {end}", "warn"
+    return f"{trial}renews {end}", "accent" if trial else "good"
+
+
+def on_sale(catalog: Catalog) -> list[Product]:
+    """Subscriptions first: they are what a clock is for."""
+    found = (one for one in catalog.products.values() if one.on_sale)
+    return sorted(found, key=lambda one: (one.kind is not ProductKind.SUBSCRIPTION, one.id))
+
+
+def read_action(form: Form, now: Ms) -> test_store.Action:
+    """What the counter was asked for; the test store itself says whether it makes sense."""
+    name = next(one for one in NAMES if one == form.choice("action", NAMES))
+    resumes_at = form.instant("resumes")
+    if resumes_at is not None and not EARLIEST <= resumes_at <= LATEST:
+        raise Invalid("A pause ends in this century or the next.", param="resumes")
+    return test_store.Action(
+        name=name,
+        app_user_id=form.needed("customer"),
+        new_id=f"test_{now}_{uuid4()}",
+        product_id=form.text("product") or None,
+        trial=form.ticked("trial"),
+        grace_days=form.number("grace_days", 0, high=365),
+        new_product_id=form.text("new_product") or None,
+        at_renewal=form.choice("when", ("now", "at_renewal"), "now") == "at_renewal",
+        resumes_at=resumes_at,
+        days=form.number("days", low=1, high=3650) if form.text("days") else None,
+    )

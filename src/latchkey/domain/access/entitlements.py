@@ -1,0 +1,125 @@
+"""Who may do what: from purchases and the catalog to entitlements with an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Subscription
+
+
+class Access(NamedTuple):
+    """One reason to hold an entitlement. Readers judge by `ends_at` alone; None never ends."""
+
+    # A tuple: every read makes one for each period and entitlement, and a frozen dataclass is four times as dear.
+
+    entitlement_id: str
+    product_id: str
+    purchased_at: Ms
+    ends_at: Ms | None
+    grace_ends_at: Ms | None
+    source: Subscription | Purchase
+    # Whether it ended because the product was detached from the entitlement.
+    detached: bool = False
+
+    def is_active(self, now: Ms) -> bool:
+        return self.ends_at is None or self.ends_at > now
+
+    @property
+    def rank(self) -> tuple[bool, Ms, Ms, str]:
+        """The access that ends last wins; no end beats every end."""
+        return self.ends_at is None, self.ends_at or 0, self.purchased_at, self.product_id
+
+
+def accesses(customer: Customer, catalog: Catalog) -> Iterable[Access]:
+    """Every reason, past and present, for this customer to hold anything."""
+    bought = _by_subscriptions(customer, catalog)
+    return chain(bought, _by_purchases(customer, catalog)) if customer.purchases else bought
+
+
+def _by_subscriptions(customer: Customer, catalog: Catalog) -> Iterator[Access]:
+    former = catalog.former.get(customer.test_clock_id) if catalog.former else None
+    for subscription in customer.subscriptions:
+        periods, status = subscription.periods, subscription.status
+        # The period after which a payment failed: a store may keep access open beyond its end.
+        failing = periods[-1] if status.billing_issue_at is not None else None
+        for period in periods:
+            product_id, purchased_at = period.product_id, period.purchased_at
+            grace = status.grace_ends_at if period is failing and subscription.in_grace else None
+            ends_at = subscription.access_ends_at if period is failing else period.access_ends_at
+            for entitlement_id in catalog.grants(product_id):
+                yield Access(entitlement_id, product_id, purchased_at, ends_at, grace, subscription)
+            if former:
+                for one in former.get(product_id, ()):
+                    if purchased_at <= one.detached_at:
+                        whole = Access(one.entitlement_id, product_id, purchased_at, ends_at, grace, subscription)
+                        yield _cut_off(whole, one.detached_at)
+
+
+def _by_purchases(customer: Customer, catalog: Catalog) -> Iterator[Access]:
+    former = catalog.former.get(customer.test_clock_id) if catalog.former else None
+    for purchase in customer.purchases:
+        product_id, purchased_at, ends_at = purchase.product_id, purchase.purchased_at, purchase.access_ends_at
+        if purchase.entitlement_id:
+            yield Access(purchase.entitlement_id, product_id, purchased_at, ends_at, None, purchase)
+            continue
+        for entitlement_id in catalog.grants(product_id):
+            yield Access(entitlement_id, product_id, purchased_at, ends_at, None, purchase)
+        for one in former.get(product_id, ()) if former else ():
+            if purchased_at <= one.detached_at:
+                whole = Access(one.entitlement_id, product_id, purchased_at, ends_at, None, purchase)
+                yield _cut_off(whole, one.detached_at)
+
+
+def _cut_off(access: Access, at: Ms) -> Access:
+    """The access, ended when its product was detached, unless it had ended before."""
+    if access.ends_at is not None and access.ends_at <= at:
+        return access
+    return access._replace(ends_at=at, grace_ends_at=None, detached=True)
+
+
+def held(customer: Customer, catalog: Catalog) -> dict[str, Access]:
+    """Every entitlement ever granted, each by the access that ends last."""
+    return _best(accesses(customer, catalog))
+
+
+def on_record(customer: Customer, catalog: Catalog) -> dict[str, Access]:
+    """Of these, what V1 lists, the ended ones too. The vendor's web SDK takes whatever rests on a one-time purchase for
+    active, so access that a refund or a detached product took from one is not listed; nor is a revoked grant."""
+    if not customer.purchases:
+        return held(customer, catalog)
+    listed = (one for one in _by_purchases(customer, catalog) if not _struck(one))
+    return _best(chain(_by_subscriptions(customer, catalog), listed))
+
+
+def _struck(access: Access) -> bool:
+    """Whether nothing is left of access that a purchase or a grant gave."""
+    purchase = access.source
+    assert not isinstance(purchase, Subscription)
+    if purchase.revoked_at is not None or purchase.refunded_at is not None:
+        return True
+    return purchase.kind is PurchaseKind.ONE_TIME and purchase.ends_at is None and access.ends_at is not None
+
+
+def _best(reasons: Iterable[Access]) -> dict[str, Access]:
+    best: dict[str, Access] = {}
+    for access in reasons:
+        entitlement_id, ends_at = access.entitlement_id, access.ends_at
+        known = best.get(entitlement_id)
+        # Ranks are compared in full only where their first parts do not decide: somebody may have renewed for years.
+        if (
+            known is None
+            or (ends_at is not None and known.ends_at is not None and ends_at > known.ends_at)
+            or access.rank > known.rank
+        ):
+            best[entitlement_id] = access
+    return best if len(best) < 2 else dict(sorted(best.items()))
+
+
+def active(customer: Customer, catalog: Catalog, now: Ms) -> dict[str, Access]:
+    return {id: access for id, access in held(customer, catalog).items() if access.is_active(now)}

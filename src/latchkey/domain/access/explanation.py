@@ -1,0 +1,148 @@
+"""Why a customer has, or lacks, an entitlement: in data and in one plain sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.domain.access.entitlements import Access, accesses
+from latchkey.domain.access.explanation_case import Case
+from latchkey.domain.access.explanation_changes import would_bring_it, would_change_it
+from latchkey.domain.access.explanation_words import sentence
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    entitlement_id: str
+    has_access: bool
+    # Having it: active, trial, grace_period, granted, temporary. Lacking it: expired, refunded, revoked, paused,
+    # billing_retry, product_changed, detached, never_granted, unknown_entitlement.
+    reason: str
+    since: Ms | None = None
+    until: Ms | None = None
+    product_id: str | None = None
+    store: str | None = None
+    transaction_id: str | None = None
+    renews: bool | None = None
+    granting_products: tuple[str, ...] = ()
+    would_change: tuple[str, ...] = ()
+    sentence: str = ""
+
+
+def explain(customer: Customer, catalog: Catalog, entitlement_id: str, now: Ms) -> Explanation:
+    """What decides about this entitlement at this moment. The customer is as time has it: nothing is due by `now`."""
+    products = tuple(sorted(one.id for one in catalog.products.values() if entitlement_id in one.grants))
+    found = [one for one in accesses(customer, catalog) if one.entitlement_id == entitlement_id]
+    if not found:
+        return _never(customer.app_user_id, entitlement_id, catalog, products)
+    best = _best(found, now)
+    case = Case(customer, catalog, best, period_of(best), now)
+    reason = _reason(case)
+    return Explanation(
+        entitlement_id=entitlement_id,
+        has_access=best.is_active(now),
+        reason=reason,
+        since=_since(best, found),
+        until=best.ends_at,
+        product_id=best.product_id,
+        store=best.source.store,
+        transaction_id=case.period.id if case.period is not None else best.source.id,
+        renews=case.renews if isinstance(best.source, Subscription) else None,
+        granting_products=products,
+        would_change=would_change_it(case, reason, products),
+        sentence=sentence(case, reason),
+    )
+
+
+def _never(who: str, entitlement_id: str, catalog: Catalog, products: tuple[str, ...]) -> Explanation:
+    if entitlement_id not in catalog.entitlements:
+        return Explanation(
+            entitlement_id=entitlement_id,
+            has_access=False,
+            reason="unknown_entitlement",
+            would_change=("Create the entitlement and attach a product to it.",),
+            sentence=f"{who} does not have {entitlement_id} because this project has no such entitlement.",
+        )
+    return Explanation(
+        entitlement_id=entitlement_id,
+        has_access=False,
+        reason="never_granted",
+        granting_products=products,
+        would_change=would_bring_it(catalog, entitlement_id, products),
+        sentence=f"{who} does not have {entitlement_id} and never had it: nothing that grants it was bought or given.",
+    )
+
+
+def _best(found: list[Access], now: Ms) -> Access:
+    """The access that decides, which V1 and V2 name too. Of several that ended alike it is the last: a period that
+    another followed at once gave nothing."""
+    return max(reversed(found), key=lambda one: one.rank if one.is_active(now) else (*one.rank[:3], ""))
+
+
+def period_of(access: Access) -> Period | None:
+    """The period that gives this access, where a subscription does."""
+    if isinstance(access.source, Purchase):
+        return None
+    of_product = (one for one in reversed(access.source.periods) if one.product_id == access.product_id)
+    return next(one for one in of_product if one.purchased_at == access.purchased_at)
+
+
+def _reason(case: Case) -> str:
+    access, source = case.access, case.access.source
+    if access.is_active(case.now):
+        if isinstance(source, Purchase):
+            return {PurchaseKind.PROMOTIONAL: "granted", PurchaseKind.TEMPORARY: "temporary"}.get(source.kind, "active")
+        if access.grace_ends_at is not None and source.current.ends_at <= case.now:
+            return "grace_period"
+        return "trial" if case.period is not None and case.period.period_type is PeriodType.TRIAL else "active"
+    if access.detached:
+        return "detached"
+    return _end_of_purchase(source) if isinstance(source, Purchase) else _end_of_period(case, source)
+
+
+def _end_of_purchase(purchase: Purchase) -> str:
+    """What came first ended it; what came later changed nothing."""
+    ended_at = purchase.access_ends_at
+    if ended_at in (purchase.ends_at, purchase.resolved_at):
+        return "expired"
+    return "revoked" if ended_at == purchase.revoked_at else "refunded"
+
+
+def _end_of_period(case: Case, subscription: Subscription) -> str:
+    period = case.period
+    assert period is not None
+    would_end = period.ends_at if period is not subscription.current else subscription.access_would_end_at
+    if period.refunded_at is not None and period.refunded_at < would_end:
+        return "refunded"
+    if period is not subscription.current:
+        return "product_changed" if case.changed_without_gap else "expired"
+    # After a refund no store tries the payment again, or resumes.
+    if period.refunded_at is None and case.subscription_goes_on:
+        if subscription.status.billing_issue_at is not None:
+            return "billing_retry"
+        if subscription.status.pause is not None:
+            return "paused"
+    return "expired"
+
+
+def _since(best: Access, found: list[Access]) -> Ms:
+    """From when access has run without a gap."""
+    since = _start(best)
+    while earlier := [start for one in found if (start := _start(one)) < since and _reaches(one, since)]:
+        since = min(earlier)
+    return since
+
+
+def _start(access: Access) -> Ms:
+    """A payment made good within the grace period has missed nothing."""
+    period = period_of(access)
+    paid_from = period.paid_from if period is not None else None
+    return access.purchased_at if paid_from is None else min(paid_from, access.purchased_at)
+
+
+def _reaches(access: Access, moment: Ms) -> bool:
+    return access.ends_at is None or access.ends_at >= moment

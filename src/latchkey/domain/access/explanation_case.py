@@ -1,0 +1,77 @@
+"""What an answer about access rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.domain.access.entitlements import Access
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Period, Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The access that decides, and all that is known around it."""
+
+    customer: Customer
+    catalog: Catalog
+    access: Access
+    # Of a subscription, the period that gives the access.
+    period: Period | None
+    now: Ms
+
+    @property
+    def subscription(self) -> Subscription | None:
+        """The subscription whose running period gives the access. Periods before it decide nothing."""
+        source = self.access.source
+        return source if isinstance(source, Subscription) and source.current is self.period else None
+
+    @property
+    def subscription_goes_on(self) -> bool:
+        """Whether the store means to go on with it, should it be paid."""
+        one = self.subscription
+        return one is not None and one.status.auto_renew and one.status.ended is None
+
+    @property
+    def next_grants(self) -> bool:
+        """Whether the next period, should there be one, grants the entitlement."""
+        one = self.subscription
+        if one is None or (one.store == "test_store" and not self.catalog.test_store_open):
+            return False
+        product = self.catalog.products.get(one.status.next_product_id or one.current.product_id)
+        return product is not None and product.duration is not None and self.access.entitlement_id in product.grants
+
+    @property
+    def renews(self) -> bool:
+        """Whether time alone goes on with the access."""
+        return self._awaits_renewal and self.next_grants
+
+    @property
+    def _awaits_renewal(self) -> bool:
+        one = self.subscription
+        if one is None or not self.subscription_goes_on or one.current.refunded_at is not None:
+            return False
+        status, money_back = one.status, one.current.money_back
+        # The renewal that fell due while the money was given back did not happen.
+        missed = bool(money_back) and money_back[-1].at >= one.current.ends_at
+        return status.billing_issue_at is None and status.pause is None and not missed
+
+    @property
+    def following(self) -> Period | None:
+        """The period of the subscription that came after the one that gives the access."""
+        source, period = self.access.source, self.period
+        if period is None or isinstance(source, Purchase):
+            return None
+        return next((one for one in source.periods if one.order > period.order), None)
+
+    @property
+    def changed_without_gap(self) -> bool:
+        """Whether the subscription went on at once, with another product. After a gap, something else had ended it."""
+        period, following = self.period, self.following
+        if period is None or following is None or following.product_id == period.product_id:
+            return False
+        starts_at = following.purchased_at if following.paid_from is None else following.paid_from
+        return starts_at <= period.access_ends_at

@@ -1,0 +1,138 @@
+"""A customer: who they are and everything they bought, were given, hold and were told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.lifecycle import due_at, observe, tick
+from latchkey.domain.purchases.purchase import Purchase, observe_purchase, purchase_due_at, tick_purchase
+from latchkey.domain.purchases.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    value: str
+    updated_at: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Enrollment:
+    experiment_id: str
+    name: str
+    variant_id: str
+    enrolled_at: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Purchases came from another customer."""
+
+    id: str
+    at: Ms
+    transferred_from: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Another customer became part of this one, or this one took another id."""
+
+    id: str
+    at: Ms
+    # The current ids of the customers that are one now, the absorbed one first; one id where there was no other.
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrencyTransaction:
+    """A credit (positive) or debit (negative) of virtual currency. `id` happens once in a customer's life."""
+
+    id: str
+    code: str
+    amount: int
+    at: Ms
+    product_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Customer:
+    project_id: str
+    app_user_id: str
+    original_app_user_id: str
+    first_seen_at: Ms
+    # Every id of this customer, in the order they were first seen; the two above are among them.
+    aliases: tuple[str, ...]
+    # Names this record and no other. A customer erased and created anew has the same ids and another record.
+    record: str = ""
+    test_clock_id: str | None = None
+    sequence: int = 0
+    subscriptions: tuple[Subscription, ...] = ()
+    purchases: tuple[Purchase, ...] = ()
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    balances: Mapping[str, int] = field(default_factory=dict)
+    enrollments: tuple[Enrollment, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    # Currency movements of the change at hand. Storage files them in their own table; they are never loaded again.
+    currency_transactions: tuple[CurrencyTransaction, ...] = ()
+    # Of the change at hand as well. The event is all that remains of it.
+    joined: tuple[Joined, ...] = ()
+
+    def subscription(self, store: str, id: str) -> Subscription | None:
+        return next((one for one in self.subscriptions if one.id == id and one.store == store), None)
+
+    def purchase(self, store: str, id: str) -> Purchase | None:
+        return next((one for one in self.purchases if one.id == id and one.store == store), None)
+
+
+def newcomer(
+    project_id: str, app_user_id: str, now: Ms, test_clock_id: str | None = None, *, record: str = ""
+) -> Customer:
+    return Customer(
+        project_id=project_id,
+        app_user_id=app_user_id,
+        original_app_user_id=app_user_id,
+        first_seen_at=now,
+        aliases=(app_user_id,),
+        record=record,
+        test_clock_id=test_clock_id,
+    )
+
+
+def with_subscription(customer: Customer, seen: Subscription) -> Customer:
+    """The customer after a store has told of one of its subscriptions."""
+    before = customer.subscription(seen.store, seen.id)
+    after = observe(before, seen)
+    if after == before:
+        return customer
+    others = tuple(one for one in customer.subscriptions if one is not before)
+    return replace(customer, subscriptions=tuple(sorted((*others, after), key=lambda one: one.order)))
+
+
+def with_purchase(customer: Customer, seen: Purchase) -> Customer:
+    """The customer after a store, or an operator, has told of a one-time purchase or grant."""
+    before = customer.purchase(seen.store, seen.id)
+    return put_purchase(customer, observe_purchase(before, seen))
+
+
+def put_purchase(customer: Customer, purchase: Purchase) -> Customer:
+    before = customer.purchase(purchase.store, purchase.id)
+    if purchase == before:
+        return customer
+    others = tuple(one for one in customer.purchases if one is not before)
+    return replace(customer, purchases=tuple(sorted((*others, purchase), key=lambda one: one.order)))
+
+
+def let_time_pass(customer: Customer, now: Ms) -> Customer:
+    """Every end of access that time has brought by `now`, marked."""
+    subscriptions = tuple(tick(one, now) for one in customer.subscriptions)
+    purchases = tuple(tick_purchase(one, now) for one in customer.purchases)
+    if subscriptions == customer.subscriptions and purchases == customer.purchases:
+        return customer
+    return replace(customer, subscriptions=subscriptions, purchases=purchases)
+
+
+def next_due_at(customer: Customer) -> Ms | None:
+    """When time alone will next change this customer."""
+    dues = [due_at(one) for one in customer.subscriptions] + [purchase_due_at(one) for one in customer.purchases]
+    return min((due for due in dues if due is not None), default=None)

@@ -1,0 +1,43 @@
+"""Experiments: who sees which variant, decided by a hash, so that the same customer always sees the same one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from latchkey.domain.customers.customer import Customer, Enrollment
+from latchkey.domain.instants import Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    id: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    id: str
+    name: str
+    variants: tuple[Variant, ...]
+
+
+def assign(experiment: Experiment, app_user_id: str) -> str:
+    """The variant of this user: a point on the line of all weights, given by a hash."""
+    total = sum(variant.weight for variant in experiment.variants)
+    digest = sha256(f"{experiment.id}\x1f{app_user_id}".encode()).digest()
+    point = int.from_bytes(digest[:8], "big") * total >> 64
+    for variant in experiment.variants:
+        if point < variant.weight:
+            return variant.id
+        point -= variant.weight
+    raise AssertionError("the weights add up to more than the point")
+
+
+def enroll(customer: Customer, experiment: Experiment, now: Ms) -> Customer:
+    """Enrols once; a second time changes nothing."""
+    if any(one.experiment_id == experiment.id for one in customer.enrollments):
+        return customer
+    variant = assign(experiment, customer.original_app_user_id)
+    enrollment = Enrollment(experiment.id, experiment.name, variant, now)
+    return replace(customer, enrollments=(*customer.enrollments, enrollment))

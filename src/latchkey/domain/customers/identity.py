@@ -1,0 +1,159 @@
+"""Who is who: logging in, merging an anonymous customer, moving purchases from one customer to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from latchkey.domain.customers.customer import Attribute, Customer, Joined, Transfer
+from latchkey.domain.events.event import event_id
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Refusal
+from latchkey.domain.user_id import is_anonymous
+
+# Stands in TRANSFER for an owner that was erased.
+ERASED = "$deleted"
+
+
+class RestoreBehavior(StrEnum):
+    TRANSFER = "transfer"
+    KEEP = "keep"
+
+
+class LogIn(StrEnum):
+    """What logging in does."""
+
+    NOTHING = "nothing"
+    ADD_ID = "add_id"
+    MERGE = "merge"
+    SWITCH = "switch"
+
+
+def is_anonymous_customer(customer: Customer) -> bool:
+    return all(is_anonymous(alias) for alias in customer.aliases)
+
+
+def log_in(current: Customer, target: Customer | None) -> LogIn:
+    """An anonymous customer takes a new id, or merges into an existing one that has no anonymous id yet. Otherwise the
+    app switches user and nothing merges."""
+    if target is not None and target.aliases == current.aliases:
+        return LogIn.NOTHING
+    if not is_anonymous_customer(current):
+        return LogIn.SWITCH
+    if target is None:
+        return LogIn.ADD_ID
+    if any(is_anonymous(alias) for alias in target.aliases):
+        return LogIn.SWITCH
+    return LogIn.MERGE
+
+
+def add_id(customer: Customer, app_user_id: str) -> Customer:
+    if app_user_id in customer.aliases:
+        return customer
+    current = customer.app_user_id if is_anonymous(app_user_id) else app_user_id
+    return replace(customer, app_user_id=current, aliases=(*customer.aliases, app_user_id))
+
+
+def told_of_id(customer: Customer, app_user_id: str, now: Ms) -> Customer:
+    """The customer with one more id, and the event that says so. A receiver may know the id as one without access."""
+    if app_user_id in customer.aliases:
+        return customer
+    fact = Joined(event_id(customer.record, "id", app_user_id), now, (customer.app_user_id,))
+    return replace(add_id(customer, app_user_id), joined=(*customer.joined, fact))
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """`before` already has everything of both, so that the difference to `after` is the SUBSCRIBER_ALIAS alone."""
+
+    before: Customer
+    after: Customer
+
+
+def merge(source: Customer, target: Customer, now: Ms) -> Merged:
+    """`target` with everything that was `source`'s. The ids of both now name one customer."""
+    _same_clock(source, target)
+    older, newer = sorted((source, target), key=lambda one: one.first_seen_at)
+    attributes: dict[str, Attribute] = dict(source.attributes)
+    for name, attribute in target.attributes.items():
+        known = attributes.get(name)
+        if known is None or attribute.updated_at >= known.updated_at:
+            attributes[name] = attribute
+    enrolled = {one.experiment_id for one in target.enrollments}
+    codes = source.balances.keys() | target.balances.keys()
+    merged = replace(
+        _receive(target, source),
+        original_app_user_id=older.original_app_user_id,
+        first_seen_at=older.first_seen_at,
+        aliases=(*older.aliases, *(alias for alias in newer.aliases if alias not in older.aliases)),
+        attributes=attributes,
+        balances={code: source.balances.get(code, 0) + target.balances.get(code, 0) for code in sorted(codes)},
+        enrollments=(*target.enrollments, *(one for one in source.enrollments if one.experiment_id not in enrolled)),
+        # Their number is part of the next transfer's id.
+        transfers=(*target.transfers, *source.transfers),
+    )
+    fact = Joined(event_id(target.record, "customer", source.record), now, (source.app_user_id, target.app_user_id))
+    return Merged(merged, replace(merged, joined=(*merged.joined, fact)))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """`target_before` already holds the purchases, so that the difference to `target` is the TRANSFER alone."""
+
+    source: Customer
+    target_before: Customer
+    target: Customer
+
+
+def transfer(source: Customer, target: Customer, now: Ms, *, keys: frozenset[tuple[str, str]] | None = None) -> Moved:
+    """Move purchases (all, or those named by store and id) from one customer to another."""
+    if source.aliases == target.aliases:
+        raise Refusal("Both ids name the same customer; there is nothing to transfer.", param="target_customer_id")
+    _same_clock(source, target)
+    wanted = replace(
+        source,
+        subscriptions=tuple(one for one in source.subscriptions if keys is None or (one.store, one.id) in keys),
+        purchases=tuple(one for one in source.purchases if keys is None or (one.store, one.id) in keys),
+    )
+    if not wanted.subscriptions and not wanted.purchases:
+        raise Refusal(f"{source.app_user_id!r} has no purchases to transfer.")
+    left = replace(
+        source,
+        subscriptions=tuple(one for one in source.subscriptions if one not in wanted.subscriptions),
+        purchases=tuple(one for one in source.purchases if one not in wanted.purchases),
+    )
+    received = _receive(target, wanted)
+    # The current id first: a receiver takes the first element as the source user.
+    others = tuple(alias for alias in source.aliases if alias != source.app_user_id)
+    told = _told_of_transfer(received, (source.app_user_id, *others), now)
+    return Moved(left, received, told)
+
+
+def came_from_an_app(customer: Customer, key: tuple[str, str]) -> bool:
+    """Whether an app reported this purchase. One that the operator made has no app, and no phone can claim it."""
+    bought = customer.subscription(*key) or customer.purchase(*key)
+    return bought is not None and bought.app_id is not None
+
+
+def reclaimed(customer: Customer, now: Ms) -> Customer:
+    """A purchase whose owner was erased turned up with this customer."""
+    return _told_of_transfer(customer, (ERASED,), now)
+
+
+def _told_of_transfer(target: Customer, sources: tuple[str, ...], now: Ms) -> Customer:
+    number = len(target.transfers) + 1
+    fact = Transfer(event_id(sources[0], target.record, number, now), now, sources)
+    return replace(target, transfers=(*target.transfers, fact))
+
+
+def _receive(target: Customer, source: Customer) -> Customer:
+    return replace(
+        target,
+        subscriptions=tuple(sorted((*target.subscriptions, *source.subscriptions), key=lambda one: one.order)),
+        purchases=tuple(sorted((*target.purchases, *source.purchases), key=lambda one: one.order)),
+    )
+
+
+def _same_clock(source: Customer, target: Customer) -> None:
+    if source.test_clock_id != target.test_clock_id:
+        raise Refusal("One of the two customers lives on a test clock that the other does not share.")

@@ -1,0 +1,40 @@
+"""Taking in what a store says: the purchase itself, and what it brings along."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.customers.customer import Customer, put_purchase, with_purchase, with_subscription
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Subscription
+
+
+def take_in(customer: Customer, seen: Subscription | Purchase, now: Ms) -> Customer:
+    """The customer after a store has told of one of its purchases. Its virtual currency follows: see `credits`."""
+    if isinstance(seen, Subscription):
+        return _resolve_temporary_grants(with_subscription(customer, seen), _new_periods(customer, seen), now)
+    is_new = customer.purchase(seen.store, seen.id) is None and seen.kind is PurchaseKind.ONE_TIME
+    new = ((seen.product_id, seen.ends_at),) if is_new else ()
+    return _resolve_temporary_grants(with_purchase(customer, seen), new, now)
+
+
+def _new_periods(customer: Customer, seen: Subscription) -> tuple[tuple[str, Ms | None], ...]:
+    before = customer.subscription(seen.store, seen.id)
+    known = {period.id for period in before.periods} if before else set()
+    return tuple((period.product_id, period.ends_at) for period in seen.periods if period.id not in known)
+
+
+def _resolve_temporary_grants(customer: Customer, new: tuple[tuple[str, Ms | None], ...], now: Ms) -> Customer:
+    """The real purchase has arrived: access given meanwhile ends in silence, because the purchase tells the story.
+    It is one that was not known before (a late word about an old purchase settles nothing) and that reaches into the
+    time of the grant."""
+    for purchase in customer.purchases:
+        waiting = purchase.kind is PurchaseKind.TEMPORARY and purchase.resolved_at is None and purchase.expired is None
+        real = any(
+            product_id == purchase.product_id and (ends_at is None or ends_at > purchase.purchased_at)
+            for product_id, ends_at in new
+        )
+        if waiting and real:
+            customer = put_purchase(customer, replace(purchase, resolved_at=now))
+    return customer

@@ -1,0 +1,77 @@
+"""Promotional grants: access given by the operator, with or without an end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.customers.customer import Customer, put_purchase, with_purchase
+from latchkey.domain.events.event import event_id
+from latchkey.domain.instants import Duration, Ms, add
+from latchkey.domain.money import FREE
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.refusal import Refusal
+
+STORE = "promotional"
+# What the products of grants are called begins with this, so no product of a catalog may.
+PREFIX = "rc_promo_"
+# Stands for the duration where a grant was given an end of its own.
+CUSTOM = "custom"
+
+DURATIONS: dict[str, Duration | None] = {
+    "daily": Duration(days=1),
+    "three_day": Duration(days=3),
+    "weekly": Duration(days=7),
+    "two_week": Duration(days=14),
+    "monthly": Duration(months=1),
+    "two_month": Duration(months=2),
+    "three_month": Duration(months=3),
+    "six_month": Duration(months=6),
+    "yearly": Duration(months=12),
+    "lifetime": None,
+}
+
+
+def end_of(duration: str, now: Ms) -> Ms | None:
+    length = DURATIONS[duration]
+    return add(now, length) if length is not None else None
+
+
+def product_of(entitlement_id: str, duration: str) -> str:
+    """What a grant is called among the products a customer has: no duration ends like another, so it is never unclear
+    which entitlement it names."""
+    return f"{PREFIX}{entitlement_id}_{duration}"
+
+
+def grant(
+    customer: Customer, entitlement_id: str, ends_at: Ms | None, now: Ms, *, duration: str | None = None
+) -> Customer:
+    """Gives the entitlement until `ends_at`, or for ever. Each grant stands alone; the one that ends last counts.
+    `duration` is the name of its length, where it was chosen by one."""
+    if ends_at is not None and ends_at <= now:
+        raise Refusal("The grant would end in the past.", param="expires_at")
+    # A transfer takes grants away, so their number alone may repeat; every grant is told and moves the sequence on.
+    number = sum(one.kind is PurchaseKind.PROMOTIONAL for one in customer.purchases) + 1
+    what = (customer.record, "grant", entitlement_id, customer.sequence, number, now)
+    return with_purchase(
+        customer,
+        Purchase(
+            kind=PurchaseKind.PROMOTIONAL,
+            store=STORE,
+            id=event_id(customer.project_id, *what),
+            product_id=product_of(entitlement_id, duration or ("lifetime" if ends_at is None else CUSTOM)),
+            environment=Environment.SANDBOX if customer.test_clock_id else Environment.PRODUCTION,
+            purchased_at=now,
+            price=FREE,
+            ends_at=ends_at,
+            entitlement_id=entitlement_id,
+        ),
+    )
+
+
+def revoke(customer: Customer, entitlement_id: str, now: Ms) -> Customer:
+    """Ends every running promotional grant of this entitlement."""
+    for purchase in customer.purchases:
+        running = purchase.access_ends_at is None or purchase.access_ends_at > now
+        if purchase.kind is PurchaseKind.PROMOTIONAL and purchase.entitlement_id == entitlement_id and running:
+            customer = put_purchase(customer, replace(purchase, revoked_at=now))
+    return customer

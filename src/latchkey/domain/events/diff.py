@@ -1,0 +1,334 @@
+"""The only place that makes events: the difference between a customer before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.events.event import Event, EventType, event_id
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
+
+_STARTED_BY = {
+    Cause.TRIAL: EventType.TRIAL_STARTED,
+    Cause.PURCHASE: EventType.INITIAL_PURCHASE,
+    Cause.CONVERSION: EventType.INITIAL_PURCHASE,
+    Cause.RENEWAL: EventType.RENEWAL,
+    Cause.CHANGE: EventType.PRODUCT_CHANGE,
+}
+# What stands first when several things happened in one and the same millisecond.
+_RANK = {
+    EventType.REFUND: 1,
+    EventType.REFUND_REVERSED: 1,
+    EventType.EXPIRATION: 2,
+    EventType.VIRTUAL_CURRENCY_TRANSACTION: 3,
+    EventType.SUBSCRIBER_ALIAS: 4,
+}
+
+
+def diff(before: Customer, after: Customer) -> tuple[Event, ...]:
+    """What happened between the two, oldest first. Nothing changed, nothing happened."""
+    return tuple(sorted(_all(before, after), key=lambda event: (event.at, _RANK.get(event.type, 0))))
+
+
+def _all(before: Customer, after: Customer) -> Iterator[Event]:
+    project = after.project_id
+    for subscription in after.subscriptions:
+        known = before.subscription(subscription.store, subscription.id)
+        if known != subscription:
+            yield from _SubscriptionDiff(project, known, subscription).events()
+    for purchase in after.purchases:
+        was = before.purchase(purchase.store, purchase.id)
+        if was != purchase:
+            yield from _purchase_events(project, was, purchase)
+    for transfer in after.transfers[len(before.transfers) :]:
+        yield Event(
+            id=event_id(project, "transfer", transfer.id),
+            type=EventType.TRANSFER,
+            at=transfer.at,
+            environment=_environment(after),
+            app_id=_only_app(after),
+            transferred_from=transfer.transferred_from,
+            transferred_to=after.aliases,
+        )
+    for movement in after.currency_transactions[len(before.currency_transactions) :]:
+        yield Event(
+            id=event_id(project, "currency", after.record, movement.id, movement.code),
+            type=EventType.VIRTUAL_CURRENCY_TRANSACTION,
+            at=movement.at,
+            environment=_environment(after),
+            product_id=movement.product_id,
+            amount=abs(movement.amount),
+            currency=movement.code,
+            transaction_type="credit" if movement.amount > 0 else "debit",
+        )
+    for enrollment in after.enrollments[len(before.enrollments) :]:
+        yield Event(
+            id=event_id(project, "experiment", enrollment.experiment_id, after.record),
+            type=EventType.EXPERIMENT_ENROLLMENT,
+            at=enrollment.enrolled_at,
+            environment=_environment(after),
+            experiment_id=enrollment.experiment_id,
+            variant_id=enrollment.variant_id,
+        )
+    for fact in after.joined[len(before.joined) :]:
+        yield Event(
+            id=event_id(project, "alias", fact.id),
+            type=EventType.SUBSCRIBER_ALIAS,
+            at=fact.at,
+            environment=_environment(after),
+            app_id=_only_app(after),
+            joined=fact.ids,
+        )
+
+
+def _environment(customer: Customer) -> Environment:
+    """For what belongs to no purchase. A customer on a test clock, or with sandbox purchases only, is a tester."""
+    environments = {one.environment for one in customer.subscriptions}
+    environments.update(one.environment for one in customer.purchases)
+    tester = customer.test_clock_id is not None or environments == {Environment.SANDBOX}
+    return Environment.SANDBOX if tester else Environment.PRODUCTION
+
+
+def _only_app(customer: Customer) -> str | None:
+    """The app of all purchases, so that a webhook for one app hears of merges and transfers; None if there are more."""
+    apps = {one.app_id for one in customer.subscriptions} | {one.app_id for one in customer.purchases}
+    named = apps - {None}
+    return named.pop() if len(named) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _SubscriptionDiff:
+    project: str
+    before: Subscription | None
+    after: Subscription
+
+    def events(self) -> Iterator[Event]:
+        yield from self._periods()
+        yield from self._next_product()
+        yield from self._renewal()
+        yield from self._billing()
+        yield from self._pause()
+        known = {invoice.id for invoice in self.before.invoices} if self.before else set()
+        for invoice in self.after.invoices:
+            if invoice.id not in known:
+                yield self._event(
+                    EventType.INVOICE_ISSUANCE, invoice.issued_at, "invoice", invoice.id, price=invoice.total
+                )
+        ended = self.after.expired
+        if ended is not None and (self.before is None or self.before.expired != ended):
+            yield self._event(
+                EventType.EXPIRATION,
+                ended.at,
+                "expired",
+                ended.transaction_id,
+                ended.at,
+                expiration_reason=ended.reason,
+                expiration_at=ended.at,
+                price=None,
+            )
+
+    def _periods(self) -> Iterator[Event]:
+        known = {period.id: period for period in self.before.periods} if self.before else {}
+        for period in self.after.periods:
+            was = known.get(period.id)
+            if was is None:
+                yield self._started(period)
+            elif period.ends_at > was.ends_at:
+                yield self._event(
+                    EventType.SUBSCRIPTION_EXTENDED,
+                    period.as_of.at,
+                    "extended",
+                    period.id,
+                    period.ends_at,
+                    period=period,
+                    price=None,
+                )
+            for fact in period.money_back:
+                if (was is None or fact not in was.money_back) and self._was_latest(period, fact.at):
+                    yield self._money_back(period, fact)
+
+    def _started(self, period: Period) -> Event:
+        changed = period.cause is Cause.CHANGE
+        return self._event(
+            _STARTED_BY[period.cause],
+            period.purchased_at,
+            "period",
+            period.id,
+            period=period,
+            product_id=period.changed_from if changed else period.product_id,
+            new_product_id=period.product_id if changed else None,
+            is_trial_conversion=period.cause is Cause.CONVERSION
+            if period.cause in (Cause.PURCHASE, Cause.CONVERSION)
+            else None,
+        )
+
+    def _was_latest(self, period: Period, at: Ms) -> bool:
+        """A refund of an older period only leaves its date: the access that runs was not touched."""
+        # In one and the same millisecond the money came first, and the next period after it: it ran until then.
+        return not any(other.order > period.order and other.purchased_at < at for other in self.after.periods)
+
+    def _money_back(self, period: Period, fact: MoneyBack) -> Event:
+        kind = EventType.REFUND_REVERSED if fact.reversal else EventType.REFUND
+        return self._event(kind, fact.at, kind, period.id, fact.at, fact.number, period=period)
+
+    def _renewal(self) -> Iterator[Event]:
+        # A new period begins with renewal on: turning it off again is worth telling, also where it was off before.
+        was_on = self.before is None or self.before.status.auto_renew or not self._same_period()
+        status = self.after.status
+        if was_on and not status.auto_renew:
+            trial = self.after.current.period_type is PeriodType.TRIAL
+            at = status.renewal_off_at if status.renewal_off_at is not None else status.as_of.at
+            yield self._event(
+                EventType.TRIAL_CANCELLED if trial else EventType.CANCELLATION,
+                at,
+                "renewal off",
+                self.after.current.id,
+                at,
+                status.as_of.revision,
+                cancellation_reason=status.renewal_off_reason,
+                auto_resume_at=status.pause.resumes_at if status.pause else None,
+                price=None,
+            )
+        elif status.auto_renew and self._same_period() and (not was_on or self._pause_lifted()):
+            as_of = status.as_of
+            yield self._event(EventType.UNCANCELLATION, as_of.at, "renewal on", as_of.at, as_of.revision, price=None)
+
+    def _billing(self) -> Iterator[Event]:
+        status = self.after.status
+        told = (self.before.status.billing_issue_at, self.before.status.grace_ends_at) if self.before else (None, None)
+        if status.billing_issue_at is None or told == (status.billing_issue_at, status.grace_ends_at):
+            return
+        same_issue = told[0] == status.billing_issue_at
+        if same_issue and (status.grace_ends_at is None or status.ended is not None):
+            return
+        yield self._event(
+            EventType.BILLING_ISSUE,
+            status.billing_issue_at,
+            "billing issue",
+            self.after.current.id,
+            status.billing_issue_at,
+            status.grace_ends_at,
+            grace_period_expires_at=status.grace_ends_at,
+            price=None,
+        )
+
+    def _next_product(self) -> Iterator[Event]:
+        """Announces a change that waits for the period's end, once; and that it was called off."""
+        status, current = self.after.status, self.after.current
+        waiting = self.before.status.next_product_id if self.before else None
+        if status.next_product_id == waiting:
+            return
+        key = ("next product", status.next_product_id, status.as_of.at, status.as_of.revision)
+        if status.next_product_id is not None:
+            if status.next_product_id != current.product_id:
+                yield self._event(
+                    EventType.PRODUCT_CHANGE,
+                    status.as_of.at,
+                    *key,
+                    new_product_id=status.next_product_id,
+                    price=None,
+                )
+        elif self._same_period():
+            # Turning renewal off calls it off too, and is told after it: the last word is that renewal is off.
+            off_at = status.renewal_off_at if not status.auto_renew else None
+            yield self._event(
+                EventType.PRODUCT_CHANGE,
+                off_at if off_at is not None else status.as_of.at,
+                *key,
+                product_id=waiting,
+                new_product_id=current.product_id,
+                price=None,
+            )
+
+    def _pause(self) -> Iterator[Event]:
+        pause = self.after.status.pause
+        was = self.before.status.pause if self.before else None
+        if pause is not None and pause != was:
+            yield self._event(
+                EventType.SUBSCRIPTION_PAUSED,
+                pause.asked_at,
+                "paused",
+                pause.asked_at,
+                pause.resumes_at,
+                self.after.status.as_of.revision,
+                auto_resume_at=pause.resumes_at,
+                price=None,
+            )
+
+    def _pause_lifted(self) -> bool:
+        """A pause that ends together with the subscription was not lifted."""
+        status = self.after.status
+        was = self.before.status.pause if self.before else None
+        return was is not None and status.pause is None and status.ended is None
+
+    def _same_period(self) -> bool:
+        return self.before is not None and self.before.current.id == self.after.current.id
+
+    def _event(self, type: EventType, at: Ms, *what: object, period: Period | None = None, **more: object) -> Event:
+        subscription = self.after
+        period = period or subscription.current
+        fields: dict[str, object] = {
+            "product_id": period.product_id,
+            "price": period.price,
+            "expiration_at": period.ends_at,
+        }
+        fields.update(more)
+        return Event(
+            id=event_id(self.project, subscription.store, subscription.id, *what),
+            type=type,
+            at=at,
+            environment=subscription.environment,
+            store=subscription.store,
+            app_id=subscription.app_id,
+            period_type=period.period_type,
+            purchased_at=period.purchased_at,
+            original_purchase_at=subscription.started_at,
+            transaction_id=period.id,
+            original_transaction_id=subscription.id,
+            renewal_number=period.number,
+            is_family_share=subscription.ownership is Ownership.FAMILY_SHARED,
+            **fields,  # type: ignore[arg-type]  # the field names are checked by the table tests of every type
+        )
+
+
+_BOUGHT_AS = {
+    PurchaseKind.ONE_TIME: EventType.NON_RENEWING_PURCHASE,
+    PurchaseKind.PROMOTIONAL: EventType.NON_RENEWING_PURCHASE,
+    PurchaseKind.TEMPORARY: EventType.TEMPORARY_ENTITLEMENT_GRANT,
+}
+
+
+def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> Iterator[Event]:
+    def event(type: EventType, at: Ms, *what: object, **more: object) -> Event:
+        return Event(
+            id=event_id(project, after.store, after.id, *what),
+            type=type,
+            at=at,
+            environment=after.environment,
+            store=after.store,
+            app_id=after.app_id,
+            product_id=after.product_id,
+            entitlement_id=after.entitlement_id,
+            period_type=PeriodType.PROMOTIONAL if after.kind is not PurchaseKind.ONE_TIME else PeriodType.NORMAL,
+            purchased_at=after.purchased_at,
+            original_purchase_at=after.purchased_at,
+            transaction_id=after.id,
+            original_transaction_id=after.id,
+            is_family_share=after.ownership is Ownership.FAMILY_SHARED,
+            **{"expiration_at": after.ends_at, **more},  # type: ignore[arg-type]  # as above
+        )
+
+    if before is None:
+        yield event(_BOUGHT_AS[after.kind], after.purchased_at, after.kind, price=after.price)
+    for fact in after.money_back:
+        if before is None or fact not in before.money_back:
+            kind = EventType.REFUND_REVERSED if fact.reversal else EventType.REFUND
+            yield event(kind, fact.at, kind, fact.at, fact.number, price=after.price)
+    ended = after.expired
+    if ended is not None and (before is None or before.expired != ended):
+        yield event(
+            EventType.EXPIRATION, ended.at, "expired", ended.at, expiration_reason=ended.reason, expiration_at=ended.at
+        )

@@ -1,0 +1,207 @@
+"""What a customer contributes to the figures: for each purchase, what changes at which instant.
+
+Lines follow from what is known now, ends that lie ahead included: a subscription expires in the figures by itself, and
+a renewal moves the end. Adding up all lines until an instant gives the figures at that instant.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.figures.month import monthly, sold_length
+from latchkey.domain.figures.tally import NOTHING, Tally
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import Environment, Ownership, PurchaseKind
+from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+
+PurchaseKey: TypeAlias = tuple[str, str]
+
+PAID = frozenset({PeriodType.NORMAL, PeriodType.INTRO, PeriodType.PREPAID})
+
+
+class Line(NamedTuple):
+    """What changes at one instant in one currency."""
+
+    at: Ms
+    currency: str
+    environment: Environment
+    tally: Tally
+
+
+class Segment(NamedTuple):
+    """A stretch of time in which one period counts: where two overlap, the later one."""
+
+    start: Ms
+    end: Ms
+    period: Period
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stretch:
+    """Paid time without a gap, however often it was renewed or changed."""
+
+    start: Ms
+    key: PurchaseKey
+    end: Ms
+    first_currency: str
+    last_currency: str
+
+
+def contributions(customer: Customer, catalog: Catalog) -> dict[PurchaseKey, tuple[Line, ...]]:
+    """The lines of every purchase that can have any. Who lives on a test clock lives in another time and has none."""
+    if customer.test_clock_id is not None:
+        return {}
+    books: dict[PurchaseKey, _Book] = {}
+    stretches: dict[Environment, list[Stretch]] = defaultdict(list)
+    for one in customer.purchases:
+        if one.kind is PurchaseKind.ONE_TIME:
+            book = books[one.store, one.id] = _Book(one.environment)
+            # Shared by the family: somebody else paid, and is counted.
+            if one.ownership is Ownership.PURCHASED:
+                book.payment(one.purchased_at, one.price, refunded=one.refunded_at is not None)
+    for subscription in customer.subscriptions:
+        key = subscription.store, subscription.id
+        books[key] = _Book(subscription.environment)
+        if subscription.ownership is Ownership.PURCHASED:
+            stretches[subscription.environment] += _subscription(books[key], key, subscription, catalog)
+    if books and all(book.environment is Environment.SANDBOX for book in books.values()):
+        next(iter(books.values())).add(customer.first_seen_at, _first_currency(customer), Tally(newcomers=1))
+    for together in stretches.values():
+        for stretch in returns(together):
+            books[stretch.key].add(stretch.start, stretch.first_currency, Tally(resubscribed=1))
+    return {key: book.lines() for key, book in books.items()}
+
+
+def _first_currency(customer: Customer) -> str:
+    """Of any purchase: a line needs one, though it says nothing about a new customer."""
+    prices = [one.price for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME]
+    prices += [period.price for one in customer.subscriptions for period in one.periods]
+    return prices[0].currency if prices else ""
+
+
+class _Book:
+    """The lines of one purchase while they are put together."""
+
+    __slots__ = ("_tallies", "environment")
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self._tallies: dict[tuple[Ms, str], Tally] = {}
+
+    def add(self, at: Ms, currency: str, tally: Tally) -> None:
+        known = self._tallies.get((at, currency))
+        self._tallies[at, currency] = tally if known is None else known.plus(tally)
+
+    def payment(self, at: Ms, price: Price, *, refunded: bool) -> None:
+        if price.micros:
+            back = (1, price.micros) if refunded else (0, 0)
+            tally = Tally(payments=1, paid=price.micros, refunds=back[0], refunded=back[1])
+            self.add(at, price.currency, tally)
+
+    def lines(self) -> tuple[Line, ...]:
+        return tuple(
+            Line(at, currency, self.environment, tally)
+            for (at, currency), tally in sorted(self._tallies.items())
+            if tally != NOTHING
+        )
+
+
+def _subscription(book: _Book, key: PurchaseKey, subscription: Subscription, catalog: Catalog) -> list[Stretch]:
+    periods = subscription.periods
+    for period in periods:
+        book.payment(period.purchased_at, period.price, refunded=period.refunded_at is not None)
+        if period.period_type is PeriodType.TRIAL:
+            book.add(period.purchased_at, period.price.currency, Tally(trials_started=1))
+    counted = segments(subscription)
+    for trial, after in pairwise(periods):
+        if trial.period_type is PeriodType.TRIAL and after.period_type in PAID:
+            ended_at = max((one.end for one in counted if one.period is trial), default=trial.purchased_at)
+            book.add(ended_at, trial.price.currency, Tally(trials_kept=1))
+            book.add(after.purchased_at, after.price.currency, Tally(trials_converted=1))
+    for start, end, period in counted:
+        if period.period_type is PeriodType.TRIAL:
+            begins, ends = Tally(trials=1), Tally(trials=-1)
+        elif period.period_type in PAID:
+            mrr = _mrr(period, catalog)
+            begins, ends = Tally(active=1, mrr=mrr), Tally(active=-1, mrr=-mrr)
+        else:
+            continue
+        book.add(start, period.price.currency, begins)
+        book.add(end, period.price.currency, ends)
+    found = list(_stretches(key, counted))
+    for stretch in found:
+        book.add(stretch.end, stretch.last_currency, Tally(expired=1))
+    return found
+
+
+def segments(subscription: Subscription) -> list[Segment]:
+    """When which period counts, oldest first."""
+    found: list[Segment] = []
+    # What later periods cover, in order of time.
+    covered: list[tuple[Ms, Ms]] = []
+    for period in reversed(subscription.periods):
+        start = period.purchased_at if period.paid_from is None else min(period.paid_from, period.purchased_at)
+        end = subscription.access_ends_at if period is subscription.current else period.access_ends_at
+        at = start
+        for taken_from, taken_until in covered:
+            if taken_from >= end:
+                break
+            if taken_from > at:
+                found.append(Segment(at, taken_from, period))
+            at = max(at, taken_until)
+        if at < end:
+            found.append(Segment(at, end, period))
+        if start < end:
+            covered = _with(covered, start, end)
+    return sorted(found, key=lambda one: one.start)
+
+
+def _with(covered: list[tuple[Ms, Ms]], start: Ms, end: Ms) -> list[tuple[Ms, Ms]]:
+    """The same with one more, which begins before or with all of them."""
+    rest = 0
+    while rest < len(covered) and covered[rest][0] <= end:
+        start, end = min(start, covered[rest][0]), max(end, covered[rest][1])
+        rest += 1
+    return [(start, end), *covered[rest:]]
+
+
+def _stretches(key: PurchaseKey, counted: list[Segment]) -> Iterator[Stretch]:
+    running: Stretch | None = None
+    for start, end, period in counted:
+        if period.period_type not in PAID:
+            continue
+        currency = period.price.currency
+        if running is not None and running.end == start:
+            running = Stretch(running.start, key, end, running.first_currency, currency)
+        else:
+            if running is not None:
+                yield running
+            running = Stretch(start, key, end, currency, currency)
+    if running is not None:
+        yield running
+
+
+def returns(stretches: list[Stretch]) -> Iterator[Stretch]:
+    """Those with which one customer came back: each makes good for one that had ended before."""
+    ends = sorted(one.end for one in stretches)
+    passed = made_good = 0
+    for stretch in sorted(stretches):
+        while passed < len(ends) and ends[passed] <= stretch.start:
+            passed += 1
+        if passed > made_good:
+            made_good += 1
+            yield stretch
+
+
+def _mrr(period: Period, catalog: Catalog) -> int:
+    """At the price it was sold for. Its length is the product's: extensions and early ends move a period's own."""
+    product = catalog.products.get(period.product_id)
+    length = product.duration if product is not None else None
+    return monthly(period.price.micros, length or sold_length(period.ends_at - period.purchased_at))

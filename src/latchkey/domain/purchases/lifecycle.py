@@ -1,0 +1,100 @@
+"""How a subscription moves: `observe` merges what a store says, `tick` lets time pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.instants import HOUR, Ms
+from latchkey.domain.purchases.purchase import Expired, Reason, merge_facts
+from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
+
+# A store that renews reports it a little late. Until it has had this long to speak, the end of a renewing subscription
+# is not announced. Access itself ends with `expires_date` either way.
+RENEWAL_LEEWAY: Ms = 6 * HOUR
+
+
+def observe(before: Subscription | None, seen: Subscription) -> Subscription:
+    """Periods, refunds and invoices are sets that only grow; of the status, and of a period's end, the newest moment
+    wins. So the result does not depend on the order or the number of times in which snapshots arrive."""
+    if before is None:
+        return replace(seen, periods=_in_order(seen.periods), invoices=tuple(sorted(seen.invoices, key=_invoice_order)))
+    known = {period.id: period for period in before.periods}
+    for period in seen.periods:
+        known[period.id] = _merge_period(known.get(period.id), period)
+    invoices = {invoice.id: invoice for invoice in (*seen.invoices, *before.invoices)}
+    newer = seen.status.as_of > before.status.as_of
+    after = replace(
+        before,
+        periods=_in_order(tuple(known.values())),
+        invoices=tuple(sorted(invoices.values(), key=_invoice_order)),
+        status=seen.status if newer else before.status,
+        ownership=seen.ownership if newer else before.ownership,
+    )
+    return replace(after, expired=None) if _overtaken(before, after) else after
+
+
+def tick(subscription: Subscription, now: Ms) -> Subscription:
+    """Mark the end of access that time has brought. A refund before the end has its own event and ends in silence."""
+    due = due_at(subscription)
+    if due is None or due > now:
+        return subscription
+    ended = Expired(subscription.current.id, subscription.access_ends_at, end_reason(subscription))
+    return replace(subscription, expired=ended)
+
+
+def due_at(subscription: Subscription) -> Ms | None:
+    """When `tick` will next change this subscription, if it ever will."""
+    if subscription.expired is not None or _cut_short(subscription):
+        return None
+    end = subscription.access_ends_at
+    return end + RENEWAL_LEEWAY if _awaits_renewal(subscription) else end
+
+
+def _awaits_renewal(subscription: Subscription) -> bool:
+    status = subscription.status
+    return status.auto_renew and status.billing_issue_at is None and status.pause is None and status.ended is None
+
+
+def end_reason(subscription: Subscription) -> Reason:
+    """Why the running period was not followed by another."""
+    status = subscription.status
+    if status.ended is not None:
+        return status.ended
+    # Whoever turns renewal off after a failed payment has ended access had lost it already.
+    lost = status.billing_issue_at is not None and (status.renewal_off_at or 0) > subscription.access_ends_at
+    if not status.auto_renew and not lost:
+        return status.renewal_off_reason or Reason.UNSUBSCRIBE
+    if status.billing_issue_at is not None:
+        return Reason.BILLING_ERROR
+    return Reason.SUBSCRIPTION_PAUSED if status.pause is not None else Reason.UNKNOWN
+
+
+def _cut_short(subscription: Subscription) -> bool:
+    refunded = subscription.current.refunded_at
+    return refunded is not None and refunded < subscription.access_would_end_at
+
+
+def _overtaken(before: Subscription, after: Subscription) -> bool:
+    """Whether an end that was marked rests on what is no longer known to be so. Then time concludes anew: the same end
+    has the same event id and is not told twice, but its reason, or that it is not due yet, may have come out."""
+    return (
+        after.status != before.status
+        or after.current.id != before.current.id
+        or after.access_ends_at != before.access_ends_at
+        or _cut_short(after) != _cut_short(before)
+    )
+
+
+def _merge_period(known: Period | None, seen: Period) -> Period:
+    if known is None:
+        return seen
+    newest = seen if seen.as_of > known.as_of else known
+    return replace(newest, money_back=merge_facts(known.money_back, seen.money_back))
+
+
+def _in_order(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    return tuple(sorted(periods, key=lambda period: period.order))
+
+
+def _invoice_order(invoice: Invoice) -> tuple[Ms, str]:
+    return invoice.issued_at, invoice.id

@@ -1,0 +1,149 @@
+"""A subscription as a store tells it: periods that only accumulate, and a status of which the newest moment wins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import Environment, Expired, MoneyBack, Ownership, Reason, refunded_at
+
+
+class PeriodType(StrEnum):
+    NORMAL = "normal"
+    TRIAL = "trial"
+    INTRO = "intro"
+    PREPAID = "prepaid"
+    PROMOTIONAL = "promotional"
+
+
+class Cause(StrEnum):
+    """Why a period began. The store knows it, so the event does not depend on which notification came first."""
+
+    TRIAL = "trial"
+    PURCHASE = "purchase"
+    CONVERSION = "conversion"
+    RENEWAL = "renewal"
+    CHANGE = "change"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Moment:
+    """The moment a store speaks of. `revision` orders what a store says about one and the same millisecond."""
+
+    at: Ms
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """One transaction: a stretch of access, paid or on trial."""
+
+    id: str
+    number: int
+    cause: Cause
+    product_id: str
+    period_type: PeriodType
+    purchased_at: Ms
+    # Extensions and immediate product changes move it; the newest word counts, hence its own moment.
+    ends_at: Ms
+    as_of: Moment
+    price: Price
+    changed_from: str | None = None
+    money_back: tuple[MoneyBack, ...] = ()
+    # Where its time begins, if before it was paid: a payment made good within the grace period has missed nothing.
+    paid_from: Ms | None = None
+
+    @property
+    def order(self) -> tuple[Ms, int, str]:
+        return self.purchased_at, self.number, self.id
+
+    @property
+    def refunded_at(self) -> Ms | None:
+        return refunded_at(self.money_back)
+
+    @property
+    def access_ends_at(self) -> Ms:
+        # Most were never refunded, and every read asks.
+        refunded = self.refunded_at if self.money_back else None
+        return self.ends_at if refunded is None else min(self.ends_at, refunded)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Begins when the running period ends."""
+
+    asked_at: Ms
+    resumes_at: Ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    as_of: Moment
+    auto_renew: bool = True
+    renewal_off_at: Ms | None = None
+    renewal_off_reason: Reason | None = None
+    billing_issue_at: Ms | None = None
+    grace_ends_at: Ms | None = None
+    next_product_id: str | None = None
+    pause: Pause | None = None
+    # The store's own word that it is over, and why.
+    ended: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Invoice:
+    id: str
+    issued_at: Ms
+    total: Price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a store said (a snapshot has the same shape), and in `expired` what time has concluded from it."""
+
+    store: str
+    id: str
+    environment: Environment
+    periods: tuple[Period, ...]
+    status: Status
+    app_id: str | None = None
+    ownership: Ownership = Ownership.PURCHASED
+    invoices: tuple[Invoice, ...] = ()
+    expired: Expired | None = None
+
+    @property
+    def current(self) -> Period:
+        return self.periods[-1]
+
+    @property
+    def started_at(self) -> Ms:
+        return self.periods[0].purchased_at
+
+    @property
+    def order(self) -> tuple[Ms, str, str]:
+        """An id is unique in its store only."""
+        return self.started_at, self.id, self.store
+
+    @property
+    def in_grace(self) -> bool:
+        """A payment failed and the store keeps access open. A grace that ends before the paid time is none; a refund
+        within it ends it, and one that comes later changes nothing of what was."""
+        status, current = self.status, self.current
+        if status.billing_issue_at is None or status.grace_ends_at is None or status.grace_ends_at <= current.ends_at:
+            return False
+        refunded = current.refunded_at
+        return refunded is None or refunded >= status.grace_ends_at
+
+    @property
+    def access_would_end_at(self) -> Ms:
+        """When access ends that no refund cuts short: the grace end in a grace period."""
+        status, end = self.status, self.current.ends_at
+        return end if status.billing_issue_at is None else max(end, status.grace_ends_at or end)
+
+    @property
+    def access_ends_at(self) -> Ms:
+        """When the running period's access ends: the grace end in a grace period, the refund's moment after one."""
+        refunded = self.current.refunded_at
+        return self.access_would_end_at if refunded is None else min(self.access_would_end_at, refunded)

@@ -1,0 +1,261 @@
+"""Customers: loaded under lock, changed by the rules, and written back with their events in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msgspec import Struct, json
+
+from latchkey.domain.customers.credits import movement_ids
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Period, Status, Subscription
+from latchkey.storage.shapes import Unseen, struct_of
+from latchkey.storage.sql import query
+
+_SHARE_CLOCKS = query("share_clocks")
+_LOCK = query("lock_customers")
+_OWNER_OF = query("owner_of_purchase")
+_CREATE = query("create_customers")
+_OWNERS = query("owners_of_purchases")
+_SAVE = query("save_customers")
+_ADD_ALIASES = query("add_aliases")
+_KEEP_EMAILS = query("keep_emails")
+_MOVE_ALIASES = query("move_aliases")
+_OWN = query("own_purchases")
+_MOVE_PURCHASES = query("move_purchases")
+_MOVE_CURRENCY = query("move_currency_transactions")
+_FILE_CURRENCY = query("file_currency_transactions")
+_CURRENCY_BY_KEY = query("currency_transactions_by_key")
+_LOCK_CREDITED = query("lock_credited_customers")
+_DELETE = query("delete_customer")
+_ABSORB = query("absorb_customer")
+_DISOWN = query("disown_purchases")
+_DUE = query("customers_due")
+_POSTPONE = query("postpone_customer")
+_NEXT_DUE = query("next_customer_due")
+
+_DECODER = json.Decoder(Customer)
+_ENCODER = json.Encoder()
+
+PurchaseKey = tuple[str, str]
+"""A purchase's store and its id there."""
+
+
+# A struct, because a frozen dataclass takes ten times as long to make, and every read makes one.
+class LastSeen(Struct, frozen=True, gc=False):
+    at: Ms
+    platform: str | None = None
+    platform_version: str | None = None
+    app_version: str | None = None
+    country: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A customer and the key of its row, locked by the transaction that loaded it."""
+
+    key: int
+    customer: Customer
+    # Where it was not asked for: None.
+    last_seen: LastSeen | None = None
+
+
+def decode(state: bytes) -> Customer:
+    return _DECODER.decode(state)
+
+
+def stored(key: int, state: bytes, last_seen: LastSeen | None = None) -> Stored:
+    """A locked row, to be changed. A record from before records had names is named after its row."""
+    customer = decode(state)
+    if not customer.record:
+        customer = replace(customer, record=f"row {key}")
+    return Stored(key, customer, last_seen)
+
+
+# What neither of the two reads shows or needs in order to know.
+UNSEEN: Unseen = (
+    (Customer, frozenset({"aliases", "record", "balances", "transfers", "currency_transactions", "joined"})),
+    (Subscription, frozenset({"id", "app_id", "invoices", "expired"})),
+    (Period, frozenset({"id", "number", "cause", "as_of", "price", "changed_from", "paid_from"})),
+    (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
+    (Purchase, frozenset({"price", "app_id", "credited", "expired"})),
+)
+
+# A customer for the two reads, to look at and not to change: quicker decoded, see `storage.shapes`.
+glance: Callable[[bytes], Customer] = json.Decoder(struct_of(Customer, UNSEEN)).decode
+
+
+def encode(customer: Customer) -> bytes:
+    return _ENCODER.encode(customer)
+
+
+async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:
+    rows = await connection.fetch(_SHARE_CLOCKS, *_columns(asked, 2))
+    return {(row["project_id"], row["id"]): row["now_ms"] for row in rows}
+
+
+async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Stored]:
+    """The customers behind (project, app user id); two ids of one customer give the same object."""
+    rows = await connection.fetch(_LOCK, *_columns(sorted(set(asked)), 2))
+    by_key: dict[tuple[str, int], Stored] = {}
+    found = {}
+    for row in rows:
+        key = row["project_id"], row["id"]
+        one = by_key.get(key)
+        if one is None:
+            seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
+            one = by_key[key] = stored(row["id"], row["state"], seen)
+        found[row["project_id"], row["app_user_id"]] = one
+    return found
+
+
+async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> str | None:
+    """The id of whoever owns this purchase at the moment; nothing is locked, so it may be another's in the next."""
+    owner: str | None = await connection.fetchval(_OWNER_OF, project_id, *purchase)
+    return owner
+
+
+async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:
+    """Those that could be made; an id that another transaction has just taken is left out."""
+    rows = await connection.fetch(
+        _CREATE,
+        [one.project_id for one in newcomers],
+        [one.app_user_id for one in newcomers],
+        [one.test_clock_id for one in newcomers],
+        [encode(one) for one in newcomers],
+        [one.first_seen_at for one in newcomers],
+    )
+    made = {(one.project_id, one.app_user_id): one for one in newcomers}
+    created = {}
+    for row in rows:
+        one = made[row["project_id"], row["app_user_id"]]
+        created[one.project_id, one.app_user_id] = Stored(row["id"], one, LastSeen(one.first_seen_at))
+    return created
+
+
+async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:
+    if not asked:
+        return {}
+    rows = await connection.fetch(_OWNERS, *_columns(asked, 3))
+    return {(row["project_id"], row["store"], row["store_id"]): row["customer_id"] for row in rows}
+
+
+async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | None]]) -> None:
+    """Each row with the customer as it is now and the moment time will next change it."""
+    if not changed:
+        return
+    await connection.execute(
+        _SAVE,
+        [after.project_id for _, after, _ in changed],
+        [before.key for before, _, _ in changed],
+        [after.app_user_id for _, after, _ in changed],
+        [after.original_app_user_id for _, after, _ in changed],
+        [encode(after) for _, after, _ in changed],
+        [due for _, _, due in changed],
+        [after.first_seen_at for _, after, _ in changed],
+    )
+    added = [
+        (after.project_id, alias, before.key)
+        for before, after, _ in changed
+        if after.aliases != before.customer.aliases
+        for alias in after.aliases
+        if alias not in before.customer.aliases
+    ]
+    if added:
+        await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 3))
+    moved = [
+        (after.project_id, before.key, address)
+        for before, after, _ in changed
+        if after.attributes is not before.customer.attributes
+        and (address := email_of(after)) != email_of(before.customer)
+    ]
+    if moved:
+        await connection.execute(_KEEP_EMAILS, *_columns(moved, 3))
+
+
+def email_of(customer: Customer) -> str | None:
+    """As searches know it: folded like the C locale, which is all that every database agrees on."""
+    noted = customer.attributes.get("$email")
+    return folded(noted.value) if noted is not None and noted.value else None
+
+
+def folded(text: str) -> str:
+    return text.encode().lower().decode()
+
+
+async def own(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
+    if claims:
+        await connection.execute(_OWN, *_columns(sorted(claims), 4))
+
+
+async def move_purchases(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
+    if claims:
+        await connection.execute(_MOVE_PURCHASES, *_columns(sorted(claims), 4))
+
+
+async def absorb(connection: Any, project_id: str, source: int, target: int) -> None:
+    """What pointed at a merged customer points at the one it became."""
+    await connection.execute(_MOVE_ALIASES, project_id, source, target)
+    await connection.execute(_MOVE_CURRENCY, project_id, source, target)
+    await connection.execute(_ABSORB, project_id, source, target)
+    await connection.execute(_DELETE, project_id, source)
+
+
+async def erase(connection: Any, project_id: str, key: int) -> None:
+    await connection.execute(_DISOWN, project_id, key)
+    await connection.execute(_DELETE, project_id, key)
+
+
+async def file_currency(connection: Any, changed: Iterable[tuple[Stored, Customer]]) -> None:
+    """The currency movements of a change, each with the balance it left."""
+    rows = []
+    for before, after in changed:
+        balances = dict(before.customer.balances)
+        for one in after.currency_transactions:
+            balances[one.code] = balances.get(one.code, 0) + one.amount
+            rows.append((after.project_id, before.key, one.id, one.code, one.amount, balances[one.code], one.at))
+    if rows:
+        await connection.execute(_FILE_CURRENCY, *_columns(rows, 7))
+
+
+async def currency_by_key(connection: Any, project_id: str, key: int, idempotency_key: str) -> dict[str, int]:
+    """Amounts by currency of the request that bore this key; empty where there was none."""
+    rows = await connection.fetch(_CURRENCY_BY_KEY, project_id, key, idempotency_key)
+    return {row["code"]: row["amount"] for row in rows}
+
+
+async def lock_credited(
+    connection: Any, purchases: Mapping[tuple[str, str, str], Purchase]
+) -> dict[tuple[str, str, str], Stored | None]:
+    """The customer who was credited with the virtual currency of each purchase; None where there is none any more."""
+    wanted = [(place[0], movement, place) for place, one in purchases.items() for movement in movement_ids(one)]
+    rows = await connection.fetch(
+        _LOCK_CREDITED, [project for project, _, _ in wanted], [movement for _, movement, _ in wanted]
+    )
+    by_key = {(row["project_id"], row["id"]): stored(row["id"], row["state"]) for row in rows}
+    by_movement = {(row["project_id"], row["idempotency_key"]): by_key[row["project_id"], row["id"]] for row in rows}
+    found: dict[tuple[str, str, str], Stored | None] = dict.fromkeys(purchases)
+    for project, movement, place in wanted:
+        found[place] = found[place] or by_movement.get((project, movement))
+    return found
+
+
+async def due(connection: Any, now: Ms, limit: int) -> list[Stored]:
+    return [stored(row["id"], row["state"]) for row in await connection.fetch(_DUE, now, limit)]
+
+
+async def postpone(connection: Any, late: Stored, until: Ms) -> None:
+    await connection.execute(_POSTPONE, late.customer.project_id, late.key, until)
+
+
+async def next_due(connection: Any) -> Ms | None:
+    value: Ms | None = await connection.fetchval(_NEXT_DUE)
+    return value
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [[row[index] for row in rows] for index in range(width)]

@@ -1,0 +1,124 @@
+"""Accounts and their passwords. Only Argon2id hashes of passwords are stored."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.team.account import INVITATION_LASTS, checked_email, checked_password
+from latchkey.storage.access import accounts, sessions
+from latchkey.storage.access.accounts import Account as Account
+from latchkey.storage.database import Database
+from latchkey.usecases.access.keys import hash_of
+
+# 19 MiB and two rounds: 32 ms of one core. The library's default takes 230 ms on four cores, which would delay reads.
+_hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+# One at a time: hashing is expensive on purpose, and many sign-ins at once must not starve reads.
+_turn = asyncio.Semaphore(1)
+
+
+async def create_account(
+    database: Database, email: str, now: Ms, *, name: str = "", password: str | None = None
+) -> Account:
+    email = checked_email(email)
+    name = checked_name(name) if name.strip() else ""
+    hashed = await hash_password(password) if password is not None else None
+    async with database.transaction() as connection:
+        account = await accounts.create(connection, _new_id(), email, name, hashed, now)
+    if account is None:
+        raise Conflict(f"There is already an account {email}.", param="email")
+    return account
+
+
+async def find_account(database: Database, email: str) -> Account | None:
+    async with database.acquire() as connection:
+        return await accounts.find(connection, checked_email(email))
+
+
+async def load_account(database: Database, account_id: str) -> Account:
+    async with database.acquire() as connection:
+        account = await accounts.load(connection, account_id)
+    if account is None:
+        raise NotFound("There is no such account.", param="account_id")
+    return account
+
+
+async def any_account(database: Database) -> bool:
+    async with database.acquire() as connection:
+        return await accounts.any_exists(connection)
+
+
+async def invite(database: Database, account_id: str, now: Ms) -> str:
+    """A token with which its holder can choose this account's password, once. Earlier tokens stop working."""
+    token = secrets.token_urlsafe(32)
+    async with database.transaction() as connection:
+        await accounts.forget_invitations(connection, account_id, now)
+        await accounts.create_invitation(connection, hash_of(token), account_id, now, now + INVITATION_LASTS)
+    return token
+
+
+async def invited(database: Database, token: str, now: Ms) -> Account | None:
+    async with database.acquire() as connection:
+        return await accounts.invited(connection, hash_of(token), now)
+
+
+async def accept_invitation(database: Database, token: str, password: str, now: Ms) -> Account:
+    hashed = await hash_password(password)
+    async with database.transaction() as connection:
+        account_id = await accounts.take_invitation(connection, hash_of(token), now)
+        if account_id is None:
+            raise Invalid("This link was used already, or is too old. Ask for a new one.")
+        await accounts.set_password(connection, account_id, hashed)
+        await accounts.forget_invitations(connection, account_id, now)
+        await sessions.end_all_of(connection, account_id)
+    return await load_account(database, account_id)
+
+
+async def set_password(database: Database, account_id: str, password: str, now: Ms, *, keep: bytes = b"") -> None:
+    """A new password ends every session but the one with the hash `keep`, and every invitation."""
+    hashed = await hash_password(password)
+    async with database.transaction() as connection:
+        if not await accounts.set_password(connection, account_id, hashed):
+            raise NotFound("There is no such account.", param="account_id")
+        await accounts.forget_invitations(connection, account_id, now)
+        await sessions.end_all_of(connection, account_id, keep=keep)
+
+
+async def hash_password(password: str) -> str:
+    checked_password(password)
+    async with _turn:
+        return await asyncio.to_thread(_hasher.hash, password)
+
+
+async def matches(password: str, hashed: str | None) -> bool:
+    """Takes the same time if there is no such account (`hashed` is None), so that nobody can tell."""
+    async with _turn:
+        try:
+            return await asyncio.to_thread(_hasher.verify, hashed or _nobody(), password) and hashed is not None
+        except (VerificationError, InvalidHashError):
+            return False
+
+
+async def has_password(database: Database, email: str, password: str) -> bool:
+    async with database.acquire() as connection:
+        known = await accounts.credentials(connection, email)
+    return known is not None and await matches(password, known.password_hash)
+
+
+def _new_id() -> str:
+    return f"acc_{secrets.token_hex(8)}"
+
+
+_nobodys: list[str] = []
+
+
+def _nobody() -> str:
+    if not _nobodys:
+        _nobodys.append(_hasher.hash(secrets.token_hex(16)))
+    return _nobodys[0]

@@ -1,0 +1,233 @@
+"""Sign-in with an OpenID provider: its description and keys, the sign-in itself, and the account it leads to.
+
+The authorization code flow with PKCE. A token is accepted only if it is signed with a key that the provider publishes
+now. The person it names gets in only if an owner has made an account for them before.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import jwt
+import msgspec
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+from pyreqwest.request import RequestBuilder
+
+from latchkey.domain.instants import HOUR, MINUTE, Ms
+from latchkey.domain.refusal import Refusal
+from latchkey.domain.team.openid import Identity, NotBelieved, NotKnown, identity_of
+from latchkey.storage.access import openid
+from latchkey.storage.database import Database
+from latchkey.usecases.access.accounts import Account, find_account
+
+# Asymmetric signatures only: never "none", never one with a shared secret.
+ALGORITHMS = ("RS256", "ES256")
+DESCRIPTION_KEPT: Ms = 1 * HOUR
+# An unknown key may be new, so the keys are asked for again, but not more often than this.
+KEYS_ASKED_EVERY: Ms = 1 * MINUTE
+PATIENCE = timedelta(seconds=10)
+LARGEST_ANSWER = 512 * 1024
+
+
+class ProviderAway(Refusal):
+    """The provider does not answer, or its answer makes no sense."""
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One sign-in under way: what the browser must bring back. Kept only in a sealed cookie."""
+
+    state: str
+    nonce: str
+    verifier: str
+    next: str
+    began_at: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The provider's own description."""
+
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    # Some providers take the client secret only in the form.
+    secret_in_form: bool
+    read_at: Ms
+
+
+@dataclass(slots=True)
+class Provider:
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    name: str = "single sign-on"
+    extra_ca: Path | None = None
+    _description: Description | None = None
+    _keys: list[dict[str, Any]] = field(default_factory=list)
+    _keys_asked_at: Ms | None = None
+
+    async def begin(self, return_to: str, next: str, now: Ms) -> tuple[str, Attempt]:
+        """Where to send the browser, and what it must bring back."""
+        description = await self._describe(now)
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        asked = {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": return_to,
+            "scope": "openid email profile",
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        glue = "&" if "?" in description.authorization_endpoint else "?"
+        return description.authorization_endpoint + glue + urlencode(asked), Attempt(state, nonce, verifier, next, now)
+
+    async def finish(self, code: str, attempt: Attempt, return_to: str, now: Ms) -> Identity:
+        """The person who came back with this code."""
+        token = await self._exchange(code, attempt, return_to, now)
+        claims = await self._checked(token, now)
+        return identity_of(claims, issuer=self.issuer, client_id=self.client_id, nonce=attempt.nonce, now=now)
+
+    async def _describe(self, now: Ms) -> Description:
+        known = self._description
+        if known is not None and now - known.read_at < DESCRIPTION_KEPT:
+            return known
+        async with self._client() as client:
+            said = await self._ask(client.get(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"))
+        if said.get("issuer") != self.issuer:
+            raise ProviderAway(f"{self.name} calls itself by another name than the one in LATCHKEY_OPENID_ISSUER.")
+        where = [said.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
+        authorization, token, keys = (one if is_secure(one) else "" for one in where)
+        if not (authorization and token and keys):
+            raise ProviderAway(f"{self.name} does not say where to sign in over https.")
+        methods = said.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        in_form = "client_secret_basic" not in methods and "client_secret_post" in methods
+        self._description = Description(authorization, token, keys, in_form, now)
+        return self._description
+
+    async def _exchange(self, code: str, attempt: Attempt, return_to: str, now: Ms) -> str:
+        description = await self._describe(now)
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": return_to,
+            "code_verifier": attempt.verifier,
+        }
+        async with self._client() as client:
+            request = client.post(description.token_endpoint)
+            if description.secret_in_form:
+                form |= {"client_id": self.client_id, "client_secret": self.client_secret}
+            else:
+                pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret, safe='')}"
+                request = request.header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
+            request = request.header("Content-Type", "application/x-www-form-urlencoded")
+            said = await self._ask(request.body_text(urlencode(form)), refused="did not accept this sign-in")
+        token = said.get("id_token")
+        if not isinstance(token, str):
+            raise ProviderAway(f"{self.name} did not say who you are.")
+        return token
+
+    async def _checked(self, token: str, now: Ms) -> Mapping[str, Any]:
+        """The claims, if the signature is the provider's."""
+        try:
+            header = jwt.get_unverified_header(token)
+            algorithm, kid = header.get("alg"), header.get("kid")
+            if algorithm not in ALGORITHMS:
+                raise NotBelieved(f"The token is signed with {str(algorithm)[:20]}, which we do not take.")
+            key = await self._key(kid, algorithm, now)
+            claims: Mapping[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=[algorithm],
+                # `identity_of` checks issuer, audience and times, at the instant that it is given.
+                options={f"verify_{what}": False for what in ("exp", "iat", "nbf", "aud", "iss", "sub", "jti")},  # type: ignore[arg-type]  # the keys are of the typed dict
+            )
+        except jwt.PyJWTError:
+            raise NotBelieved("The token's signature is not the provider's.") from None
+        return claims
+
+    async def _key(self, kid: str | None, algorithm: str, now: Ms) -> jwt.PyJWK:
+        found = self._found(kid, algorithm)
+        if found is None and (self._keys_asked_at is None or abs(now - self._keys_asked_at) >= KEYS_ASKED_EVERY):
+            description = await self._describe(now)
+            async with self._client() as client:
+                said = await self._ask(client.get(description.jwks_uri))
+            keys = said.get("keys")
+            self._keys = [one for one in keys if isinstance(one, dict)] if isinstance(keys, list) else []
+            self._keys_asked_at = now
+            found = self._found(kid, algorithm)
+        if found is None:
+            raise NotBelieved("The token is signed with a key that the provider does not publish.")
+        return found
+
+    def _found(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
+        kind = {"R": "RSA", "E": "EC"}[algorithm[0]]
+        fitting = [
+            one
+            for one in self._keys
+            if one.get("kty") == kind and one.get("use", "sig") == "sig" and one.get("alg", algorithm) == algorithm
+            if kid is None or one.get("kid") == kid
+        ]
+        # A token that names no key is accepted only if there is just one.
+        return jwt.PyJWK(fitting[0], algorithm) if len(fitting) == 1 else None
+
+    def _client(self) -> Client:
+        builder = ClientBuilder().timeout(PATIENCE).follow_redirects(False).https_only(True)
+        if self.extra_ca is not None:
+            builder = builder.add_root_certificate_pem(self.extra_ca.read_bytes())
+        return builder.build()
+
+    async def _ask(self, request: RequestBuilder, *, refused: str = "") -> dict[str, Any]:
+        try:
+            async with request.header("Accept", "application/json").build_streamed() as response:
+                body = b""
+                while len(body) <= LARGEST_ANSWER and (chunk := await response.body_reader.read_chunk()) is not None:
+                    body += bytes(chunk)
+                if refused and 400 <= response.status < 500:
+                    raise NotBelieved(f"{self.name} {refused}. Start again.")
+                if response.status != 200:
+                    raise ProviderAway(f"{self.name} answered {response.status}. Try again in a moment.")
+            return msgspec.json.decode(body[:LARGEST_ANSWER], type=dict[str, Any])
+        except (PyreqwestError, TimeoutError, OSError):
+            raise ProviderAway(f"{self.name} does not answer. Try again in a moment.") from None
+        except msgspec.DecodeError:
+            raise ProviderAway(f"{self.name} answered something that is not JSON.") from None
+
+
+async def account_for(database: Database, identity: Identity) -> Account:
+    """The account of this identity: linked before, or linked now by an e-mail address that the provider verified."""
+    async with database.acquire() as connection:
+        linked = await openid.find(connection, identity.key)
+    if linked is not None:
+        return linked
+    if identity.email is None:
+        raise NotKnown("Your e-mail address is not verified there, so we cannot know which account is yours.")
+    try:
+        account = await find_account(database, identity.email)
+    except Refusal:
+        account = None
+    if account is None:
+        raise NotKnown(f"There is no account for {identity.email[:200]}. An owner makes one on the team page.")
+    async with database.transaction() as connection:
+        if not await openid.link(connection, account.id, identity.key):
+            raise NotKnown(f"The account {account.email} belongs to somebody else there.")
+    return account
+
+
+def is_secure(address: object) -> bool:
+    """Whether this is an https address."""
+    if not isinstance(address, str):
+        return False
+    parts = urlsplit(address)
+    return parts.scheme == "https" and bool(parts.hostname)

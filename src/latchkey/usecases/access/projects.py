@@ -1,0 +1,104 @@
+"""Projects and their apps. A project is one app family with its own customers, catalog and keys. An app is the
+project's app in one store."""
+
+from __future__ import annotations
+
+import secrets
+
+from latchkey.domain.customers.identity import RestoreBehavior
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.storage.access import projects
+from latchkey.storage.access.projects import App as App
+from latchkey.storage.access.projects import Project as Project
+from latchkey.storage.access.projects import Store as Store
+from latchkey.storage.access.projects import TestStore as TestStore
+from latchkey.storage.database import Database
+
+# The stores an app can be in, and the prefixes of their public keys.
+PUBLIC_PREFIXES: dict[Store, str] = {
+    "app_store": "appl_",
+    "play_store": "goog_",
+    "stripe": "strp_",
+    "rc_billing": "rcb_",
+    "test_store": "test_",
+}
+
+
+async def create_project(database: Database, name: str, now: Ms, *, project_id: str | None = None) -> Project:
+    wanted = project_id or f"proj_{secrets.token_hex(8)}"
+    name = checked_name(name)
+    async with database.transaction() as connection:
+        project = await projects.create(connection, wanted, name, now)
+    if project is None:
+        raise Conflict(f"There is already a project {wanted}.", param="id")
+    return project
+
+
+async def load_project(database: Database, project_id: str) -> Project:
+    async with database.acquire() as connection:
+        project = await projects.load(connection, project_id)
+    if project is None:
+        raise NotFound(f"There is no project {project_id}.", param="project_id")
+    return project
+
+
+async def list_projects(database: Database) -> list[Project]:
+    async with database.acquire() as connection:
+        return await projects.all_of_them(connection)
+
+
+async def update_project(
+    database: Database,
+    project_id: str,
+    *,
+    name: str | None = None,
+    restore_behavior: RestoreBehavior | None = None,
+    test_store: TestStore | None = None,
+) -> Project:
+    """What is not given stays as it is."""
+    if name is not None:
+        name = checked_name(name)
+    async with database.transaction() as connection:
+        project = await projects.update(connection, project_id, name, restore_behavior, test_store)
+    if project is None:
+        raise NotFound(f"There is no project {project_id}.", param="project_id")
+    return project
+
+
+async def create_app(
+    database: Database, project_id: str, name: str, store: str, now: Ms, *, app_id: str | None = None
+) -> App:
+    if store not in PUBLIC_PREFIXES:
+        raise Invalid(f"An app's store is one of {', '.join(PUBLIC_PREFIXES)}.", param="store")
+    await load_project(database, project_id)
+    wanted = app_id or f"app_{secrets.token_hex(8)}"
+    name = checked_name(name)
+    async with database.transaction() as connection:
+        app = await projects.create_app(connection, project_id, wanted, name, store, now)
+    if app is None:
+        raise Conflict(f"There is already an app {wanted} in this project.", param="id")
+    return app
+
+
+async def load_app(database: Database, project_id: str, app_id: str) -> App:
+    async with database.acquire() as connection:
+        app = await projects.load_app(connection, project_id, app_id)
+    if app is None:
+        raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
+    return app
+
+
+async def list_apps(database: Database, project_id: str, *, after: str | None = None, limit: int = 100) -> list[App]:
+    async with database.acquire() as connection:
+        if after is not None and await projects.load_app(connection, project_id, after) is None:
+            raise NotFound(f"There is no app {after!r} to start after.", param="starting_after")
+        return await projects.page_of_apps(connection, project_id, after, limit)
+
+
+async def delete_app(database: Database, project_id: str, app_id: str) -> None:
+    """Deletes the app and its keys, so that installed copies are refused. What was bought in it stays."""
+    async with database.transaction() as connection:
+        if not await projects.delete_app(connection, project_id, app_id):
+            raise NotFound(f"There is no app {app_id} in this project.", param="app_id")

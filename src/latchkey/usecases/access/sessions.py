@@ -1,0 +1,165 @@
+"""Signing in, staying signed in, signing out."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from latchkey.domain.instants import MINUTE, SECOND, Ms
+from latchkey.domain.refusal import Refusal
+from latchkey.domain.team.account import (
+    IDLE_FOR,
+    LIVES_FOR,
+    LONGEST_PASSWORD,
+    Role,
+    checked_email,
+    is_over,
+)
+from latchkey.domain.team.guessing import LONGEST_COUNTED, limits, wait
+from latchkey.storage.access import accounts, sessions
+from latchkey.storage.access.sessions import Notice as Notice
+from latchkey.storage.access.sessions import Stay as Stay
+from latchkey.storage.database import Database
+from latchkey.usecases.access.accounts import Account, load_account, matches
+from latchkey.usecases.access.keys import hash_of
+
+# How often a session's last use is written. Writing it with every click would make a write of every read.
+TOUCHED_EVERY: Ms = 1 * MINUTE
+LONGEST_AGENT = 300
+
+
+class WrongCredentials(Refusal):
+    """This is not the password of this address. The message does not say which of the two is wrong."""
+
+
+class TooManyGuesses(Refusal):
+    """Too many failed sign-ins; the client must wait."""
+
+    def __init__(self, retry_after: Ms) -> None:
+        seconds, minutes = -(-retry_after // SECOND), -(-retry_after // MINUTE)
+        wait = f"{minutes} minutes" if minutes > 1 else f"{seconds} seconds" if seconds > 1 else "a second"
+        super().__init__(f"Too many wrong passwords. Try again in {wait}.")
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    token: str = field(repr=False)
+    account: Account
+    # The account's role in the project that was asked for.
+    role: Role | None
+    notice: Notice | None
+
+    @property
+    def id(self) -> str:
+        """The id in the list of sessions."""
+        return hash_of(self.token).hex()
+
+    @property
+    def csrf(self) -> str:
+        """The token in every form of this session. Another site can neither read nor compute it."""
+        return hmac.new(self.token.encode(), b"latchkey form", hashlib.sha256).hexdigest()
+
+
+def unknown_device(_account_id: str) -> None:
+    """The browser brings no proof that anybody signed in with it."""
+    return
+
+
+async def sign_in(
+    database: Database,
+    email: str,
+    password: str,
+    address: str,
+    now: Ms,
+    device_of: Callable[[str], str | None] = unknown_device,
+) -> Account:
+    """The account, if this is its password. Who guessed wrong too often has to wait, with the right one too: else the
+    refusal would tell that it was right. `device_of` knows which device an account signed in with before, if any."""
+    try:
+        email = checked_email(email)
+    except Refusal:
+        raise WrongCredentials("There is no account with this e-mail address and password.") from None
+    async with database.transaction() as connection:
+        known = await accounts.credentials(connection, email)
+        held = limits(
+            email, address, known.account_id if known else None, device_of(known.account_id) if known else None
+        )
+        for limit in held:
+            failed = await sessions.failures(connection, limit.subject, now - limit.pace.counted_for)
+            if left := wait(limit.pace, failed.count, failed.last_at, now):
+                raise TooManyGuesses(left)
+        # Counted before the password is checked, so that many guesses at once are not all let through.
+        await sessions.note_failures(connection, [limit.subject for limit in held], now)
+    right = len(password) <= LONGEST_PASSWORD and await matches(password, known.password_hash if known else None)
+    if known is None or not right:
+        raise WrongCredentials("There is no account with this e-mail address and password.")
+    async with database.acquire() as connection:
+        cleared = [limit.subject for limit in held if limit.cleared]
+        await sessions.forget_failures(connection, cleared, now - LONGEST_COUNTED)
+        await sessions.forget_one_failure(connection, [limit.subject for limit in held if not limit.cleared], now)
+    return await load_account(database, known.account_id)
+
+
+async def open_session(database: Database, account_id: str, address: str, agent: str, now: Ms) -> str:
+    """The token of a new session, for the cookie. Only its hash is stored."""
+    token = secrets.token_urlsafe(32)
+    async with database.transaction() as connection:
+        await sessions.forget_old(connection, now - LIVES_FOR, now - IDLE_FOR)
+        await sessions.open(connection, hash_of(token), account_id, now, address, _clean(agent))
+    return token
+
+
+async def find_session(database: Database, token: str, project_id: str | None, now: Ms) -> Session | None:
+    async with database.acquire() as connection:
+        found = await sessions.find(connection, hash_of(token), project_id)
+        if found is None or is_over(found.opened_at, found.last_seen_at, now):
+            return None
+        if now - found.last_seen_at >= TOUCHED_EVERY:
+            await sessions.touch(connection, hash_of(token), now)
+    return Session(token, found.account, found.role, found.notice)
+
+
+async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:
+    """The role of the session's account in a project, if the session is not over. Does not prolong the session."""
+    async with database.acquire() as connection:
+        found = await sessions.find(connection, hash_of(token), project_id)
+    return None if found is None or is_over(found.opened_at, found.last_seen_at, now) else found.role
+
+
+async def end_session(database: Database, token: str) -> None:
+    async with database.acquire() as connection:
+        await sessions.end(connection, hash_of(token))
+
+
+async def end_stay(database: Database, account_id: str, stay_id: str) -> None:
+    async with database.acquire() as connection:
+        await sessions.end_one_of(connection, account_id, stay_id)
+
+
+async def end_other_stays(database: Database, session: Session) -> None:
+    async with database.acquire() as connection:
+        await sessions.end_all_of(connection, session.account.id, keep=hash_of(session.token))
+
+
+async def stays(database: Database, account_id: str) -> list[Stay]:
+    async with database.acquire() as connection:
+        return await sessions.stays(connection, account_id)
+
+
+async def leave_notice(database: Database, session: Session, text: str, kind: str = "done") -> None:
+    """Shown on the next page of this session."""
+    async with database.acquire() as connection:
+        await sessions.set_notice(connection, hash_of(session.token), Notice(text, kind))
+
+
+async def clear_notice(database: Database, session: Session) -> None:
+    async with database.acquire() as connection:
+        await sessions.clear_notice(connection, hash_of(session.token))
+
+
+def _clean(agent: str) -> str:
+    return "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]

@@ -1,0 +1,79 @@
+"""The members of a project and their roles. There is always an owner."""
+
+from __future__ import annotations
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.team.account import Role
+from latchkey.storage.access import team
+from latchkey.storage.access.team import Member as Member
+from latchkey.storage.access.team import Place as Place
+from latchkey.storage.database import Connection, Database
+from latchkey.usecases.access.accounts import Account, create_account, find_account, invite, load_account
+from latchkey.usecases.access.projects import load_project
+
+
+async def members(database: Database, project_id: str) -> list[Member]:
+    async with database.acquire() as connection:
+        return await team.members(connection, project_id)
+
+
+async def places(database: Database, account_id: str) -> list[Place]:
+    async with database.acquire() as connection:
+        return await team.places(connection, account_id)
+
+
+async def add_member(
+    database: Database, project_id: str, email: str, role: Role, now: Ms, *, name: str = ""
+) -> tuple[Account, bool]:
+    """Adds a member. Creates the account if there is none; the result says whether it did."""
+    await load_project(database, project_id)
+    account = await find_account(database, email)
+    made = account is None
+    if account is None:
+        account = await create_account(database, email, now, name=name)
+    async with database.transaction() as connection:
+        if await team.role_of(connection, account.id, project_id) is not None:
+            raise Refusal(f"{account.email} belongs to this project already.", param="email")
+        await team.put(connection, account.id, project_id, role, now)
+    return account, made
+
+
+async def set_role(database: Database, project_id: str, account_id: str, role: Role, now: Ms) -> None:
+    async with database.transaction() as connection:
+        await _require_other_owner(connection, project_id, account_id, unless=role is Role.OWNER)
+        if await team.role_of(connection, account_id, project_id) is None:
+            raise NotFound("There is no such member in this project.", param="account_id")
+        await team.put(connection, account_id, project_id, role, now)
+
+
+async def remove_member(database: Database, project_id: str, account_id: str) -> None:
+    async with database.transaction() as connection:
+        await _require_other_owner(connection, project_id, account_id)
+        if not await team.remove(connection, account_id, project_id):
+            raise NotFound("There is no such member in this project.", param="account_id")
+
+
+async def new_link(database: Database, project_id: str, account_id: str, by: str, now: Ms) -> tuple[Account, str]:
+    """A link with which a member chooses a new password, for the owner `by`.
+
+    Whoever holds the link can go wherever the member can. So `by` must own every project the member belongs to:
+    owning one project must not be a way into the others."""
+    going = await places(database, account_id)
+    if not any(place.project_id == project_id for place in going):
+        raise NotFound("There is no such member in this project.", param="account_id")
+    owned = {place.project_id for place in await places(database, by) if place.role is Role.OWNER}
+    if not all(place.project_id in owned for place in going):
+        raise Refusal(
+            "They belong to a project that you do not own, and a link would open that one too. Whoever runs Latchkey "
+            "can make one with `latchkey user invite`."
+        )
+    return await load_account(database, account_id), await invite(database, account_id, now)
+
+
+async def _require_other_owner(
+    connection: Connection, project_id: str, account_id: str, *, unless: bool = False
+) -> None:
+    owners = await team.lock_owners(connection, project_id)
+    if not unless and owners == [account_id]:
+        raise Refusal("A project needs an owner. Make somebody else an owner first.")

@@ -1,0 +1,111 @@
+"""Entitlements, and which products grant them. Attaching and detaching change at once what customers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_id, checked_name
+from latchkey.domain.refusal import Conflict, InUse, NotFound
+from latchkey.storage.catalog import entitlements
+from latchkey.storage.catalog.entitlements import Entitlement as Entitlement
+from latchkey.storage.catalog.products import Product
+from latchkey.storage.database import Connection, Database
+from latchkey.usecases.catalog.version import changing_catalog
+
+
+async def create_entitlement(
+    database: Database, project_id: str, entitlement_id: str, display_name: str, now: Ms
+) -> Entitlement:
+    checked_id(entitlement_id)
+    name = checked_name(display_name, "display_name")
+    async with changing_catalog(database, project_id) as connection:
+        created = await entitlements.create(connection, project_id, entitlement_id, name, now)
+        if created is None:
+            raise Conflict(f"There is already an entitlement {entitlement_id!r} in this project.", param="id")
+    return created
+
+
+async def load_entitlement(database: Database, project_id: str, entitlement_id: str) -> Entitlement:
+    async with database.acquire() as connection:
+        return await _load(connection, project_id, entitlement_id)
+
+
+async def list_entitlements(
+    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
+) -> list[Entitlement]:
+    async with database.acquire() as connection:
+        return await entitlements.page(connection, project_id, after, limit)
+
+
+async def rename_entitlement(
+    database: Database, project_id: str, entitlement_id: str, display_name: str
+) -> Entitlement:
+    name = checked_name(display_name, "display_name")
+    async with changing_catalog(database, project_id) as connection:
+        return _found(await entitlements.rename(connection, project_id, entitlement_id, name), entitlement_id)
+
+
+async def delete_entitlement(database: Database, project_id: str, entitlement_id: str) -> None:
+    """Refused while a product grants it: taking access from customers is a step of its own, never a side effect."""
+    async with changing_catalog(database, project_id) as connection:
+        await _load(connection, project_id, entitlement_id)
+        products = await entitlements.products_granting(connection, project_id, entitlement_id)
+        if products:
+            names = ", ".join(map(repr, products))
+            raise InUse(
+                f"{entitlement_id!r} is granted by {names}, and customers may hold it by them. "
+                "Detach the products first; that is what takes it from customers.",
+                param="entitlement_id",
+            )
+        await entitlements.delete(connection, project_id, entitlement_id)
+
+
+async def attach_products(
+    database: Database, project_id: str, entitlement_id: str, product_ids: Sequence[str]
+) -> Entitlement:
+    """Attaches all of them, or none if one is unknown. A product that is attached already stays attached."""
+    async with changing_catalog(database, project_id) as connection:
+        entitlement = await _load(connection, project_id, entitlement_id)
+        await _all_known(connection, project_id, product_ids, on_sale=True)
+        await entitlements.attach(connection, project_id, entitlement_id, product_ids)
+    return entitlement
+
+
+async def detach_products(
+    database: Database, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
+) -> Entitlement:
+    """Customers who held the entitlement only through one of these products held it until now. Deleted products can be
+    named."""
+    async with changing_catalog(database, project_id) as connection:
+        entitlement = await _load(connection, project_id, entitlement_id)
+        await _all_known(connection, project_id, product_ids, on_sale=False)
+        await entitlements.detach(connection, project_id, entitlement_id, product_ids, now)
+    return entitlement
+
+
+async def list_products_of(
+    database: Database, project_id: str, entitlement_id: str, *, after: str | None = None, limit: int = 100
+) -> list[Product]:
+    """Every product that grants it, also deleted ones: customers who hold those hold the entitlement."""
+    async with database.acquire() as connection:
+        await _load(connection, project_id, entitlement_id)
+        return await entitlements.page_of_products(connection, project_id, entitlement_id, after, limit)
+
+
+async def _all_known(connection: Connection, project_id: str, product_ids: Sequence[str], *, on_sale: bool) -> None:
+    found = await entitlements.known_products(connection, project_id, product_ids)
+    known = {one.id for one in found if one.on_sale or not on_sale}
+    for product_id in product_ids:
+        if product_id not in known:
+            raise NotFound(f"There is no product {product_id!r} in this project.", param="product_ids")
+
+
+async def _load(connection: Connection, project_id: str, entitlement_id: str) -> Entitlement:
+    return _found(await entitlements.load(connection, project_id, entitlement_id), entitlement_id)
+
+
+def _found(entitlement: Entitlement | None, entitlement_id: str) -> Entitlement:
+    if entitlement is None:
+        raise NotFound(f"There is no entitlement {entitlement_id!r} in this project.", param="entitlement_id")
+    return entitlement

@@ -1,0 +1,23 @@
+"""What an app notes about a customer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from latchkey.domain.customers.attributes import MAX_COUNT, visible, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.refusal import Refusal
+from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
+
+
+async def set_attributes(
+    changes: Changes, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], *, create: bool
+) -> Committed:
+    def noted(situation: Situation) -> Customer:
+        after = with_attributes(situation.customer, attributes)
+        # Receipts may bring more, because a refused one would lose a purchase: changing or deleting those is no growth.
+        if len(visible(after)) > max(MAX_COUNT, len(visible(situation.customer))):
+            raise Refusal(f"A customer has at most {MAX_COUNT} attributes.", param="attributes")
+        return after
+
+    return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=noted, create=create))

@@ -1,0 +1,95 @@
+"""Erasing a customer: everything about the person is deleted, what was sold stays in the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from msgspec import UNSET, structs
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.identity import ERASED
+from latchkey.domain.events.event import event_id
+from latchkey.domain.refusal import NotFound
+from latchkey.storage import collisions
+from latchkey.storage.customers import erasure
+from latchkey.storage.customers import records as customers
+from latchkey.storage.customers import state as customer_state
+from latchkey.storage.customers.erasure import Transfer
+from latchkey.storage.database import Connection
+from latchkey.storage.errors import CollisionError
+from latchkey.usecases.customers.identities import again
+from latchkey.usecases.engine.changes import Changes, load_projects
+from latchkey.usecases.engine.passing_time import next_due_at
+from latchkey.usecases.figures.roller import settle
+from latchkey.wire.event import Event
+
+
+async def erase(changes: Changes, project_id: str, app_user_id: str) -> None:
+    """Deletes the customer, its ids and attributes. Its events keep product, price and time under a pseudonym.
+    Customers who received purchases from it no longer know from whom."""
+    await again(lambda: _erase(changes, project_id, app_user_id))
+
+
+async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
+    async with collisions.transaction(changes.db) as connection:
+        customer = await customer_state.load(connection, project_id, app_user_id)
+        if customer is None:
+            raise NotFound(f"There is no customer {app_user_id!r}.", param="app_user_id")
+        ids = customer.aliases
+        receivers = _receivers(await erasure.transfers_from(connection, project_id, ids))
+        asked = [(project_id, id) for id in {app_user_id, *receivers}]
+        await customers.share_clocks(connection, asked)
+        locked = await customers.lock(connection, asked)
+        stored = locked.get((project_id, app_user_id))
+        transfers = await erasure.transfers_from(connection, project_id, ids)
+        if stored is None or stored.customer.aliases != ids or _receivers(transfers) != receivers:
+            raise CollisionError("the customer was changed by another transaction")
+        pseudonym = f"{ERASED}:{event_id(project_id, 'erased', stored.key)}"
+        own = await erasure.events_of(connection, project_id, stored.key)
+        rewritten = {one.event.id: forgotten_source(one.event) for one in transfers}
+        rewritten |= {event.id: anonymous(event, pseudonym) for event in own}
+        await erasure.replace_events(connection, project_id, rewritten)
+        await _forget_in(connection, [locked[project_id, id] for id in receivers if (project_id, id) in locked], ids)
+        project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
+        await settle(connection, project_id, stored.customer, project.catalog)
+        await customers.erase(connection, project_id, stored.key)
+
+
+def _receivers(transfers: Iterable[Transfer]) -> set[str]:
+    return {one.receiver for one in transfers if one.receiver is not None}
+
+
+async def _forget_in(connection: Connection, receivers: list[customers.Stored], ids: Collection[str]) -> None:
+    changed = [(one, without_source(one.customer, ids)) for one in receivers]
+    await customers.save(connection, [(one, after, next_due_at(after)) for one, after in changed])
+
+
+def without_source(customer: Customer, ids: Collection[str]) -> Customer:
+    """The customer that has received purchases from these ids, and no longer knows from whom."""
+    return replace(
+        customer,
+        transfers=tuple(
+            one if set(ids).isdisjoint(one.transferred_from) else replace(one, transferred_from=(ERASED,))
+            for one in customer.transfers
+        ),
+    )
+
+
+def forgotten_source(event: Event) -> Event:
+    return structs.replace(event, transferred_from=[ERASED])
+
+
+def anonymous(event: Event, pseudonym: str) -> Event:
+    return structs.replace(
+        event,
+        app_user_id=pseudonym,
+        original_app_user_id=pseudonym,
+        aliases=[],
+        subscriber_attributes=UNSET,
+        transferred_to=[pseudonym] if event.transferred_to else event.transferred_to,
+        transferred_from=[ERASED] if event.transferred_from else event.transferred_from,
+        merged_sequences=event.merged_sequences
+        if event.merged_sequences is UNSET
+        else [structs.replace(one, app_user_id=pseudonym) for one in event.merged_sequences],
+    )

@@ -1,0 +1,191 @@
+"""Two customers at once: logging in, transferring purchases, restoring a purchase that is somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from latchkey.domain.access.entitlements import active
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers import identity
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.identity import LogIn, RestoreBehavior
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound, OwnedByAnother
+from latchkey.storage import collisions
+from latchkey.storage.customers import records as customers
+from latchkey.storage.customers.records import PurchaseKey, Stored
+from latchkey.storage.database import Connection
+from latchkey.storage.errors import CollisionError
+from latchkey.usecases.engine.changes import Changes, Committed, Project, load_projects
+from latchkey.usecases.engine.newcomers import newcomer
+from latchkey.usecases.engine.unit_of_work import UnitOfWork, purchase_keys
+
+_TRIES = 4
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    customer: Customer
+    created: bool
+    project: Project
+    now: Ms
+
+
+async def log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
+    """The app's user is now known as `new_app_user_id`; what the anonymous one had goes along where the rules allow."""
+    return await again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id))
+
+
+async def transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
+    """All purchases of one customer go to another, and TRANSFER is told for the one who receives them."""
+    return await again(lambda: _transfer(changes, project_id, source_id, target_id))
+
+
+async def restore(
+    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog], None]
+) -> Committed | None:
+    """A purchase turned up with `app_user_id` though it belongs to somebody else. None where it has changed hands
+    meanwhile, so that whoever asked must look again. `check` refuses by what the project's catalog says."""
+    return await again(lambda: _restore(changes, project_id, app_user_id, key, check))
+
+
+async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
+    wall = changes.now()
+    async with collisions.transaction(changes.db) as connection:
+        pair = await _Pair.locked(changes, connection, project_id, (app_user_id, new_app_user_id), wall)
+        current, target = pair.found.get(app_user_id), pair.found.get(new_app_user_id)
+        before = current.customer if current else newcomer(project_id, app_user_id, pair.now)
+        match identity.log_in(before, target.customer if target else None):
+            case LogIn.NOTHING:
+                assert target is not None
+                return LoggedIn(target.customer, False, pair.project, pair.now)
+            case LogIn.ADD_ID:
+                stored = current or await _create(connection, before)
+                after = await pair.add_id(stored, new_app_user_id)
+                return LoggedIn(after, True, pair.project, pair.now)
+            case LogIn.MERGE:
+                assert target is not None
+                if current is None:
+                    after = await pair.add_id(target, app_user_id)
+                else:
+                    after = (await pair.merge(current, target)).customer
+                return LoggedIn(after, False, pair.project, pair.now)
+            case LogIn.SWITCH:
+                if target is not None:
+                    return LoggedIn(target.customer, False, pair.project, pair.now)
+                made = await _create(connection, newcomer(project_id, new_app_user_id, wall))
+                return LoggedIn(made.customer, True, pair.project, wall)
+
+
+async def _transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
+    async with collisions.transaction(changes.db) as connection:
+        pair = await _Pair.locked(changes, connection, project_id, (source_id, target_id), changes.now())
+        source, target = pair.found.get(source_id), pair.found.get(target_id)
+        if source is None:
+            raise NotFound(f"There is no customer {source_id!r}.", param="customer_id")
+        if target is None:
+            raise NotFound(f"There is no customer {target_id!r}.", param="target_customer_id")
+        return await pair.transfer(source, target, None)
+
+
+async def _restore(
+    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog], None]
+) -> Committed | None:
+    wall = changes.now()
+    async with collisions.transaction(changes.db) as connection:
+        owner_id = await customers.owner_of(connection, project_id, key)
+        if owner_id is None:
+            return None
+        # Both are locked in the one order everywhere, and only then is it sure whose the purchase is.
+        pair = await _Pair.locked(changes, connection, project_id, (owner_id, app_user_id), wall)
+        check(pair.project.catalog)
+        source, target = pair.found.get(owner_id), pair.found.get(app_user_id)
+        if source is None or key not in purchase_keys(source.customer) or source is target:
+            return None
+        if not identity.came_from_an_app(source.customer, key):
+            raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
+        # An anonymous owner is nobody else: the person had not signed in when they bought it.
+        merges = identity.is_anonymous_customer(source.customer)
+        if not merges and pair.project.restore_behavior is RestoreBehavior.KEEP:
+            raise OwnedByAnother("The purchase belongs to another customer, and this project keeps it there.")
+        if target is None:
+            target = await _create(connection, newcomer(project_id, app_user_id, wall))
+        if merges:
+            return await pair.merge(source, target)
+        return await pair.transfer(source, target, frozenset({key}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two customers locked by one transaction, at one moment."""
+
+    connection: Connection
+    found: dict[str, Stored]
+    project: Project
+    now: Ms
+    unit: UnitOfWork
+
+    @classmethod
+    async def locked(
+        cls, changes: Changes, connection: Connection, project_id: str, ids: tuple[str, str], wall: Ms
+    ) -> _Pair:
+        asked = sorted({(project_id, id) for id in ids})
+        project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
+        clocks = await customers.share_clocks(connection, asked)
+        locked = await customers.lock(connection, asked)
+        found = {id: stored for (_, id), stored in locked.items()}
+        now = max(clocks.values(), default=wall)
+        return cls(connection, found, project, now, UnitOfWork(connection, wall))
+
+    async def add_id(self, stored: Stored, app_user_id: str) -> Customer:
+        """An id that nobody had. Told where the customer has access: a receiver may know the id as one without."""
+        catalog = self.project.catalog
+        customer = self.unit.catch_up(stored, catalog, self.now)
+        if active(customer, catalog, self.now):
+            after = identity.told_of_id(customer, app_user_id, self.now)
+        else:
+            after = identity.add_id(customer, app_user_id)
+        after = self.unit.change(stored, after, catalog, self.now)
+        await self.unit.commit()
+        return after
+
+    async def merge(self, source: Stored, target: Stored) -> Committed:
+        catalog = self.project.catalog
+        old, kept = (self.unit.catch_up(one, catalog, self.now, tag=-1) for one in (source, target))
+        merged = identity.merge(old, kept, self.now)
+        await customers.absorb(self.connection, kept.project_id, source.key, target.key)
+        self.unit.absorb(source, target, merged.before)
+        after = self.unit.change(target, merged.after, catalog, self.now)
+        told = await self.unit.commit()
+        return Committed(after, catalog, self.now, tuple(told.get(0, ())))
+
+    async def transfer(self, source: Stored, target: Stored, keys: frozenset[PurchaseKey] | None) -> Committed:
+        catalog = self.project.catalog
+        old, new = (self.unit.catch_up(one, catalog, self.now, tag=-1) for one in (source, target))
+        moved = identity.transfer(old, new, self.now, keys=keys)
+        self.unit.take_over(source, moved.source, frozenset())
+        self.unit.take_over(target, moved.target_before, purchase_keys(old) - purchase_keys(moved.source))
+        after = self.unit.change(target, moved.target, catalog, self.now)
+        told = await self.unit.commit()
+        return Committed(after, catalog, self.now, tuple(told.get(0, ())))
+
+
+async def _create(connection: Connection, customer: Customer) -> Stored:
+    made = await customers.create(connection, [customer])
+    if not made:
+        raise CollisionError("the id was taken by another transaction")
+    return next(iter(made.values()))
+
+
+async def again(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Tries the work again after a collision with another transaction."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return await attempt()
+        except CollisionError:
+            if not tries_left:
+                raise
+    raise AssertionError("unreachable")

@@ -1,0 +1,48 @@
+"""Everything about one customer on one page: who they are, what they may do and why, and what can be done for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.domain.access.entitlements import held
+from latchkey.domain.access.explanation import Explanation, explain
+from latchkey.domain.customers.attributes import visible
+from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.refusal import NotFound
+from latchkey.storage.customers.records import PurchaseKey
+from latchkey.usecases.customers.currency import Balance, balances
+from latchkey.usecases.customers.remedies import Remedies, remedies
+from latchkey.usecases.rendering.view import View, look_at
+from latchkey.usecases.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    view: View
+    # Of every entitlement of the project and every one they ever had: what they have first, what they never had last.
+    explanations: list[Explanation]
+    balances: list[Balance]
+    attributes: dict[str, Attribute]
+    remedies: dict[PurchaseKey, Remedies]
+
+
+async def load_profile(services: Services, project_id: str, customer_id: str) -> Profile:
+    view = await view_of(services, project_id, customer_id)
+    customer = view.customer
+    known = view.catalog.entitlements | held(customer, view.catalog).keys()
+    explained = [explain(customer, view.catalog, id, view.now) for id in sorted(known)]
+    return Profile(
+        view,
+        sorted(explained, key=lambda one: (not one.has_access, one.reason == "never_granted", one.entitlement_id)),
+        await balances(services.changes, project_id, customer.app_user_id),
+        visible(customer),
+        remedies(customer, view.now),
+    )
+
+
+async def view_of(services: Services, project_id: str, customer_id: str) -> View:
+    """The customer behind any of their ids."""
+    row = await services.reader.read(project_id, customer_id)
+    if row is None:
+        raise NotFound(f"There is no customer {customer_id!r}.", param="customer_id")
+    return look_at(row, services.now())

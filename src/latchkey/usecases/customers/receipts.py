@@ -1,0 +1,110 @@
+"""A receipt from an app: the store's proof of a purchase, taken in for whoever shows it.
+
+Only receipts of the test store can be checked so far. Their tokens are made up by the phone, so a token proves nothing
+but that its holder knows it. Everything else comes from us: price and currency from the catalog, the environment
+(always SANDBOX) from the store, and the app from the key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.attributes import with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.storage.errors import CollisionError
+from latchkey.stores.test_store import actions, billing
+from latchkey.usecases.customers.identities import restore
+from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
+from latchkey.wire.event import Event
+
+# Two devices that show one receipt at the same time take it from each other a few times at most.
+_TRIES = 8
+TEST_STORE = billing.STORE
+# How every token of the test store begins. No other store issues such tokens.
+TEST_PREFIX = "test_"
+_TEST_TOKEN = re.compile(r"test_\d{1,16}_[0-9A-Za-z-]{1,64}")
+
+
+class InvalidReceipt(Refusal):
+    """The receipt is certainly not the proof of a purchase."""
+
+
+class CannotCheck(Refusal):
+    """The receipt may be real, and there is no connection to its store to find out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    app_user_id: str
+    token: str
+    # The app whose key the receipt came with, and that app's store. A secret key has neither.
+    app_id: str | None
+    store: str | None
+    product_id: str | None = None
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+
+async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> Committed:
+    """The same receipt twice is one purchase; somebody else's is restored as the project is set."""
+    _check_token(receipt)
+    key = TEST_STORE, receipt.token
+
+    def bought(situation: Situation) -> Customer:
+        _require_open(situation.catalog)
+        customer = with_attributes(situation.customer, receipt.attributes)
+        if customer.subscription(*key) is not None or customer.purchase(*key) is not None:
+            return customer
+        product = situation.catalog.offered(receipt.product_id or "")
+        if product is None:
+            named = f"{receipt.product_id!r} is not a product of this project." if receipt.product_id else "is missing."
+            raise InvalidReceipt(f"The product_id of a test store purchase {named}", param="product_id")
+        seen = actions.sell(
+            product, situation.now, id=receipt.token, environment=Environment.SANDBOX, app_id=receipt.app_id
+        )
+        return take_in(customer, seen, situation.now)
+
+    change = Change(
+        project_id=project_id,
+        app_user_id=receipt.app_user_id,
+        apply=bought,
+        create=True,
+        claims=frozenset({key}),
+    )
+    told: tuple[Event, ...] = ()
+    for _ in range(_TRIES):
+        try:
+            taken = await changes.make(change)
+        except OwnedByAnother:
+            restored = await restore(changes, project_id, receipt.app_user_id, key, _require_open)
+            if restored is not None:
+                told += restored.events
+            # It is theirs now, or nobody's any more: what else the receipt says is noted in the next round.
+            continue
+        return replace(taken, events=(*told, *taken.events))
+    raise CollisionError("the purchase changes hands faster than it can be restored")
+
+
+def _require_open(catalog: Catalog) -> None:
+    if not catalog.test_store_open:
+        raise InvalidReceipt("The test store of this project is closed.", param="fetch_token")
+
+
+def _check_token(receipt: Receipt) -> None:
+    if receipt.store == TEST_STORE:
+        if _TEST_TOKEN.fullmatch(receipt.token) is None:
+            raise InvalidReceipt("The fetch_token is not a token of the test store.", param="fetch_token")
+    elif receipt.token.startswith(TEST_PREFIX):
+        raise InvalidReceipt(
+            "Tokens of the test store count only with the public key of an app in the test store (test_...).",
+            param="fetch_token",
+        )
+    else:
+        raise CannotCheck(
+            "Latchkey is not connected to the store of this purchase yet. Keep it, and send it again later."
+        )

@@ -1,0 +1,161 @@
+"""Finding customers by an id, an e-mail address, a transaction, or the beginning of an id or address.
+
+Every lookup uses an index, however many customers there are. What matches as a whole is the answer. Beginnings are
+looked up only if nothing matches as a whole, or if everything is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.customers import search as customer_search
+from latchkey.storage.customers.search import FoundCustomer
+from latchkey.storage.database import Connection, Database
+from latchkey.usecases.engine.changes import load_projects
+from latchkey.usecases.engine.passing_time import at_present
+from latchkey.usecases.rendering.view import View
+
+# No longer text can match: ids have 100 characters, e-mail addresses 500.
+LONGEST = 500
+
+
+class By(StrEnum):
+    ID = "id"
+    EMAIL = "e-mail"
+    TRANSACTION = "transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    view: View
+    by: By
+    # The id, address or transaction that was found.
+    matched: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    matches: list[Match]
+    # Whether the whole text matched, and not only a beginning.
+    whole: bool = False
+    # More customers match than are shown.
+    more: bool = False
+    # The transaction is known, but its customer was erased.
+    erased: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    views: list[View]
+    # Where the next page begins.
+    before: int | None = None
+
+
+async def newest(
+    database: Database, catalogs: Catalogs, project_id: str, now: Ms, *, before: int | None = None, limit: int = 50
+) -> Listing:
+    """The project's customers, newest first."""
+    async with database.acquire() as connection:
+        found = await customer_search.newest(connection, project_id, before, limit + 1)
+        views = await _views(connection, catalogs, project_id, found[:limit], now)
+    return Listing(views, found[limit - 1].key if len(found) > limit else None)
+
+
+async def search(
+    database: Database,
+    catalogs: Catalogs,
+    project_id: str,
+    text: str,
+    now: Ms,
+    *,
+    everything: bool = False,
+    limit: int = 50,
+) -> Found:
+    """Customers whom this text names; with `everything`, also those of whom it is only a beginning."""
+    if not text.strip() or len(text) > LONGEST or customer_search.SEPARATOR in text or "\0" in text:
+        return Found([])
+    async with database.transaction(readonly=True) as connection:
+        await customer_search.read_in_index_order(connection)
+        whole, erased = await _whole(connection, project_id, text, limit)
+        matches = await _matches(connection, catalogs, project_id, whole, now)
+        matches = [one for one in matches if one.by is not By.TRANSACTION or made(one.view.customer, text.strip())]
+        if matches and not everything:
+            return Found(matches, whole=True)
+        begun = await _beginnings(connection, project_id, text.strip(), limit + 1)
+        seen = {one.view.key for one in matches}
+        others = {key: how for key, how in begun.items() if key not in seen}
+        more = len(others) > limit
+        matches += await _matches(connection, catalogs, project_id, dict(list(others.items())[:limit]), now)
+    return Found(matches, more=more, erased=erased and not matches)
+
+
+def made(customer: Customer, transaction_id: str) -> bool:
+    """Whether this is a transaction of the customer: a purchase or a period of a subscription."""
+    known = {period.id for one in customer.subscriptions for period in one.periods}
+    known.update(one.id for one in customer.subscriptions)
+    known.update(one.id for one in customer.purchases)
+    return transaction_id in known
+
+
+def possible_purchases(transaction_id: str) -> list[str]:
+    """The purchases that this may be a transaction of. Stores name a later period after the first one and append one or
+    two dots and a number."""
+    shorter = transaction_id.rpartition(".")[0].rstrip(".")
+    return [transaction_id, shorter] if shorter else [transaction_id]
+
+
+async def _whole(
+    connection: Connection, project_id: str, text: str, limit: int
+) -> tuple[dict[int, tuple[By, str]], bool]:
+    """Customers by key whom the whole text names; and whether it is a purchase of a customer who was erased."""
+    trimmed = text.strip()
+    found: dict[int, tuple[By, str]] = {}
+    # An id may begin with a space, so the text is looked up as it was typed, too.
+    for hit in await customer_search.by_ids(connection, project_id, {text, trimmed}):
+        found.setdefault(hit.customer_key, (By.ID, hit.matched))
+    for hit in await customer_search.by_email(connection, project_id, trimmed, limit):
+        found.setdefault(hit.customer_key, (By.EMAIL, hit.matched))
+    erased = False
+    for owner in await customer_search.by_purchases(connection, project_id, possible_purchases(trimmed)):
+        if owner.customer_key is None:
+            erased = True
+        else:
+            found.setdefault(owner.customer_key, (By.TRANSACTION, trimmed))
+    return found, erased
+
+
+async def _beginnings(connection: Connection, project_id: str, text: str, limit: int) -> dict[int, tuple[By, str]]:
+    ids = await customer_search.by_start_of_id(connection, project_id, text, limit)
+    emails = await customer_search.by_start_of_email(connection, project_id, text, limit)
+    found: dict[int, tuple[By, str]] = {}
+    for by, hits in ((By.ID, ids), (By.EMAIL, emails)):
+        for hit in hits:
+            found.setdefault(hit.customer_key, (by, hit.matched))
+    return found
+
+
+async def _matches(
+    connection: Connection, catalogs: Catalogs, project_id: str, found: dict[int, tuple[By, str]], now: Ms
+) -> list[Match]:
+    if not found:
+        return []
+    customers = await customer_search.by_keys(connection, project_id, found)
+    views = {view.key: view for view in await _views(connection, catalogs, project_id, customers, now)}
+    return [Match(views[key], by, matched) for key, (by, matched) in found.items() if key in views]
+
+
+async def _views(
+    connection: Connection, catalogs: Catalogs, project_id: str, found: Iterable[FoundCustomer], now: Ms
+) -> list[View]:
+    catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
+    return [_view(one, catalog, now if one.clock_now is None else one.clock_now) for one in found]
+
+
+def _view(one: FoundCustomer, catalog: Catalog, now: Ms) -> View:
+    return View(one.key, at_present(one.customer, catalog, now), catalog, now, one.last_seen)

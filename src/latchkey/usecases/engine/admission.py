@@ -1,0 +1,76 @@
+"""Who sends a request, and whether the rate limit of the key lets it through.
+
+One statement answers for all requests that come in the same tick: it names each key's owner and counts the requests in
+the key's last 60 seconds. Nothing is cached between requests, so a revoked key is refused at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+
+from latchkey.storage.access.keys import Scope as Scope
+from latchkey.storage.database import Database
+from latchkey.storage.engine import admission
+from latchkey.storage.engine.admission import Admitted
+from latchkey.storage.engine.reads import AdmittedForReads
+from latchkey.usecases.engine.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The key a request came with."""
+
+    key_id: str
+    project_id: str
+    app_id: str | None
+    # The store of the key's app; None for a secret key.
+    store: str | None
+    # The key of an app, which anybody can read out of the app. Every other key is secret.
+    is_public: bool
+    scopes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """The key is known, but its rate limit is used up for now."""
+
+    caller: Caller
+    retry_after_ms: int
+
+
+# None: no such key, or a revoked one.
+Verdict = Caller | Limited | None
+
+
+class Admission:
+    def __init__(self, database: Database, *, measure: Callable[[int], None] = lambda _: None) -> None:
+        self._database = database
+        self._batch: Batch[bytes, Verdict] = Batch(self._ask, largest=4096, measure=measure)
+
+    def admit(self, key_hash: bytes) -> asyncio.Future[Verdict]:
+        """The verdict on one request with this key. Every call counts as one request."""
+        return self._batch.ask(key_hash)
+
+    async def _ask(self, hashes: list[bytes]) -> list[Verdict]:
+        wanted = Counter(hashes)
+        async with self._database.acquire() as connection:
+            admitted = await admission.admit(connection, wanted)
+        verdicts: dict[bytes, Iterator[Verdict]] = {}
+        for key_hash, one in admitted.items():
+            caller = caller_of(one)
+            refused = limited(caller, one.retry_after_us)
+            # First come, first served.
+            verdicts[key_hash] = chain(repeat(caller, one.granted), repeat(refused))
+        return [next(verdicts[key_hash]) if key_hash in verdicts else None for key_hash in hashes]
+
+
+def limited(caller: Caller, retry_after_us: int | None) -> Limited | None:
+    return Limited(caller, -(-retry_after_us // 1000)) if retry_after_us is not None else None
+
+
+def caller_of(key: Admitted | AdmittedForReads) -> Caller:
+    return Caller(key.key_id, key.project_id, key.app_id, key.store, key.kind == "public", frozenset(key.scopes))

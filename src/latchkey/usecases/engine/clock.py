@@ -1,0 +1,75 @@
+"""The clock role: makes happen what falls due for customers who are not on a test clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from latchkey.domain.instants import MINUTE, SECOND, Ms
+from latchkey.storage import collisions
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.customers import records as customers
+from latchkey.storage.database import Database
+from latchkey.storage.errors import CollisionError
+from latchkey.usecases.engine.changes import load_projects
+from latchkey.usecases.engine.passing_time import steps
+from latchkey.usecases.engine.unit_of_work import UnitOfWork
+
+# Customers in one transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.
+AT_ONCE = 500
+# New purchases may be due earlier; cap the sleep.
+LONGEST_WAIT: Ms = 1 * SECOND
+POSTPONED_FOR: Ms = 5 * MINUTE
+
+log = structlog.get_logger("latchkey.clock")
+
+
+async def run_clock(db: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Runs until `stop` is set. Several may run at once: each takes customers that no other is working on."""
+    catalogs = Catalogs()
+    while not stop.is_set():
+        try:
+            changed = await pass_time(db, catalogs, now())
+            wait = 0 if changed == AT_ONCE else await _until_next(db, now())
+        except CollisionError:
+            continue
+        except Exception:
+            # The database may be away, or one customer cannot be decoded. Log it and go on.
+            log.exception("clock.failed")
+            wait = LONGEST_WAIT
+        if wait:
+            try:
+                await asyncio.wait_for(stop.wait(), wait / 1000)
+            except TimeoutError:
+                continue
+
+
+async def pass_time(db: Database, catalogs: Catalogs, now: Ms, limit: int = AT_ONCE) -> int:
+    """Makes happen what is due by `now`, for up to `limit` customers. Returns how many there were."""
+    async with collisions.transaction(db) as connection:
+        due = await customers.due(connection, now, limit)
+        if not due:
+            return 0
+        projects = await load_projects(connection, catalogs, {one.customer.project_id for one in due})
+        unit = UnitOfWork(connection, now)
+        for stored in due:
+            catalog = projects[stored.customer.project_id].catalog
+            try:
+                fallen_due = list(steps(stored.customer, catalog, now))
+            except Exception:
+                # One customer that the rules fail on must not stop all others.
+                log.exception("clock.customer_postponed", project_id=stored.customer.project_id, customer=stored.key)
+                await customers.postpone(connection, stored, now + POSTPONED_FOR)
+                continue
+            for step in fallen_due:
+                unit.record(stored, step, catalog)
+        await unit.commit()
+    return len(due)
+
+
+async def _until_next(db: Database, now: Ms) -> Ms:
+    async with db.acquire() as connection:
+        due = await customers.next_due(connection)
+    return LONGEST_WAIT if due is None else min(max(due - now, 1), LONGEST_WAIT)

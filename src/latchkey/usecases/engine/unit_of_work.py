@@ -1,0 +1,186 @@
+"""Everything that one transaction changes: customers, their purchases and balances, and the events of the changes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.credits import settle, unsettled
+from latchkey.domain.customers.customer import Customer, put_purchase
+from latchkey.domain.events.diff import diff
+from latchkey.domain.events.event import Event
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import PurchaseKind
+from latchkey.storage.customers import records as customers
+from latchkey.storage.customers.records import PurchaseKey, Stored
+from latchkey.storage.database import Connection
+from latchkey.storage.deliveries.lanes import enqueue
+from latchkey.storage.events import outbox as events
+from latchkey.storage.figures import marks
+from latchkey.usecases.engine.passing_time import Step, next_due_at, steps
+from latchkey.usecases.rendering.event import event as render
+from latchkey.wire.event import Event as WireEvent
+
+
+@dataclass(slots=True)
+class _Entry:
+    stored: Stored
+    current: Customer
+    # Merged into another: what happened to it is still told, but there is no row to write any more.
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class _Told:
+    entry: _Entry
+    event: Event
+    customer: Customer
+    catalog: Catalog
+    at: Ms
+    tag: int
+
+
+@dataclass(slots=True)
+class UnitOfWork:
+    connection: Connection
+    now: Ms
+    _entries: dict[tuple[str, int], _Entry] = field(default_factory=dict)
+    _told: list[_Told] = field(default_factory=list)
+    # Of purchases that changed hands: who was credited with their virtual currency; None where they were erased.
+    credited: Mapping[tuple[str, str, str], Stored | None] = field(default_factory=dict)
+    # The customer that was absorbed, by the one that it became part of.
+    _absorbed: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
+    # Purchases whose row exists already, with another owner or none.
+    _moved: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+    def current(self, stored: Stored) -> Customer:
+        return self._entry(stored).current
+
+    def record(self, stored: Stored, step: Step, catalog: Catalog, tag: int = 0) -> None:
+        """What happened at one instant. `tag` says which request asked for it."""
+        entry = self._entry(stored)
+        entry.current = step.after
+        for event in diff(step.before, step.after):
+            self._told.append(_Told(entry, event, step.after, catalog, step.at, tag))
+
+    def catch_up(self, stored: Stored, catalog: Catalog, now: Ms, tag: int = 0) -> Customer:
+        """Whatever has fallen due by now happens first, each at its own instant."""
+        for step in steps(self.current(stored), catalog, now):
+            self.record(stored, step, catalog, tag)
+        return self.current(stored)
+
+    def change(self, stored: Stored, after: Customer, catalog: Catalog, now: Ms, tag: int = 0) -> Customer:
+        """A change asked for at this moment, and what follows from it at once."""
+        before = self.current(stored)
+        others: dict[int, tuple[Stored, Customer]] = {}
+        for purchase, credit in unsettled(before, after, catalog):
+            creditor = self.credited.get((after.project_id, purchase.store, purchase.id), stored)
+            if creditor is None:
+                continue
+            if creditor.key == stored.key:
+                after, settled = settle(after, purchase, credit, now)
+            else:
+                _, other = others.get(creditor.key) or (creditor, self.catch_up(creditor, catalog, now, tag=-1))
+                other, settled = settle(other, purchase, credit, now)
+                others[creditor.key] = creditor, other
+            after = put_purchase(after, settled)
+        self.record(stored, Step(before, after, now), catalog, tag)
+        for creditor, other in others.values():
+            self.record(creditor, Step(self.current(creditor), other, now), catalog, tag=-1)
+        return self.catch_up(stored, catalog, now, tag)
+
+    def take_over(self, stored: Stored, customer: Customer, keys: frozenset[PurchaseKey]) -> None:
+        """The customer holds purchases that were another's; nothing is told of it by this alone."""
+        self._entry(stored).current = customer
+        self._moved.extend((customer.project_id, store, id, stored.key) for store, id in keys)
+
+    def absorb(self, source: Stored, target: Stored, merged: Customer) -> None:
+        """`source` is part of `target` from now on; the rows of its ids have been moved already."""
+        entry = self._entry(target)
+        entry.stored = replace(target, customer=replace(target.customer, aliases=merged.aliases))
+        self.take_over(target, merged, purchase_keys(source.customer))
+        project_id = source.customer.project_id
+        self._entries[project_id, source.key].gone = True
+        self._absorbed[project_id, target.key] = project_id, source.key
+
+    async def commit(self) -> dict[int, list[WireEvent]]:
+        """Write everything down. What has happened before, ever, is not told again."""
+        asked = [(told.entry.current.project_id, told.event.id) for told in self._told]
+        known = await events.known(self.connection, asked)
+        numbered: list[tuple[str, int, WireEvent]] = []
+        by_tag: dict[int, list[WireEvent]] = defaultdict(list)
+        sequences = {key: entry.stored.customer.sequence for key, entry in self._entries.items()}
+        for told in self._told:
+            project_id = told.customer.project_id
+            if (project_id, told.event.id) in known:
+                continue
+            known.add((project_id, told.event.id))
+            key = project_id, told.entry.stored.key
+            merged = self._merged(told.event, key, sequences)
+            sequences[key] = max((sequences[key], *(number for _, number in merged))) + 1
+            event = render(told.event, told.customer, told.catalog, told.at, sequences[key], merged)
+            numbered.append((*key, event))
+            by_tag[told.tag].append(event)
+        changed = []
+        for key, entry in self._entries.items():
+            after = replace(entry.current, sequence=sequences[key], currency_transactions=(), joined=())
+            if after != entry.stored.customer and not entry.gone:
+                changed.append((entry.stored, after, next_due_at(after)))
+        await customers.save(self.connection, changed)
+        await self._own([(stored, after) for stored, after, _ in changed])
+        await customers.file_currency(
+            self.connection, ((one.stored, one.current) for one in self._entries.values() if not one.gone)
+        )
+        await self._mark_silent(changed, {(project, key) for project, key, _ in numbered})
+        await enqueue(self.connection, numbered, self.now)
+        await events.add(self.connection, numbered, self.now)
+        return by_tag
+
+    def _merged(
+        self, event: Event, key: tuple[str, int], sequences: dict[tuple[str, int], int]
+    ) -> tuple[tuple[str, int], ...]:
+        """The customers that are one by this event, each with the number of its last event before."""
+        if event.joined is None:
+            return ()
+        keys = (self._absorbed[key], key) if len(event.joined) > 1 else (key,)
+        return tuple(zip(event.joined, (sequences[one] for one in keys), strict=True))
+
+    async def _own(self, changed: list[tuple[Stored, Customer]]) -> None:
+        moved = {claim[:3] for claim in self._moved}
+        new = [
+            (after.project_id, store, id, stored.key)
+            for stored, after in changed
+            for store, id in purchase_keys(after) - purchase_keys(stored.customer)
+            if (after.project_id, store, id) not in moved
+        ]
+        await customers.own(self.connection, new)
+        await customers.move_purchases(self.connection, self._moved)
+
+    async def _mark_silent(self, changed: list[tuple[Stored, Customer, Ms | None]], told: set[tuple[str, int]]) -> None:
+        """Marks customers whose purchases changed without an event: the figures follow the feed and would miss them."""
+        silent = [
+            (after.project_id, stored.key)
+            for stored, after, _ in changed
+            if (after.project_id, stored.key) not in told and _bought(after) != _bought(stored.customer)
+        ]
+        await marks.add(self.connection, silent)
+
+    def _entry(self, stored: Stored) -> _Entry:
+        key = stored.customer.project_id, stored.key
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(stored, stored.customer)
+        return entry
+
+
+def _bought(customer: Customer) -> tuple[object, object]:
+    return customer.subscriptions, customer.purchases
+
+
+def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:
+    """The purchases that a store knows, and that can therefore turn up with another customer."""
+    bought = {(one.store, one.id) for one in customer.subscriptions}
+    bought.update((one.store, one.id) for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME)
+    return frozenset(bought)

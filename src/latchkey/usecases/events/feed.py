@@ -1,0 +1,39 @@
+"""The feed of events, oldest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.domain.refusal import NotFound
+from latchkey.storage.customers import state as customer_state
+from latchkey.storage.database import Database
+from latchkey.storage.events import feed
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Event bodies exactly as delivered, and whether there are more."""
+
+    bodies: list[bytes]
+    more: bool
+
+
+async def page_of_events(
+    database: Database, project_id: str, *, after: str | None, limit: int, app_user_id: str | None = None
+) -> Page:
+    """A page of a project's or a customer's events; `after` is the id of the last event seen."""
+    async with database.acquire() as connection:
+        position = 0
+        if after is not None:
+            found = await feed.position_of(connection, project_id, after)
+            if found is None:
+                raise NotFound(f"There is no event {after!r} to start after.", param="starting_after")
+            position = found
+        if app_user_id is None:
+            bodies = await feed.bodies(connection, project_id, position, limit + 1)
+        else:
+            key = await customer_state.key_of(connection, project_id, app_user_id)
+            if key is None:
+                raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
+            bodies = await feed.bodies_of_customer(connection, project_id, key, position, limit + 1)
+    return Page(bodies[:limit], len(bodies) > limit)

@@ -1,0 +1,197 @@
+"""The live view of a project: new events, and changes of their deliveries, as they are committed.
+
+One task for each project polls the database, however many subscribers (`Ear`) this process has. Positions in the feed
+become visible in order, so a subscriber who knows the last position it saw misses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from latchkey.storage.database import Database
+from latchkey.storage.passing import PASSING
+from latchkey.usecases.events import listing as event_list
+from latchkey.usecases.events.listing import Listed
+
+log = structlog.get_logger()
+
+# Seconds between two polls, and after the database did not answer.
+EVERY = 0.3
+AFTER_OUTAGE = 2.0
+BATCH = 500
+# A subscriber who is further behind gets a `Skipped` with the number of events left out.
+FURTHEST = 2_000
+# How many of the newest events are polled for changes of their deliveries.
+FOLLOWED = 200
+# Queue size per subscriber. When it is full the subscriber is dropped; it reconnects and asks for what it missed.
+LONGEST_QUEUE = 1_000
+MOST_EARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    event: Listed
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The deliveries of an event that was sent before have changed."""
+
+    event: Listed
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """This many events in a row were left out."""
+
+    count: int
+    position: int
+
+
+News = Happened | Moved | Skipped
+
+
+class Ear:
+    """One subscriber. It gets what happens after position `joined`."""
+
+    def __init__(self, joined: int) -> None:
+        self.joined = joined
+        self.overrun = False
+        self._heard: asyncio.Queue[News] = asyncio.Queue(LONGEST_QUEUE)
+
+    def tell(self, news: News) -> None:
+        try:
+            self._heard.put_nowait(news)
+        except asyncio.QueueFull:
+            self.overrun = True
+
+    async def hear(self, patience: float) -> News | None:
+        """The next news, or None if none came for `patience` seconds."""
+        try:
+            return await asyncio.wait_for(self._heard.get(), patience)
+        except TimeoutError:
+            return None
+
+
+class Tail:
+    """The end of one project's feed."""
+
+    def __init__(self, db: Database, project_id: str) -> None:
+        self.ears: set[Ear] = set()
+        self.position = 0
+        self._db = db
+        self._project_id = project_id
+        # The newest events that still have waiting deliveries, by position.
+        self._open: dict[int, Listed] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def join(self) -> Ear:
+        if self._task is None:
+            head = await event_list.head_of(self._db, self._project_id)
+            # Another `join` may have started the task meanwhile.
+            if self._task is None:
+                self.position = head
+                self._task = asyncio.create_task(self._follow())
+        ear = Ear(self.position)
+        self.ears.add(ear)
+        return ear
+
+    def leave(self, ear: Ear) -> None:
+        self.ears.discard(ear)
+        if not self.ears and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def follow_deliveries(self, events: Iterable[Listed]) -> None:
+        """Report when the deliveries of these events change."""
+        for event in events:
+            if event.deliveries.waiting:
+                self._open.setdefault(event.position, event)
+        for position in sorted(self._open)[:-FOLLOWED]:
+            del self._open[position]
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._look()
+                await asyncio.sleep(EVERY)
+            except PASSING as error:
+                log.warning("database away", reason=str(error) or type(error).__name__, again_in=AFTER_OUTAGE)
+                await asyncio.sleep(AFTER_OUTAGE)
+
+    async def _look(self) -> None:
+        events = await event_list.events_after(self._db, self._project_id, self.position, BATCH)
+        if events:
+            self.position = events[-1].position
+            self._tell(Happened(one) for one in events)
+            self.follow_deliveries(events)
+        if len(events) == BATCH:
+            await self._jump()
+        if self._open:
+            followed = list(self._open.values())
+            for before, after in zip(
+                followed, await event_list.retallied(self._db, self._project_id, followed), strict=True
+            ):
+                if after.deliveries != before.deliveries:
+                    self._tell([Moved(after)])
+                    self._open[after.position] = after
+                if not after.deliveries.waiting:
+                    self._open.pop(after.position, None)
+
+    async def _jump(self) -> None:
+        head = await event_list.head_of(self._db, self._project_id)
+        if head - self.position > FURTHEST:
+            skipped, self.position = head - self.position, head
+            self._tell([Skipped(skipped, head)])
+
+    def _tell(self, news: Iterable[News]) -> None:
+        for one in news:
+            for ear in self.ears:
+                ear.tell(one)
+
+
+class Tails:
+    """All live views of this process, by project."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._tails: dict[str, Tail] = {}
+        self._guests: Counter[str] = Counter()
+
+    @property
+    def full(self) -> bool:
+        return self._guests.total() >= MOST_EARS
+
+    @asynccontextmanager
+    async def listening(self, project_id: str) -> AsyncIterator[tuple[Tail, Ear]]:
+        tail = self._tails.setdefault(project_id, Tail(self._db, project_id))
+        self._guests[project_id] += 1
+        try:
+            ear = await tail.join()
+            try:
+                yield tail, ear
+            finally:
+                tail.leave(ear)
+        finally:
+            self._guests[project_id] -= 1
+            if not self._guests[project_id]:
+                del self._guests[project_id], self._tails[project_id]
+
+    async def missed(self, project_id: str, after: int, until: int) -> tuple[Sequence[Listed], int]:
+        """The events between two positions; if they are too many, none of them and their number."""
+        if until - after > FURTHEST:
+            return [], until - after
+        found: list[Listed] = []
+        while after < until:
+            events = await event_list.events_after(self._db, project_id, after, min(BATCH, until - after))
+            if not events:
+                break
+            found += (one for one in events if one.position <= until)
+            after = events[-1].position
+        return found, 0

@@ -1,0 +1,21 @@
+"""Enrolling customers in experiments."""
+
+from __future__ import annotations
+
+from latchkey.domain.customers.experiment import Experiment, enroll
+from latchkey.usecases.engine.changes import Change, Changes, Committed
+from latchkey.usecases.experiments.experiments import load_experiment
+
+
+async def enroll_customer(changes: Changes, project_id: str, experiment_id: str, app_user_id: str) -> Committed:
+    """Enrols once: asked again, the customer keeps the same variant and no event is made."""
+    stored = await load_experiment(changes.db, project_id, experiment_id)
+    experiment = Experiment(stored.id, stored.name, stored.variants)
+    return await changes.make(
+        Change(
+            project_id=project_id,
+            app_user_id=app_user_id,
+            apply=lambda situation: enroll(situation.customer, experiment, situation.now),
+            create=True,
+        )
+    )

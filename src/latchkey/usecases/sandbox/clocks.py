@@ -1,0 +1,126 @@
+"""Test clocks: an operator moves the time of their customers. Every transition happens at its own instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import LATEST, Duration, Ms, add, to_iso
+from latchkey.domain.refusal import Conflict, InUse, NotFound, Refusal
+from latchkey.storage.customers import records as customers
+from latchkey.storage.database import Database
+from latchkey.storage.sandbox import clocks
+from latchkey.storage.sandbox.clocks import TestClock as TestClock
+from latchkey.usecases.engine.changes import Changes, Committed, load_projects
+from latchkey.usecases.engine.newcomers import newcomer
+from latchkey.usecases.engine.unit_of_work import UnitOfWork
+from latchkey.wire.event import Event
+
+# Customers changed in one transaction while a clock moves.
+_AT_ONCE = 500
+
+
+async def create_clock(db: Database, project_id: str, id: str, name: str, now: Ms, created_at: Ms) -> TestClock:
+    clock = TestClock(id, name, now, created_at)
+    async with db.acquire() as connection:
+        await clocks.create(connection, project_id, clock)
+    return clock
+
+
+async def get_clock(db: Database, project_id: str, id: str) -> TestClock:
+    async with db.acquire() as connection:
+        clock = await clocks.load(connection, project_id, id)
+    if clock is None:
+        raise _unknown(id)
+    return clock
+
+
+async def list_clocks(db: Database, project_id: str, after: str | None, limit: int) -> list[TestClock]:
+    async with db.acquire() as connection:
+        if after is not None and await clocks.load(connection, project_id, after) is None:
+            raise NotFound(f"There is no test clock {after!r} to start after.", param="starting_after")
+        return await clocks.page(connection, project_id, after, limit)
+
+
+async def delete_clock(db: Database, project_id: str, id: str) -> None:
+    async with db.transaction() as connection:
+        if await clocks.hold(connection, project_id, id) is None:
+            raise _unknown(id)
+        if await clocks.is_used(connection, project_id, id):
+            raise InUse("Customers live on this test clock; delete them first.")
+        await clocks.delete(connection, project_id, id)
+
+
+async def create_customer(
+    changes: Changes, project_id: str, app_user_id: str, test_clock_id: str | None = None
+) -> Committed:
+    """A new customer, on a test clock if one is named."""
+    wall = changes.now()
+    async with changes.db.transaction() as connection:
+        project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
+        now = wall
+        if test_clock_id is not None:
+            clock_now = await clocks.share(connection, project_id, test_clock_id)
+            if clock_now is None:
+                raise _unknown(test_clock_id)
+            now = clock_now
+        customer: Customer = newcomer(project_id, app_user_id, now, test_clock_id)
+        if not await customers.create(connection, [customer]):
+            raise Conflict(f"There is a customer {app_user_id!r} already.", param="id")
+    return Committed(customer, project.catalog, now, created=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    clock: TestClock
+    events: int
+
+
+async def advance(
+    changes: Changes, project_id: str, id: str, *, by: Duration | None = None, to: Ms | None = None
+) -> Advanced:
+    """Move a clock forward. Returns when everything that fell due on the way is committed."""
+    clock = await get_clock(changes.db, project_id, id)
+    target = to if to is not None else _later(clock.now, by or Duration())
+    if target is not None and target < clock.now:
+        raise Refusal(f"The clock stands at {to_iso(clock.now)}; time only moves forward.", param="to_ms")
+    if target is None or target > LATEST:
+        raise Refusal("The clock would leave the year 2199.", param="by" if by else "to_ms")
+    told = 0
+    while True:
+        events, arrived = await _step(changes, project_id, id, target)
+        told += len(events)
+        if arrived:
+            return Advanced(await get_clock(changes.db, project_id, id), told)
+
+
+def _later(now: Ms, by: Duration) -> Ms | None:
+    """None if the result is after the last date of the calendar."""
+    try:
+        return add(now, by)
+    except (ValueError, OverflowError):
+        return None
+
+
+async def _step(changes: Changes, project_id: str, id: str, target: Ms) -> tuple[list[Event], bool]:
+    """One batch of customers who are due at the next instant, and whether the clock has reached its target."""
+    async with changes.db.transaction() as connection:
+        now = await clocks.hold(connection, project_id, id)
+        if now is None:
+            raise _unknown(id)
+        instant = await clocks.next_due(connection, project_id, id, target)
+        if instant is None:
+            await clocks.move(connection, project_id, id, max(now, target))
+            return [], True
+        instant = max(instant, now)
+        catalog = (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog
+        unit = UnitOfWork(connection, changes.now())
+        for stored in await clocks.lock_due(connection, project_id, id, instant, _AT_ONCE):
+            unit.catch_up(stored, catalog, instant)
+        told = await unit.commit()
+        await clocks.move(connection, project_id, id, instant)
+        return told.get(0, []), False
+
+
+def _unknown(id: str) -> NotFound:
+    return NotFound(f"There is no test clock {id!r} in this project.", param="test_clock_id")

@@ -1,0 +1,76 @@
+"""The demo project of `latchkey up`: a small catalog, one app in the test store, and two keys."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass, field
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Conflict
+from latchkey.domain.team.account import Role
+from latchkey.storage.catalog import version
+from latchkey.storage.database import Database
+from latchkey.storage.sandbox import demo
+from latchkey.usecases.access.accounts import create_account, find_account, has_password
+from latchkey.usecases.access.keys import create_public_key, create_secret_key, find_key
+from latchkey.usecases.access.projects import create_app, create_project
+from latchkey.usecases.access.team import add_member, places
+
+PROJECT_ID = "proj_demo"
+APP_ID = "app_demo"
+OWNER = "owner@latchkey.local"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    project_id: str
+    secret_key: str = field(repr=False)
+    public_key: str = field(repr=False)
+
+
+async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, public_key: str | None) -> Demo:
+    """The demo project, created on the first call. Keys that still work are kept, others are replaced."""
+    with contextlib.suppress(Conflict):
+        await create_project(database, "Demo", now, project_id=PROJECT_ID)
+    with contextlib.suppress(Conflict):
+        await create_app(database, PROJECT_ID, "Demo app", "test_store", now, app_id=APP_ID)
+    async with database.acquire() as connection:
+        bare = not await demo.has_catalog(connection, PROJECT_ID)
+    # Only into an empty catalog: what somebody deletes from the demo's catalog stays deleted.
+    if bare:
+        await add_catalog(database, PROJECT_ID, now)
+    if not await _is_good(database, secret_key, "secret"):
+        secret_key = (await create_secret_key(database, PROJECT_ID, "latchkey up", now)).plaintext
+    if not await _is_good(database, public_key, "public"):
+        public_key = (await create_public_key(database, PROJECT_ID, APP_ID, "latchkey up", now)).plaintext
+    assert secret_key is not None
+    assert public_key is not None
+    return Demo(PROJECT_ID, secret_key, public_key)
+
+
+async def add_catalog(database: Database, project_id: str, now: Ms) -> None:
+    """Adds the demo's entitlements, products and currency to any project. What is there already stays as it is."""
+    async with database.transaction() as connection:
+        await demo.add_catalog(connection, project_id, now)
+        await version.announce(connection, project_id)
+
+
+async def ensure_owner(database: Database, now: Ms, password: str | None) -> str | None:
+    """Makes the demo's first account on the first call. Returns its password, or None if somebody has changed it."""
+    account = await find_account(database, OWNER)
+    if account is None:
+        password = secrets.token_urlsafe(12)
+        account = await create_account(database, OWNER, now, name="Owner", password=password)
+    elif password is None or not await has_password(database, OWNER, password):
+        password = None
+    if not await places(database, account.id):
+        await add_member(database, PROJECT_ID, OWNER, Role.OWNER, now)
+    return password
+
+
+async def _is_good(database: Database, plaintext: str | None, kind: str) -> bool:
+    if not plaintext:
+        return False
+    key = await find_key(database, plaintext)
+    return key is not None and key.kind == kind and key.project_id == PROJECT_ID

@@ -1,0 +1,126 @@
+"""The log of deliveries: what was sent to a webhook, when, and what the receiver answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound
+from latchkey.storage.customers import state as customer_state
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.webhooks import log
+from latchkey.storage.webhooks.log import Answered as Answered
+from latchkey.storage.webhooks.log import Attempt as Attempt
+from latchkey.storage.webhooks.log import Delivery as Delivery
+from latchkey.storage.webhooks.log import Detail as Detail
+from latchkey.storage.webhooks.log import FailedAttempt as FailedAttempt
+from latchkey.storage.webhooks.log import Place
+from latchkey.storage.webhooks.log import Status as Status
+
+# Deliveries that one page looks at, at most: about a tenth of a second.
+EXAMINED = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    status: Status | None = None
+    type: str | None = None
+    answered: Answered | None = None
+    # Any of the customer's ids.
+    customer_id: str | None = None
+    # From `since` on, and before `until`.
+    since: Ms | None = None
+    until: Ms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    deliveries: Sequence[Delivery]
+    # The next page begins after the delivery of this event. A short or empty page may still have a next one.
+    after: str | None
+
+
+async def page_of_deliveries(
+    database: Database, project_id: str, webhook_id: str, chosen: Filter, *, after: str | None, limit: int
+) -> Page:
+    """Newest first."""
+    since = chosen.since if chosen.since is not None else 0
+    filtered = chosen.status is not None or chosen.type is not None or chosen.answered is not None
+    async with database.acquire() as connection:
+        key = await _webhook(connection, project_id, webhook_id)
+        before = await _place(connection, project_id, key, after)
+        # The query has one upper bound, because an index is entered at one bound and read from there.
+        if chosen.until is not None:
+            before = min(before, Place(chosen.until, 0, 0))
+        if chosen.customer_id is None:
+            examined = EXAMINED if filtered else limit + 1
+            found = await log.page(
+                connection,
+                key,
+                before,
+                since,
+                chosen.status,
+                chosen.type,
+                chosen.answered,
+                limit=limit + 1,
+                examined=examined,
+            )
+        else:
+            customer = await customer_state.key_of(connection, project_id, chosen.customer_id)
+            if customer is None:
+                raise NotFound(f"There is no customer {chosen.customer_id!r}.", param="customer_id")
+            found = await log.page_of_customer(
+                connection,
+                project_id,
+                customer,
+                key,
+                before,
+                since,
+                chosen.status,
+                chosen.type,
+                chosen.answered,
+                limit=limit + 1,
+            )
+    if len(found.deliveries) > limit:
+        return Page(found.deliveries[:limit], found.deliveries[limit - 1].event_id)
+    return Page(found.deliveries, found.last_examined)
+
+
+async def load_delivery(database: Database, project_id: str, webhook_id: str, event_id: str) -> Detail:
+    async with database.acquire() as connection:
+        key = await _webhook(connection, project_id, webhook_id)
+        detail = await log.load(connection, project_id, key, event_id)
+    if detail is None:
+        raise missing_delivery(webhook_id, event_id)
+    return detail
+
+
+async def last_failed_attempt(database: Database, project_id: str, webhook_id: str) -> FailedAttempt | None:
+    """Why a webhook fails: its newest failed attempt."""
+    async with database.acquire() as connection:
+        return await log.last_failed_attempt(connection, await _webhook(connection, project_id, webhook_id))
+
+
+def missing_delivery(webhook_id: str, event_id: str) -> NotFound:
+    return NotFound(f"Webhook {webhook_id!r} has no delivery {event_id!r}.", param="delivery_id")
+
+
+def missing_webhook(webhook_id: str) -> NotFound:
+    return NotFound(f"There is no webhook {webhook_id!r} in this project.", param="webhook_id")
+
+
+async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> int:
+    key = await log.webhook_key(connection, project_id, webhook_id)
+    if key is None:
+        raise missing_webhook(webhook_id)
+    return key
+
+
+async def _place(connection: Connection, project_id: str, key: int, after: str | None) -> Place:
+    if after is None:
+        return log.END
+    place = await log.place_of(connection, project_id, key, after)
+    if place is None:
+        raise NotFound(f"There is no delivery {after!r} to start after.", param="starting_after")
+    return place

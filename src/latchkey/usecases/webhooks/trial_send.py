@@ -1,0 +1,40 @@
+"""Trying a webhook: one test event through the same sending as real ones, and what the receiver said to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from msgspec import json
+
+from latchkey.delivery.sending.reply import Answer
+from latchkey.delivery.sending.sender import Sender
+from latchkey.delivery.webhook import Webhook
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.usecases.events.samples import event_for_test
+from latchkey.wire.event import Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    webhook: Webhook
+    event_id: str
+    event_type: str
+    body: bytes
+    answer: Answer
+
+
+async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tried:
+    """Nothing is stored, retried or counted. A header tells the receiver that this is a test and must change nothing.
+    The event looks as the webhook's filters would let one through."""
+    production = webhook.setup.environment == "production"
+    event = event_for_test(
+        type,
+        now,
+        str(uuid4()),
+        environment=Environment.PRODUCTION if production else Environment.SANDBOX,
+        app_id=webhook.setup.app_id,
+    )
+    body = json.encode(Envelope(event=event))
+    return Tried(webhook, event.id, type, body, await sender.send(webhook, event.id, body, is_test=True))
