@@ -126,6 +126,26 @@ async def test_what_is_refused_by_a_rule_is_in_the_log_with_the_reason(shop: Sho
     assert entry.detail["refusal"] == reply.json()["message"]
 
 
+async def test_the_log_forgets_an_erased_customer_and_keeps_what_was_done(shop: Shop) -> None:
+    await post(shop, "customers", {"id": "ada"})
+    await post(shop, "customers", {"id": "adam"})
+    await post(shop, "customers/ada/actions/grant_entitlement", {"entitlement_id": "pro"})
+    await shop.client.post("/v1/subscribers/ada/entitlements/team/promotional", {"duration": "daily"})
+    await did(shop, "purchase", "adam", "pro_lifetime")
+    await post(shop, "customers/adam/actions/transfer", {"target_customer_id": "ada"})
+    assert (await shop.client.request("DELETE", "/v1/subscribers/ada")).status == 200
+    found = [(entry.action, entry.subject) for entry in reversed(await entries(shop))]
+    assert found == [
+        ("customer.created", "$deleted"),
+        ("customer.created", "adam"),
+        ("customer.granted", "$deleted"),
+        ("customer.granted", "$deleted"),
+        ("customer.transferred", "$deleted"),
+        ("customer.deleted", "$deleted"),
+    ]
+    assert '"ada"' not in json.encode([dict(entry.detail) for entry in await entries(shop)]).decode()
+
+
 async def test_what_could_change_nothing_is_not_in_the_log(shop: Shop) -> None:
     reader = await keys.create_secret_key(shop.database, shop.project_id, "reads", NOW, scopes=frozenset({"read"}))
     path = f"/v2/projects/{shop.project_id}/products"

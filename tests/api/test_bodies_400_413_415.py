@@ -40,6 +40,8 @@ router.post("/v2/echo")(echo)
 
 @pytest.fixture
 async def client(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
+    # Routes are built once for a process; these are built anew, and forgotten afterwards.
+    monkeypatch.setattr(application, "routes", application.routes.__wrapped__)
     monkeypatch.setattr(application, "ROUTERS", (*application.ROUTERS, router))
     demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
     app = application.create_application(database, Settings(database_url=database.url, secret_key=bytes(32)), Clock())

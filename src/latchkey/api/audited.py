@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from latchkey.api.exchange import SCOPE_KEY, Exchange
+from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.client_address import client_address
 from latchkey.usecases.access import audit
@@ -42,8 +43,9 @@ class _Made(Struct):
     code: str = ""
 
 
-def audited(action: str) -> Callable[[Endpoint], Endpoint]:
-    """For a route with a secret key: what it does is in the project's audit log under this name."""
+def audited(action: str, *, erases: bool = False) -> Callable[[Endpoint], Endpoint]:
+    """For a route with a secret key: what it does is in the project's audit log under this name. A route that erases a
+    person leaves no name of theirs there."""
 
     def decorate(endpoint: Endpoint) -> Endpoint:
         # Evaluated here, where the route's own names are known; FastAPI sees the request beside its parameters.
@@ -68,7 +70,8 @@ def audited(action: str) -> Callable[[Endpoint], Endpoint]:
                 outcome: audit.Outcome = "refused" if refused else "failed"
                 await _finish(services, position, outcome, subject, {**detail, **said})
                 raise
-            await _finish(services, position, "done", subject or _id_of(response), detail)
+            about = ERASED if erases else subject or _id_of(response)
+            await _finish(services, position, "done", about, detail)
             return response
 
         noted.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]  # as inspect reads it
@@ -108,7 +111,8 @@ async def _finish(
 
 def _detail(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
     exchange: Exchange = request.scope[SCOPE_KEY]
-    detail: dict[str, Any] = {"request": f"{exchange.method} {exchange.raw_path.decode('latin-1')}"}
+    # Ids from the path are in the subject, and only there: they may name a person who is erased later.
+    detail: dict[str, Any] = {"request": f"{exchange.method} {request.scope['route'].path}"}
     for value in given.values():
         if isinstance(value, BaseModel):
             sent = value.model_dump(mode="json", exclude_unset=True)

@@ -37,7 +37,7 @@ async def identify(request: Request, services: Provided, caller: AppWriteKey, ne
 
 
 @router.delete("/{app_user_id}", responses=shows(V1Deleted), response_class=Response)
-@audited("customer.deleted")
+@audited("customer.deleted", erases=True)
 async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
     """Erase the person; what was sold stays in the books under a pseudonym."""
     await erase(services.changes, caller.project_id, app_user_id)

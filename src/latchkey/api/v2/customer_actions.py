@@ -57,7 +57,7 @@ async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Resp
 
 
 @router.delete("/{customer_id}", responses=shows(Deleted), response_class=Response)
-@audited("customer.deleted")
+@audited("customer.deleted", erases=True)
 async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
     """Erase the person; what was sold stays in the books under a pseudonym."""
     await erase(services.changes, caller.project_id, customer_id)

@@ -13,6 +13,7 @@ from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.texts import instant
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
@@ -119,6 +120,7 @@ async def delete(visit: Visit, view: View) -> Response:
     if id not in (typed, typed.strip()):
         raise Invalid("Type the customer's id, exactly as it stands at the top, to delete them.", param="customer_id")
     await erase(visit.services.changes, visit.project_id, id)
+    visit.audit(ERASED)
     return await visit.to(
         visit.path("customers"), f"{id!r} is deleted. What was sold stays in the books, without a name."
     )

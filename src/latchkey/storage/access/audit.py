@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from latchkey.storage.sql import query
 
 _BEGIN = query("begin_audit_entry")
 _FINISH = query("finish_audit_entry")
+_FORGET = query("forget_in_audit_entries")
 _LIST = query("list_audit_entries")
 _LIST_OF_ACCOUNT = query("list_audit_entries_of")
 _LIST_BY_NAME = query("list_audit_entries_by")
@@ -69,6 +70,11 @@ async def finish(
     """An `account_id` that the entry has already stays; an `actor` replaces the one it has."""
     encoded = msgspec.json.encode(dict(detail))
     await connection.execute(_FINISH, position, outcome, subject, encoded, account_id, actor)
+
+
+async def forget(connection: Connection, project_id: str, ids: Collection[str], stand_in: str) -> None:
+    """Entries about a customer with these ids no longer say about whom."""
+    await connection.execute(_FORGET, project_id, list(ids), stand_in)
 
 
 async def page(connection: Connection, project_id: str, before: int, action: str | None, limit: int) -> list[Entry]:

@@ -165,6 +165,15 @@ update audit_entries
 set outcome = $2, subject = $3, detail = $4, account_id = coalesce(account_id, $5), actor = coalesce($6, actor)
 where position = $1;
 
+-- name: forget_in_audit_entries
+-- entries about an erased customer ($3 stands for them from now on): who did what and when stays. Ids are searched in the
+-- subject, whole or before a comma, and in the details as JSON texts.
+update audit_entries e set subject = $3, detail = '{}'
+from unnest($2::text[]) as erased (id)
+where e.project_id = $1
+  and (e.subject = erased.id or starts_with(e.subject, erased.id || ', ')
+       or position(to_json(erased.id)::text in e.detail::text) > 0);
+
 -- name: list_audit_entries
 -- what was done in a project and what its members did to their accounts, newest first, from before a given entry; of
 -- one kind where that is given

@@ -12,6 +12,7 @@ from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.event import event_id
 from latchkey.domain.refusal import NotFound
 from latchkey.storage import collisions
+from latchkey.storage.access import audit
 from latchkey.storage.customers import erasure
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers import state as customer_state
@@ -27,7 +28,7 @@ from latchkey.wire.event import Event
 
 async def erase(changes: Changes, project_id: str, app_user_id: str) -> None:
     """Deletes the customer, its ids and attributes. Its events keep product, price and time under a pseudonym.
-    Customers who received purchases from it no longer know from whom."""
+    Customers who received purchases from it no longer know from whom, and the audit log no longer says about whom."""
     await again(lambda: _erase(changes, project_id, app_user_id))
 
 
@@ -54,6 +55,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
         await settle(connection, project_id, stored.customer, project.catalog)
         await customers.erase(connection, project_id, stored.key)
+        await audit.forget(connection, project_id, ids, ERASED)
 
 
 def _receivers(transfers: Iterable[Transfer]) -> set[str]:
