@@ -63,7 +63,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 
     monkeypatch.setattr("secrets.token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
     monkeypatch.setattr("secrets.choice", lambda choices: choices[next(letters) * 7 // 5 % len(choices)])
-    for module in ("api.v2.test_store", "api.v2.currency_movements", "usecases.webhook_tests"):
+    for module in ("api.v2.sandbox_store", "api.v2.currency_movements", "usecases.webhooks.trial_send"):
         monkeypatch.setattr(f"latchkey.{module}.uuid4", uuid)
     monkeypatch.setattr(requeue, "uuid4", uuid)
     # Of their own, so that one customer more does not change every other example.
