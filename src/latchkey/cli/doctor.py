@@ -62,10 +62,11 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     settings, problems = gather(os.environ, config)
     for_serve = config is not None or only_serve_reads(settings)
     running = read_json(folder.connection) if not for_serve else {}
+    configured = for_serve or bool(problems) or settings != Settings()
     findings = [python(), disk(folder.path)]
     if running:
         findings += [bad(problem) for problem in problems]
-    elif for_serve or problems or settings != Settings():
+    elif configured:
         findings += refusals(settings, problems)
     else:
         findings.append(nothing_configured())
@@ -75,7 +76,8 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     cert = settings.tls_cert or (folder.tls / "server.pem" if running else None)
     if cert is not None and not any(finding.about == "tls" for finding in findings):
         findings.append(certificate(cert, real_now()))
-    if running or "api" in settings.roles:
+    # Where nothing is configured, the port is not known either: `latchkey up` says so itself if its own is taken.
+    if running or (configured and "api" in settings.roles):
         findings.append(port(settings, running))
     return findings
 
