@@ -49,7 +49,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         pseudonym = f"{ERASED}:{event_id(project_id, 'erased', stored.key)}"
         own = await erasure.events_of(connection, project_id, stored.key)
         rewritten = {one.event.id: forgotten_source(one.event) for one in transfers}
-        rewritten |= {event.id: anonymous(event, pseudonym) for event in own}
+        rewritten |= {event.id: anonymous(event, pseudonym, ids) for event in own}
         await erasure.replace_events(connection, project_id, rewritten)
         await _forget_in(connection, [locked[project_id, id] for id in receivers if (project_id, id) in locked], ids)
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
@@ -82,7 +82,11 @@ def forgotten_source(event: Event) -> Event:
     return structs.replace(event, transferred_from=[ERASED])
 
 
-def anonymous(event: Event, pseudonym: str) -> Event:
+def anonymous(event: Event, pseudonym: str, ids: Collection[str]) -> Event:
+    """The event without the person. A TRANSFER keeps the other customers it came from: if it is still to be delivered,
+    the receiver must re-read them, because they lost what was transferred."""
+    sources = event.transferred_from
+    own = isinstance(sources, list) and not set(ids).isdisjoint(sources)
     return structs.replace(
         event,
         app_user_id=pseudonym,
@@ -90,7 +94,7 @@ def anonymous(event: Event, pseudonym: str) -> Event:
         aliases=[],
         subscriber_attributes=UNSET,
         transferred_to=[pseudonym] if event.transferred_to else event.transferred_to,
-        transferred_from=[ERASED] if event.transferred_from else event.transferred_from,
+        transferred_from=[ERASED] if own else sources,
         merged_sequences=event.merged_sequences
         if event.merged_sequences is UNSET
         else [structs.replace(one, app_user_id=pseudonym) for one in event.merged_sequences],
