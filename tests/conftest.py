@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 import structlog
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from latchkey import logs
 from latchkey.runtime.chromium import FLAGS, find_chromium
@@ -21,6 +21,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
 from tests.machine import ensure
+from tests.patience import PATIENCE
 
 # Nothing here survives the run, so nothing needs to reach the disk. Tests about crashes start a server of their own.
 UNSAFE_BUT_FAST = {
@@ -33,6 +34,7 @@ UNSAFE_BUT_FAST = {
 }
 
 _numbers = itertools.count(1)
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,7 @@ from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.sandbox.demo import ensure_demo
 from latchkey.usecases.services import Services
 from tests.api.client import Client, Clock, Reply, Shop, running
+from tests.patience import PATIENCE
 
 HOOKS = "integrations/webhooks"
 MakePages = Callable[[Settings], Callable[[Services], ASGIApp]]
@@ -63,7 +64,7 @@ class Post(Shop):
 
     async def settled(self, id: str, status: str, count: int = 1, attempts: int = 0) -> list[dict[str, Any]]:
         """The webhook's deliveries of this status, as soon as there are this many that were tried so often."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 items: list[dict[str, Any]] = (await self.shown(f"{id}/deliveries?status={status}"))["items"]
                 if len(items) >= count and all(item["attempts_count"] >= attempts for item in items):
@@ -91,7 +92,7 @@ async def posting(database: Database, folder: Path, pages: MakePages | None = No
             secret_key=SECRET_KEY,
             webhook_allow_networks=(ip_network("127.0.0.0/8"),),
             webhook_extra_ca=certificates.authority,
-            webhook_timeout_ms=1_000,
+            webhook_timeout_ms=5_000,
             tls_cert=certificates.cert,
             tls_key=certificates.key,
         )

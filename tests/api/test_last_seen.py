@@ -11,6 +11,7 @@ from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.rendering.view import LastSeen
 from latchkey.usecases.sandbox import clocks as test_clocks
 from tests.api.client import DAY, NOW, Shop
+from tests.patience import PATIENCE
 
 DEVICE = {
     "x-platform": "iOS",
@@ -119,7 +120,7 @@ async def test_a_read_waits_for_nothing_and_the_visit_is_written_by_itself(shop:
     await shop.note("ada", plan="x")
     shop.clock.now += DAY
     await shop.v1("ada", headers=DEVICE)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while (await shop.v2("ada")).json()["last_seen_at"] != NOW + DAY:  # noqa: ASYNC110 - as a client would wait
             await asyncio.sleep(0.05)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Any
 
 from tests.api.doings import did
 from tests.api.management import get, refused, walk
 from tests.api.receiving import Post
+from tests.patience import until
 
 MINUTE = 60_000
 FIVE_DAYS = 5 * 24 * 60 * MINUTE
@@ -27,11 +28,12 @@ async def failing(post: Post, id: str, more: int) -> None:
         if before >= at_least:
             return
         await post.later(20_000)
-        for _ in range(100):
-            await asyncio.sleep(0.005)
-            if await failures(post, id) > before:
-                break
+        await until(partial(_more, post, id, before))
     raise AssertionError("it does not fail")
+
+
+async def _more(post: Post, id: str, before: int) -> bool:
+    return await failures(post, id) > before
 
 
 async def failures(post: Post, id: str) -> int:
@@ -64,10 +66,11 @@ async def test_failing_paused_and_recovered_are_announced_newest_first(sending: 
     await sending.call("POST", id, {"url": sending.address + "/good", "enabled": True})
     await did(sending, "purchase", "somebody", "pro_yearly")
     await sending.settled(id, "delivered")
-    for _ in range(500):
-        if len(await walk(sending, "operational_events")) == 3:
-            break
-        await asyncio.sleep(0.01)
+
+    async def announced_three() -> bool:
+        return len(await walk(sending, "operational_events")) == 3
+
+    await until(announced_three)
     third, *_ = await announced(sending, 3)
     assert third["type"] == "webhook.recovered"
     assert third["data"]["webhook_id"] == id

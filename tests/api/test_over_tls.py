@@ -28,6 +28,7 @@ from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
 from tests.api.client import Clock
+from tests.patience import PATIENCE
 
 MIB = 1024 * 1024
 
@@ -77,7 +78,7 @@ async def site(database: Database, tmp_path: Path) -> AsyncIterator[Site]:
         serving = asyncio.create_task(listener.serve())
         yield Site(listening.getsockname()[1], cert, demo)
         listener.stop()
-        await asyncio.wait_for(serving, 10)
+        await asyncio.wait_for(serving, PATIENCE)
 
 
 def browser(site: Site, *, http2: bool = False) -> Browser:
@@ -92,7 +93,7 @@ async def raw(site: Site, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port, ssl=context)
     writer.write(request)
     await writer.drain()
-    reply = await asyncio.wait_for(reader.read(65_536), 10)
+    reply = await asyncio.wait_for(reader.read(65_536), PATIENCE)
     writer.close()
     return reply
 
@@ -139,7 +140,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_was_all_sent(site: 
 async def test_a_client_that_sends_all_before_it_reads_sees_why_its_body_was_refused(site: Site) -> None:
     def post(path: str) -> int:
         context = ssl.create_default_context(cafile=str(site.certificate))
-        connection = HTTPSConnection("127.0.0.1", site.port, context=context, timeout=10)
+        connection = HTTPSConnection("127.0.0.1", site.port, context=context, timeout=PATIENCE)
         headers = {"Authorization": f"Bearer {site.demo.secret_key}", "Content-Type": "application/json"}
         try:
             connection.request("POST", path, b" " * (2 * MIB), headers)

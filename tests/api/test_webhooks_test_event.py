@@ -37,7 +37,7 @@ async def test_every_type_arrives_signed_and_marked(post: Post) -> None:
         said = await tried(post, made["id"], type)
         assert (said["status"], said["delivered"], said["body"]) == (200, True, '{"message":"ok"}')
         assert "error" not in said
-        assert 0 <= said["milliseconds"] < 1000
+        assert 0 <= said["milliseconds"] < 60_000
         arrival = post.arrivals[-1]
         event = json.decode(arrival.body, type=Envelope).event
         assert event.type == said["event_type"] == type
@@ -88,7 +88,7 @@ async def test_a_paused_webhook_can_be_tried(post: Post) -> None:
         ("/status/503", 503, "answered 503 instead of 200"),
         ("/status/204", 204, "answered 204 instead of 200"),
         ("/redirect", 307, "redirect (307) to https://169.254.169.254/latest: redirects are not followed"),
-        ("/hang", None, "timed out after 1 s"),
+        ("/hang", None, "timed out after 5 s"),
         ("/down", None, "the receiver closed the connection before it had answered"),
         ("/garbage", None, "the answer is not HTTP"),
     ],

@@ -16,6 +16,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from tests.cli.running import Running, Up, typed
+from tests.patience import PATIENCE
 
 SECRET = "webhook-secret"
 
@@ -33,14 +34,14 @@ def ask(url: str, token: str, authority: str | None = None, body: Any = None) ->
     request = urllib.request.Request(url, json.dumps(body).encode() if body is not None else None, headers)
     context = ssl.create_default_context(cafile=authority) if authority is not None else None
     try:
-        with urllib.request.urlopen(request, context=context, timeout=10) as reply:
+        with urllib.request.urlopen(request, context=context, timeout=PATIENCE) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as refused:
         with refused:
             return refused.code, json.load(refused)
 
 
-def eventually(found: Callable[[], bool], patience: float = 15.0) -> None:
+def eventually(found: Callable[[], bool], patience: float = PATIENCE) -> None:
     deadline = time.monotonic() + patience
     while not found():
         assert time.monotonic() < deadline, "it did not happen"

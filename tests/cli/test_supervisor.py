@@ -14,6 +14,7 @@ from latchkey.settings import Settings
 from latchkey.storage.database import Database, connect
 from latchkey.usecases.access import keys, projects
 from tests.cli.running import Running, get
+from tests.patience import PATIENCE
 
 NOW = 1_800_000_000_000
 WAITING = "select count(*) from pg_locks where not granted"
@@ -64,7 +65,7 @@ async def test_a_request_under_way_is_answered_before_the_service_stops(database
         async with blocker.transaction():
             await blocker.execute("lock table aliases, customers in access exclusive mode")
             asking.start()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 # The request is under way once it waits for our lock.
                 while not await blocker.fetchval(WAITING):  # noqa: ASYNC110 - the database has no event to wait for
                     await asyncio.sleep(0.02)
@@ -73,7 +74,7 @@ async def test_a_request_under_way_is_answered_before_the_service_stops(database
             await asyncio.sleep(0.2)
             assert running.process.poll() is None
             assert answers == []
-        await asyncio.to_thread(asking.join, 10)
+        await asyncio.to_thread(asking.join, PATIENCE)
         await blocker.close()
         assert answers == [404]
         assert await asyncio.to_thread(running.ended) == 0

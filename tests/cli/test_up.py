@@ -20,6 +20,7 @@ import pytest
 from latchkey.cli.listeners import bind
 from latchkey.storage.embedded.leftovers import processes_on
 from tests.cli.running import Running, Up, get, latchkey, typed
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +164,7 @@ def test_an_address_that_is_not_this_machines_own_is_refused(folder: Path, host:
 def test_a_crashed_process_is_started_again(up: Up) -> None:
     before = children_of(up)
     os.kill(before[0], signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while set(children_of(up)) & {before[0]} or len(children_of(up)) < len(before):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -208,7 +209,7 @@ def test_the_processes_die_with_a_killed_parent(folder: Path) -> None:
     children = children_of(up)
     assert len(children) >= 2
     up.kill()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE
     while any(alive(child) for child in children):
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.running import Up, clean_environment, get
 from tests.machine import ensure
+from tests.patience import PATIENCE
 
 PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "examples" / "notes" / "README.md"
@@ -39,7 +40,7 @@ def home(short_folder: Path) -> Iterator[Path]:
 def running(home: Path) -> Iterator[Path]:
     app = subprocess.Popen(["bash", "-euc", START], cwd=home, env=clean_environment(), start_new_session=True)
     authority = str(home / ".latchkey" / "tls" / "authority.pem")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             assert get("https://127.0.0.1:9443", authority, "/healthz")[0] == 200
@@ -50,12 +51,17 @@ def running(home: Path) -> Iterator[Path]:
             time.sleep(0.05)
     yield home
     os.killpg(app.pid, signal.SIGTERM)
-    app.wait(20)
+    app.wait(PATIENCE)
 
 
 def test_the_page_is_true(running: Path) -> None:
     done = subprocess.run(
-        ["bash", "-euc", FIRST + THEN], cwd=running, capture_output=True, text=True, timeout=60, env=clean_environment()
+        ["bash", "-euc", FIRST + THEN],
+        cwd=running,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=clean_environment(),
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n") == [

@@ -12,6 +12,7 @@ from latchkey.consumer.instants import DAY
 from latchkey.consumer.runner import LEASE_MS, backoff_ms
 from latchkey.consumer.storage.tables import jobs as jobs_table
 from tests.consumer.world import NOW, World, event, settings, world
+from tests.patience import PATIENCE
 
 
 async def test_a_job_is_done_once_however_often_it_is_asked_for(here: World) -> None:
@@ -73,7 +74,7 @@ async def test_a_job_that_outlasts_its_lease_stays_with_its_holder(here: World) 
         nonlocal runs
         runs += 1
         here.clock.now += LEASE_MS - 1
-        await asyncio.wait_for(renewed.wait(), 5)
+        await asyncio.wait_for(renewed.wait(), PATIENCE)
         # By the first lease somebody else could have it by now.
         here.clock.now += LEASE_MS - 1
         assert await here.consumer.store.jobs.claim(here.clock.now, 10, LEASE_MS) == []
@@ -135,7 +136,7 @@ async def test_a_real_runner_wakes_at_once_and_finds_what_was_left(url: str) -> 
     consumer = Consumer(settings(url), jobs={"note": note}, now=lambda: NOW)
     async with consumer.lifespan():
         await consumer.later(NewJob("note", "new"))
-        await asyncio.wait_for(both.wait(), 3)
+        await asyncio.wait_for(both.wait(), PATIENCE)
     assert sorted(done) == ["left behind", "new"]
 
 

@@ -42,6 +42,7 @@ from tests.api.client import APP, Shop
 from tests.api.conftest import opened
 from tests.api.doings import unhurried
 from tests.api.routes import NAMES, settle
+from tests.patience import PATIENCE
 
 SEED = 20261115
 EXAMPLES = 6
@@ -130,7 +131,7 @@ class Service:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._life.result(30)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
         self._loop.close()
 
     async def _live(self, ready: threading.Event) -> None:

@@ -49,7 +49,7 @@ from tests.delivery.processes import SECRET_KEY
 PROJECT = "proj_shop"
 SECRET = "a webhook secret of the convergence run"
 NO_LIMIT = 1_000_000
-PATIENCE = 60.0
+PATIENCE = 300.0
 # Jobs of a consumer that was killed wait for its lease to run out.
 JOB_PATIENCE = 15.0
 
@@ -165,7 +165,7 @@ async def converge(
         await asyncio.gather(*(asyncio.to_thread(one.start) for one in processes))
 
         http = ClientBuilder().add_root_certificate_pem(certs.authority.read_bytes()).http1_only()
-        http = http.timeout(timedelta(seconds=10)).default_headers(
+        http = http.timeout(timedelta(seconds=60)).default_headers(
             {"authorization": f"Bearer {writing.plaintext}", "content-type": "application/json"}
         )
         poster = await stack.enter_async_context(http.build())

@@ -31,7 +31,7 @@ from latchkey.settings import load
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload([__name__])
 
-PATIENCE = 30.0
+PATIENCE = 300.0
 
 
 class Killable:

@@ -88,7 +88,8 @@ class Person:
         beginning = asyncio.ensure_future(began.wait())
         await asyncio.wait({answering, beginning}, return_when=asyncio.FIRST_COMPLETED)
         beginning.cancel()
-        done, _ = await asyncio.wait({answering}, timeout=LIVE if started else None)
+        live = any(value.startswith(b"text/event-stream") for _, value in started.get("headers", ()))
+        done, _ = await asyncio.wait({answering}, timeout=LIVE if live else None)
         if not done:
             answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)

@@ -24,6 +24,7 @@ from latchkey.storage.database import Database
 from latchkey.usecases.access import accounts, sessions, team
 from latchkey.usecases.services import Services
 from tests.api.receiving import Post, delivering, posting
+from tests.patience import PATIENCE
 
 PASSWORD = "correct horse battery"
 # The checker is served like a file of ours, half a megabyte, instead of being sent through the driver each time.
@@ -67,7 +68,7 @@ class Visitor:
 
     async def open(self, path: str = "") -> Page:
         page = await self.context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE * 1000)
         page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         await page.goto(self.site.path(path))

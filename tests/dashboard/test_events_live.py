@@ -24,6 +24,7 @@ from tests.api.doings import did
 from tests.dashboard.cutting import wired
 from tests.dashboard.site import Site, Visitor, opened, visiting
 from tests.dashboard.test_events import HOSTILE
+from tests.patience import PATIENCE
 
 ACCEPT = b"text/event-stream"
 
@@ -67,7 +68,7 @@ class Line:
         await self._when(lambda: any(set(one) == {"id"} for one in self.messages))
 
     async def _when(self, so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not so():
                 self._said.clear()
                 await self._said.wait()
@@ -276,7 +277,7 @@ async def test_the_stream_is_closed_to_strangers_and_to_members_of_other_project
         (await site.token(Role.OWNER), "proj_unknown", 404),
     ):
         async with listening(site, token, project_id=project_id) as line:
-            await asyncio.wait_for(line.over.wait(), 5)
+            await asyncio.wait_for(line.over.wait(), PATIENCE)
         assert (line.status, line.told()) == (status, [])
 
 
@@ -311,7 +312,7 @@ async def test_who_is_signed_out_or_removed_loses_the_stream_within_seconds(site
             await line.joined()
         await sessions.end_session(site.database, tokens[0])
         await team.remove_member(site.database, site.project_id, ids[1])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(signed_out.over.wait(), removed.over.wait())
         assert [line.messages[-1].get("event") for line in (signed_out, removed)] == ["over", "over"]
         assert not stays.over.is_set()
@@ -323,7 +324,7 @@ async def test_there_are_only_so_many_streams(site: Site, monkeypatch: pytest.Mo
     async with listening(site, token) as first:
         await first.joined()
         async with listening(site, token) as second:
-            await asyncio.wait_for(second.over.wait(), 5)
+            await asyncio.wait_for(second.over.wait(), PATIENCE)
             assert second.status == 503
 
 
@@ -333,13 +334,13 @@ async def test_an_open_page_learns_that_its_session_is_over(site: Site, browser:
         await expect(page.locator(".light.on")).to_be_visible()
         [cookie] = [one for one in await visitor.context.cookies() if one["name"] == NAME]
         await sessions.end_session(site.database, cookie["value"])
-        await expect(page.get_by_role("status")).to_contain_text("You are signed out", timeout=8_000)
+        await expect(page.get_by_role("status")).to_contain_text("You are signed out")
         await expect(page.get_by_role("button", name="Pause list")).to_be_hidden()
 
 
 async def reached(host: str, port: int, trusting: ssl.SSLContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """As soon as the site listens."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 return await asyncio.open_connection(host, port, ssl=trusting)
@@ -361,9 +362,10 @@ async def test_open_streams_do_not_keep_a_process_from_stopping(database: Databa
             "Accept: text/event-stream",
         )
         writer.write("\r\n".join((*lines, "", "")).encode())
-        await asyncio.wait_for(reader.readuntil(b"id: 0\n\n"), 5)
+        await asyncio.wait_for(reader.readuntil(b"id: 0\n\n"), PATIENCE)
         began = perf_counter()
         await stack.aclose()
-        assert perf_counter() - began < 2
-        await asyncio.wait_for(reader.read(), 5)
+        # Not as long as requests may take to finish.
+        assert perf_counter() - began < site.settings.drain_seconds
+        await asyncio.wait_for(reader.read(), PATIENCE)
         writer.close()

@@ -92,8 +92,8 @@ async def _run(
             await Webhooks(database, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
 
     makers: list[Callable[[], Process]] = [
-        lambda: Worker(folder, url, certs.authority),
-        lambda: Worker(folder, url, certs.authority),
+        lambda: Worker(folder, url, certs.authority, LATCHKEY_WEBHOOK_TIMEOUT_MS="1000"),
+        lambda: Worker(folder, url, certs.authority, LATCHKEY_WEBHOOK_TIMEOUT_MS="1000"),
         lambda: Writer(folder, url, per_second, chances.randrange(1 << 30)),
     ]
     running = await asyncio.gather(*(asyncio.to_thread(make) for make in makers))

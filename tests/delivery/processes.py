@@ -29,6 +29,7 @@ from latchkey.settings import load
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.sandbox import store as test_store
+from tests.patience import PATIENCE
 
 SECRET_KEY = bytes(range(32))
 
@@ -78,7 +79,7 @@ class Process:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
         try:
-            return self.process.wait(20)
+            return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
@@ -120,7 +121,7 @@ class Worker(Process):
             "LATCHKEY_SECRET_KEY": base64.b64encode(SECRET_KEY).decode(),
             "LATCHKEY_WEBHOOK_EXTRA_CA": str(authority),
             "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
-            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "1000",
+            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "5000",
             "LATCHKEY_LOG_FORMAT": "json",
             **settings,
         }
@@ -149,7 +150,7 @@ def in_order(arrivals: Iterable[Arrival]) -> bool:
     return True
 
 
-async def until(true: Callable[[], bool], seconds: float = 20.0, why: str = "") -> None:
+async def until(true: Callable[[], bool], seconds: float = PATIENCE, why: str = "") -> None:
     ends = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < ends, why or "it did not happen in time"

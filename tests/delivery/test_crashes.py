@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 
 import pytest
 
+from tests import patience
 from tests.delivery.conftest import PROJECT, Yard
 from tests.delivery.processes import Arrival, in_order, until
+
+# The worker has an answer and wants to write it down, which it cannot while the test holds the rows.
+WAITS_TO_RECORD = (
+    "select count(*) from pg_stat_activity where application_name = 'latchkey delivery' and wait_event_type = 'Lock'"
+)
 
 
 def ids(arrivals: list[Arrival]) -> set[str]:
@@ -64,7 +69,7 @@ async def test_killed_after_the_answer_and_before_it_was_recorded_the_same_is_se
         # Whoever records must wait for us; the receiver answers meanwhile.
         await connection.fetch("select from lanes where project_id = $1 for update", PROJECT)
         await until(lambda: len(receiver.arrivals()) == 1)
-        await asyncio.sleep(0.6)
+        await patience.until(lambda: connection.fetchval(WAITS_TO_RECORD))
         first.kill()
         # The statement that waits for us would still be finished by the server; with its machine it would be gone too.
         await connection.fetch(
@@ -106,13 +111,13 @@ async def test_bad_receivers_are_retried_in_order_and_slow_nobody(yard: Yard) ->
     bad, good = yard.receiver(), yard.receiver()
     hooks = {behaviour: await yard.hook(bad.url(f"/later/2{behaviour}")) for behaviour in BAD}
     await yard.hook(good.url())
-    yard.worker()
+    yard.worker(LATCHKEY_WEBHOOK_TIMEOUT_MS="1000")
     told = [event for user in ("ann", "bob") for event in await yard.buy(user, 3)]
-    await until(lambda: len(good.arrivals()) == len(told), 60)
+    await until(lambda: len(good.arrivals()) == len(told))
     good_ended = good.arrivals()[-1].at_us
     for behaviour, hook in hooks.items():
         path = f"/later/2{behaviour}"
-        await until(lambda path=path: ids(bad.arrivals(path)) == {event.id for event in told}, 120)  # type: ignore[misc]
+        await until(lambda path=path: ids(bad.arrivals(path)) == {event.id for event in told})  # type: ignore[misc]
         assert in_order(bad.arrivals(path))
         assert good_ended < bad.arrivals(path)[-1].at_us, "the good receiver had to wait for a bad one"
         errors = await yard.database.pool.fetch("select distinct error from attempts where webhook_key = $1", hook.key)
@@ -132,7 +137,7 @@ async def test_a_200_counts_whatever_its_body_does(yard: Yard) -> None:
     )
     assert kept is not None
     assert kept["most"] == 16 * 1024
-    assert kept["longest"] < 2000, "a body without end held its place"
+    assert kept["longest"] < 5000, "a body without end held its place"
 
 
 async def test_500_then_200_is_delivered_by_the_retry(yard: Yard) -> None:
@@ -140,7 +145,7 @@ async def test_500_then_200_is_delivered_by_the_retry(yard: Yard) -> None:
     await yard.hook(receiver.url("/flaky/2"))
     yard.worker()
     told = await yard.buy("ann", 2)
-    await until(lambda: ids(receiver.arrivals()) == {event.id for event in told}, 30)
+    await until(lambda: ids(receiver.arrivals()) == {event.id for event in told})
     assert in_order(receiver.arrivals())
     assert len(receiver.arrivals()) == 3 * len(told)
 
@@ -156,23 +161,18 @@ async def test_a_certificate_that_does_not_hold_is_never_spoken_to(yard: Yard, c
     told = await yard.buy("ann")
     await until(lambda: len(good.arrivals()) == len(told))
     await _until_delivered(yard, len(told))
-    await asyncio.sleep(0.1)
-    error = await yard.database.pool.fetchval("select min(error) from attempts where error is not null")
+    failed = "select min(error) from attempts where error is not null"
+    error = await patience.until(lambda: yard.database.pool.fetchval(failed))
     assert words in error
     assert receiver.arrivals() == []
 
 
 async def _until_leased(yard: Yard) -> None:
-    for _ in range(500):
-        if await yard.leased():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("nothing was claimed")
+    await patience.until(yard.leased, "nothing was claimed")
 
 
 async def _until_delivered(yard: Yard, count: int) -> None:
-    for _ in range(400):
-        if await yard.count("delivered") >= count:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"{await yard.count('delivered')} of {count} were delivered")
+    async def delivered() -> bool:
+        return await yard.count("delivered") >= count
+
+    await patience.until(delivered, f"fewer than {count} were delivered")

@@ -15,6 +15,7 @@ from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Receiver, Worker, Writer, in_order
+from tests.patience import PATIENCE
 
 PATHS = ("/", "/slow/20")
 
@@ -46,7 +47,7 @@ async def test_a_database_restarted_under_load_loses_nothing(
                     await _until_arrived(receiver, before + 60)
                     assert writer.stop() == 0
                 async with Database(server.url()) as database:
-                    ends = time.monotonic() + 30
+                    ends = time.monotonic() + PATIENCE
                     while await database.pool.fetchval("select count(*) from lanes"):
                         assert time.monotonic() < ends, "something is still waiting"
                         await asyncio.sleep(0.05)
@@ -61,7 +62,7 @@ async def test_a_database_restarted_under_load_loses_nothing(
 
 
 async def _until_arrived(receiver: Receiver, count: int) -> int:
-    ends = time.monotonic() + 40
+    ends = time.monotonic() + PATIENCE
     while (arrived := len(receiver.arrivals("/"))) < count:
         assert time.monotonic() < ends, f"{arrived} of {count} arrived"
         await asyncio.sleep(0.05)

@@ -13,6 +13,7 @@ from latchkey.settings import Settings
 from tests.delivery.certificates import Certificates
 from tests.delivery.conftest import now_ms
 from tests.delivery.test_sender import LOOPBACK
+from tests.patience import PATIENCE
 
 
 async def test_http2_is_spoken_where_it_is_offered(certs: Certificates) -> None:
@@ -32,13 +33,12 @@ async def test_http2_is_spoken_where_it_is_offered(certs: Certificates) -> None:
         port = listening.getsockname()[1]
         server = Listener(application, listening, Settings(tls_cert=certs.good[0], tls_key=certs.good[1]))
         serving = asyncio.create_task(server.serve())
-        await asyncio.sleep(0.3)
-        sender = Sender(now_ms, timeout_ms=3000, allowed=LOOPBACK, extra_ca=certs.authority)
+        sender = Sender(now_ms, timeout_ms=60_000, allowed=LOOPBACK, extra_ca=certs.authority)
         setup = Setup(name="x", url=f"https://localhost:{port}/")
         webhook = Webhook(1, "p", "wh_1", 1, setup, HEALTHY, new_secret(), None, None, 0, 0)
         answers = [await sender.send(webhook, "ev_1", b"{}") for _ in range(3)]
         await sender.close()
         server.stop()
-        await asyncio.wait_for(serving, 10)
+        await asyncio.wait_for(serving, PATIENCE)
     assert [one.status for one in answers] == [200, 200, 200], answers
     assert set(spoken) == {"2"}

@@ -23,7 +23,7 @@ async def test_an_operator_is_told_at_a_url_of_their_own_and_again_until_it_was_
         await line.record(await line.claim(10), 500)
 
     receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
-    sender = Sender(lambda: line.now, timeout_ms=2000, allowed=LOOPBACK, extra_ca=yard.certs.authority)
+    sender = Sender(lambda: line.now, timeout_ms=60_000, allowed=LOOPBACK, extra_ca=yard.certs.authority)
     async with listening(receiver, tls(*yard.certs.good)) as port:
         to = operations_webhook(f"https://localhost:{port}/flaky/1", operations_secret(SECRET_KEY))
         assert await tell(yard.database, sender, to, line.now, 2000, lambda: 0.5) == 1

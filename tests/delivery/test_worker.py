@@ -14,8 +14,9 @@ from latchkey.storage.deliveries import lanes
 from tests.delivery.conftest import Yard, now_ms
 from tests.delivery.processes import SECRET_KEY
 from tests.delivery.test_sender import LOOPBACK
+from tests.patience import PATIENCE
 
-LONG = 60.0
+LONG = PATIENCE
 
 
 async def test_a_worker_that_is_stopped_in_the_middle_of_a_claim_leaves_no_lease(

@@ -27,11 +27,12 @@ from latchkey.push.sandbox.application import Sandbox
 from latchkey.push.sandbox.book import Book
 from latchkey.server import Listener
 from latchkey.settings import Settings
+from tests.patience import PATIENCE
 
 APP_ID = "0b2f3c1e-demo"
 KEY = "os_v2_app_very-secret-key"
 # As in production, with waits that a test can afford.
-QUICK = Patience(tries=4, timeout=2.0, first_wait=0.01, longest_wait=0.05, busy_wait=0.01, deadline=10.0)
+QUICK = Patience(tries=4, timeout=60.0, first_wait=0.01, longest_wait=0.05, busy_wait=0.01, deadline=PATIENCE)
 
 
 def certificates_in(folder: Path) -> Certificates:
@@ -48,7 +49,7 @@ async def serving(application: Any, certificates: Certificates) -> AsyncIterator
         yield f"https://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         listener.stop()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
         listening.close()
 
 
@@ -95,7 +96,7 @@ class Provider:
 
     def _call(self, method: str, path: str, value: Any, authorization: str) -> tuple[int, Any]:
         trusted = ssl.create_default_context(cafile=str(self.certificates.authority))
-        connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, timeout=10, context=trusted)
+        connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, timeout=PATIENCE, context=trusted)
         headers = {"Authorization": authorization, "Content-Type": "application/json; charset=utf-8"}
         try:
             connection.request(method, path, None if value is None else json.dumps(value), headers)

@@ -23,6 +23,7 @@ from latchkey.push.errors import (
 from latchkey.push.notification import Notification
 from latchkey.push.patience import Patience
 from latchkey.push.sandbox.faults import NONSENSE
+from tests.patience import PATIENCE
 from tests.push.misbehaving import BEHAVIOURS, misbehaving
 from tests.push.providing import APP_ID, KEY, QUICK, Provider, answering
 
@@ -190,7 +191,7 @@ async def test_a_hostile_provider_is_an_error_within_its_time(certificates: Cert
     async with (
         misbehaving(certificates, behaviour) as url,
         PushClient(url, APP_ID, KEY, extra_ca=authority, patience=impatient) as push,
-        asyncio.timeout(5),
+        asyncio.timeout(PATIENCE),
     ):
         with pytest.raises(NotSentError) as error:
             await push.send(FAILED, [UNKNOWN])

@@ -13,6 +13,7 @@ from msgspec import json
 from pyreqwest.client import ClientBuilder
 
 from latchkey.cli.authority import Certificates
+from tests.patience import PATIENCE, until
 from tests.push.providing import APP_ID, KEY, Provider, providing
 
 HELLO = {"app_id": APP_ID, "contents": {"en": "Hello"}, "headings": {"en": "Demo"}}
@@ -27,7 +28,7 @@ class Line:
         self.connected = asyncio.Event()
 
     async def next(self) -> dict[str, Any]:
-        return await asyncio.wait_for(self.events.get(), 5)
+        return await asyncio.wait_for(self.events.get(), PATIENCE)
 
 
 @contextlib.asynccontextmanager
@@ -50,7 +51,7 @@ async def line(provider: Provider, id: str, identifier: str = "") -> AsyncIterat
                         held.events.put_nowait(json.decode(part[6:]))
 
     listening = asyncio.create_task(listen())
-    await asyncio.wait_for(held.connected.wait(), 5)
+    await asyncio.wait_for(held.connected.wait(), PATIENCE)
     try:
         yield held
     finally:
@@ -180,12 +181,11 @@ async def test_a_line_that_was_let_go_of_is_noticed(provider: Provider) -> None:
     device = await provider.device()
     async with line(provider, device):
         assert provider.sandbox.lines.connected(device)
-    for _ in range(500):
-        if not provider.sandbox.lines.connected(device):
-            break
-        await asyncio.sleep(0.01)
-    else:
-        raise AssertionError("still connected")
+
+    async def noticed() -> bool:
+        return not provider.sandbox.lines.connected(device)
+
+    await until(noticed, "still connected")
 
 
 async def test_the_same_device_registering_again_keeps_its_id(provider: Provider) -> None:

@@ -20,6 +20,7 @@ from latchkey.consumer.texts import read_texts
 from latchkey.runtime.device import Device, DeviceOptions
 from latchkey.runtime.script import web_module
 from tests.cli.running import Up
+from tests.patience import PATIENCE
 from tests.push.providing import serving
 from tests.runtime.test_device import seen_on
 
@@ -111,7 +112,7 @@ async def test_a_failed_payment_rings_the_phone_of_whoever_it_concerns(up: Up, c
                 "test_store/actions", {"action": "fail_billing", "app_user_id": "alice", "grace_days": 3}
             )
 
-            notification = await device.next_notification(30)
+            notification = await device.next_notification(PATIENCE)
             expected = read_texts()["billing_issue"]["en"]
             assert (notification.heading, notification.content) == (expected.heading, expected.content)
             assert expected.content in await seen_on(device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from latchkey.cli.authority import Certificates
 from latchkey.push.notification import Notification
 from latchkey.runtime.device import Device, DeviceOptions
 from latchkey.runtime.errors import AlreadyRunningError, CannotShowError
+from tests.patience import PATIENCE, until
 from tests.push.providing import APP_ID, Provider, certificates_in, providing, serving
 
 FAILED = Notification(contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"})
@@ -71,14 +71,14 @@ async def test_from_its_start_to_a_notification_on_the_screen(phone: Phone) -> N
         told = await device.page.evaluate("pushplayerid")
         assert told == device.player_id
         await push.send(FAILED, [told])
-        notification = await device.next_notification()
+        notification = await device.next_notification(PATIENCE)
         assert (notification.heading, notification.content) == ("Demo", "Zahlung fehlgeschlagen")
         assert "Zahlung fehlgeschlagen" in await seen_on(device)
         assert "🔔 Demo: Zahlung fehlgeschlagen" in phone.said
 
         # A second one stands beside the first, and a text stays a text.
         await push.send(Notification({"en": "<img src=x onerror=alert(1)>"}, {}), [told])
-        await device.next_notification()
+        await device.next_notification(PATIENCE)
         seen = await seen_on(device)
         assert "Zahlung fehlgeschlagen" in seen
         assert "<img src=x onerror=alert(1)>" in seen
@@ -107,7 +107,7 @@ async def test_it_is_the_same_phone_after_every_start_and_gets_what_came_meanwhi
         with pytest.raises(TimeoutError):
             await device.next_notification(0.2)
         await device.go_online()
-        assert (await device.next_notification()).content == "Your payment failed"
+        assert (await device.next_notification(PATIENCE)).content == "Your payment failed"
         await device.open(phone.app)
         assert await device.page.evaluate("[pushplayerid, localStorage.getItem('signed in')]") == [known, "alice"]
         await device.go_offline()
@@ -130,15 +130,16 @@ async def test_a_push_service_that_is_down_at_first_costs_the_id_and_not_the_app
     await phone.provider.fault("down", times=1)
     async with phone.start() as device, phone.provider.client() as push:
         await device.open(phone.app)
-        for _ in range(500):
-            if device.player_id is not None:
-                break
-            await asyncio.sleep(0.02)
+
+        async def registered() -> bool:
+            return device.player_id is not None
+
+        await until(registered)
         assert any("answered 503" in words for words in phone.said)
         # Nothing may be lost: the line may only open after this.
         assert device.player_id is not None
         await push.send(FAILED, [device.player_id])
-        assert (await device.next_notification()).content == "Your payment failed"
+        assert (await device.next_notification(PATIENCE)).content == "Your payment failed"
         await device.page.reload()
         assert await device.page.evaluate("pushplayerid") == device.player_id
 

@@ -19,6 +19,7 @@ from latchkey.consumer import Consumer, Settings
 from latchkey.consumer.texts import read_texts
 from latchkey.runtime.device import Device, DeviceOptions
 from tests.cli.running import Up, get
+from tests.patience import PATIENCE
 from tests.runtime.test_device import seen_on
 
 
@@ -52,7 +53,7 @@ async def device(up: Up, app: str, chromium: Path, tmp_path: Path) -> AsyncItera
 
 
 async def shows(device: Device, state: str) -> None:
-    await expect(device.page.locator("body")).to_have_attribute("data-state", state, timeout=15_000)
+    await expect(device.page.locator("body")).to_have_attribute("data-state", state)
 
 
 async def press(device: Device, label: str) -> None:
@@ -82,7 +83,7 @@ async def test_from_signing_in_to_the_end_without_ever_reloading(device: Device)
 
     await press(device, "Let the payment fail")
     await shows(device, "trouble")
-    notification = await device.next_notification(20)
+    notification = await device.next_notification(PATIENCE)
     expected = read_texts()["billing_issue"]["en"]
     assert (notification.heading, notification.content) == (expected.heading, expected.content)
     assert expected.content in await seen_on(device)
@@ -146,7 +147,7 @@ async def test_a_push_provider_that_is_away_delays_nothing_but_the_push(up: Up, 
     assert ask(up, "PUT", fault, f"Key {push['rest_api_key']}", {"kind": "down", "times": 1})[0] == 200
     await press(device, "Let the payment fail")
     await shows(device, "trouble")
-    assert (await device.next_notification(25)).heading == read_texts()["billing_issue"]["en"].heading
+    assert (await device.next_notification(PATIENCE)).heading == read_texts()["billing_issue"]["en"].heading
 
 
 def test_forged_and_foreign_tokens_reach_nothing(up: Up, app: str) -> None:
@@ -166,7 +167,7 @@ def test_a_forged_webhook_is_not_part_of_the_story(up: Up, app: str) -> None:
     assert ask(up, "POST", f"{app}/webhooks/billing", "Bearer wrong", webhook)[0] == 401
     _, session = ask(up, "POST", f"{app}/demo/session", "", {"user": "mia"})
     asked = urllib.request.Request(f"{app}/demo/live", headers={"Authorization": f"Bearer {session['token']}"})
-    with urllib.request.urlopen(asked, context=trusting(up), timeout=10) as live:
+    with urllib.request.urlopen(asked, context=trusting(up), timeout=PATIENCE) as live:
         story = json.loads(live.readline().removeprefix(b"data: "))
     assert story["user"] == "mia"
     assert "forged" not in [one["id"] for one in story["events"]]
@@ -214,7 +215,7 @@ def ask(up: Up, method: str, url: str, authorization: str, body: Any = None) -> 
     sent = json.dumps(body).encode() if body is not None else None
     asked = urllib.request.Request(url, sent, headers, method=method)
     try:
-        with urllib.request.urlopen(asked, context=trusting(up), timeout=10) as reply:
+        with urllib.request.urlopen(asked, context=trusting(up), timeout=PATIENCE) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as refused:
         with refused:

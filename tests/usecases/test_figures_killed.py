@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 from latchkey.storage.database import Database
+from tests.patience import PATIENCE
 from tests.usecases.conftest import Shop
 from tests.usecases.figures_books import agree, kept
 
@@ -36,7 +37,7 @@ async def test_a_roller_killed_amid_its_work_counts_everything_once(shop: Shop) 
     for goal in (head // 4, head // 2, head):
         roller = await asyncio.create_subprocess_exec(sys.executable, "-c", ROLLER, shop.db.url, str(shop.time))
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while await position(shop.db) < goal:  # noqa: ASYNC110 - another process writes it
                     await asyncio.sleep(0.002)
         finally:

@@ -30,6 +30,7 @@ from latchkey.usecases.figures.overview import catch_up, overview
 from latchkey.usecases.figures.roller import roll, roll_all
 from latchkey.usecases.sandbox.clocks import create_clock, create_customer
 from latchkey.usecases.sandbox.demo import add_catalog
+from tests.patience import PATIENCE
 from tests.usecases.conftest import NOON, Shop
 from tests.usecases.figures_books import agree, kept, sums
 
@@ -232,9 +233,9 @@ async def test_the_role_keeps_up_by_itself_until_it_is_told_to_stop(shop: Shop) 
     stop = asyncio.Event()
     running = asyncio.create_task(figures_roller.run_roller(shop.db, lambda: shop.time, stop))
     await shop.act("purchase", product="pro_monthly")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not await kept(shop.db, shop.project_id):  # noqa: ASYNC110 - another connection writes it
             await asyncio.sleep(0.02)
     stop.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await running

@@ -18,7 +18,7 @@ class CannotListenError(Exception):
     """The address cannot be listened on; the message says why and what to do."""
 
 
-def bind(host: str, port: int, count: int, *, patience: float = 2.0) -> list[socket.socket]:
+def bind(host: str, port: int, count: int, *, patience: float = 5.0) -> list[socket.socket]:
     """`count` sockets listening on one port. A port that was ours a moment ago is waited for."""
     deadline = time.monotonic() + patience
     while True:
@@ -32,11 +32,12 @@ def bind(host: str, port: int, count: int, *, patience: float = 2.0) -> list[soc
 
 
 def bind_wished(host: str, wishes: list[int]) -> socket.socket:
-    """On the first of these ports that is free; where none is, on any."""
-    for port in wishes:
+    """On the first of these ports that is free; where none is, on any. All but the last were ours before, and whoever
+    was told of them expects us there: a process of ours that was just killed may still hold one."""
+    for place, port in enumerate(wishes, 1):
         if 0 < port < 65_536:
             with contextlib.suppress(CannotListenError):
-                return bind(host, port, 1, patience=0.5)[0]
+                return bind(host, port, 1, patience=0.5 if place == len(wishes) else 5.0)[0]
     return bind(host, 0, 1)[0]
 
 

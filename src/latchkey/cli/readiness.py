@@ -13,13 +13,13 @@ class NotReadyError(Exception):
     """The service listens but does not say that it is ready."""
 
 
-async def wait_until_answering(host: str, port: int, authority: Path, patience: float = 30.0) -> None:
+async def wait_until_answering(host: str, port: int, authority: Path, patience: float = 15 * 60.0) -> None:
     trusted = ssl.create_default_context(cafile=str(authority))
     deadline = time.monotonic() + patience
     last = "no answer"
     while time.monotonic() < deadline:
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 last = await _status(host, port, trusted)
         except (OSError, TimeoutError, EOFError) as error:
             last = str(error) or type(error).__name__

@@ -29,6 +29,10 @@ LONGEST_DELAY = 10.0
 HEALTHY_AFTER = 30.0
 
 
+# Long: a busy machine takes a minute for what takes a second on a quiet one. Crashes end the wait at once.
+START_PATIENCE = 15 * 60.0
+
+
 class DidNotBecomeReadyError(Exception):
     """The service's processes did not come up; their log says why."""
 
@@ -75,7 +79,7 @@ class Supervisor:
             self._instruct(child)
             self._watching.append(asyncio.create_task(self._watch(child)))
 
-    async def wait_until_ready(self, patience: float = 60.0) -> None:
+    async def wait_until_ready(self, patience: float = START_PATIENCE) -> None:
         waiting = asyncio.gather(*(child.ready.wait() for child in self.children))
         try:
             deadline = time.monotonic() + patience

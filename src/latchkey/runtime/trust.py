@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-PATIENCE = 5.0
+PATIENCE = 60.0
 
 
 def accepted_keys(authority: Path, origins: Iterable[str]) -> list[str]:

@@ -137,7 +137,7 @@ async def connect(
     application_name: str = "latchkey",
     statement_timeout_ms: int = 0,
     lock_timeout_ms: int = 0,
-    connect_timeout: float = 10.0,
+    connect_timeout: float = 60.0,
 ) -> asyncpg.Connection[asyncpg.Record]:
     """One connection outside any pool, for migrations and for listening."""
     try:
