@@ -28,7 +28,7 @@ setup: $(STAMP) ## create .venv with everything in it
 # registry that only pip is configured for), pip installs the same files; both check every hash.
 $(STAMP): requirements.lock requirements-uv.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Latchkey needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11")'
-	@echo "Setting up .venv (once; well under a minute on most machines)"
+	@echo "Setting up .venv (once; it took one to two minutes on a busy machine)"
 	@echo "  1/3 the installer, uv"
 	@$(PYTHON) -m venv --clear .venv
 	@$(PIP) install --quiet --require-hashes -r requirements-uv.lock || true
