@@ -50,7 +50,7 @@ _id_schema: dict[str, Any] = {
 AppUserId = Annotated[str, AfterValidator(_user_id), Field(json_schema_extra=_id_schema)]
 PathUserId = Annotated[str, AfterValidator(_user_id), Path(json_schema_extra=_id_schema)]
 Instant = Annotated[int, Field(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")]
-Limit = Annotated[int, Query(ge=1, le=LARGEST_LIMIT, description=f"Items on a page; {DEFAULT_LIMIT} unless given.")]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_LIMIT, description=f"Items on a page; default {DEFAULT_LIMIT}.")]
 
 
 def _held_to(check: Callable[[str], str]) -> AfterValidator:

@@ -174,7 +174,7 @@ class Billing:
         )
 
     async def _once(self, app_user_id: str, details: bool) -> LocalCopy | None:
-        """Requests of one user that meet share one question."""
+        """Concurrent requests for one user share one call to the service."""
         key = app_user_id, details
         task = self._under_way.get(key)
         if task is None:

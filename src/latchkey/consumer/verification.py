@@ -24,7 +24,7 @@ def reasons_to_verify(
     subscription: Subscription | None, now: Ms, *, only_if_still_ahead: bool = False
 ) -> tuple[Reason, ...]:
     """Every condition that holds; none means the local copy answers. `only_if_still_ahead` is the specification's
-    variant in which an end that is already over is no reason."""
+    variant: an end that has passed is not a reason to verify."""
     if subscription is None or not subscription.exists:
         return (Reason.NO_RECORD,)
     found = []

@@ -28,7 +28,7 @@ router = APIRouter(
 
 class NewReplay(Body):
     since_ms: Instant
-    until_ms: Annotated[Instant | None, Field(description="Now, unless given.")] = None
+    until_ms: Annotated[Instant | None, Field(description="Defaults to now.")] = None
     status: Literal["failed", "all"]
     event_types: EventTypes = Field(default_factory=list)
 

@@ -109,7 +109,7 @@ class Rotation(Body):
         Field(
             ge=0,
             le=rules.LONGEST_OVERLAP_SECONDS,
-            description="For so long the old secret signs along; a day unless given.",
+            description="How long deliveries are also signed with the old secret. Defaults to one day.",
         ),
     ] = rules.OVERLAP_SECONDS
 
@@ -138,7 +138,7 @@ async def list_webhooks(
 
 @router.get("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
 async def read_webhook(services: Provided, caller: ReadKey, webhook_id: str) -> Response:
-    """One webhook, and how it fares."""
+    """One webhook and its health."""
     return reply(render.webhook(await services.webhooks.load(caller.project_id, webhook_id)))
 
 
@@ -154,7 +154,7 @@ async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, 
 @router.delete("/{webhook_id}", responses=shows(Deleted), response_class=Response)
 @audited("webhook.deleted")
 async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) -> Response:
-    """Nothing more is sent, what waits neither."""
+    """Nothing more is sent; pending deliveries are not sent either."""
     now = services.now()
     await services.webhooks.delete(caller.project_id, webhook_id, now)
     return reply(Deleted(object="webhook", id=webhook_id, deleted_at=now))

@@ -28,7 +28,7 @@ where l.project_id = $1 and l.customer_id = $2 and l.webhook_key = $3
     );
 
 -- name: resend_delivery
--- a finished delivery starts over, outside its customer's line
+-- a finished delivery starts over and does not wait for other events of its customer
 with again as (
     update deliveries
     set status = 'waiting', aside = true, finished_at = null
@@ -101,7 +101,7 @@ left join deliveries d on d.project_id = $1 and d.customer_id = s.customer_id an
 order by s.position;
 
 -- name: requeue_deliveries
--- these events once more to a webhook, each in its customer's line; what waits already is left alone
+-- these events once more to a webhook, in order for each customer; deliveries that are already pending stay as they are
 with again as (
     insert into deliveries as d (
         project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id
