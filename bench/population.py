@@ -12,7 +12,7 @@ from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.storage.customers.records import encode
+from latchkey.storage.customers.state_format import encode
 from latchkey.storage.database import Database
 from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import next_due_at

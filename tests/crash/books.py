@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import json
 
 from latchkey.domain.customers.customer import Customer
-from latchkey.storage.customers.records import decode
+from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.passing_time import next_due_at
 

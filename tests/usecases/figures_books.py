@@ -12,7 +12,7 @@ from latchkey.domain.figures.window import Sums, Window
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers.records import decode
+from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import load_projects
 from latchkey.usecases.figures.books import pseudonym

@@ -12,7 +12,7 @@ from latchkey.domain.access.remapping import Grant, Remapping, difference
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers.records import decode
+from latchkey.storage.customers.state_format import decode
 from latchkey.usecases.catalog.entitlements import create_entitlement, detach_products
 from latchkey.usecases.catalog.mapping import ChangedMeanwhile, load_grid, save_mapping
 from latchkey.usecases.catalog.preview import Preview, preview_mapping

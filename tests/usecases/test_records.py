@@ -21,7 +21,7 @@ from latchkey.domain.customers.identity import LogIn
 from latchkey.domain.customers.identity import log_in as kind_of_log_in
 from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.refusal import Refusal
-from latchkey.storage.customers.records import decode
+from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.currency import adjust

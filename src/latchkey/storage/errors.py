@@ -9,6 +9,8 @@ StorageError
 ├── CollisionError              two transactions changed the same rows; the same work may succeed now
 ├── SchemaNotMigratedError      the database is older than the code
 ├── SchemaTooNewError           the database is newer than the code
+├── MigrationChangedError       a migration file differs from what was applied to this database
+├── StateVersionError           a customer's stored state is of a version that this code cannot read
 ├── QueryNotNamedError          a query was asked for that no .sql file defines
 └── EmbeddedServerError         the embedded server cannot be used
     ├── FolderInUseError        another process owns the data folder
@@ -49,6 +51,14 @@ class SchemaNotMigratedError(StorageError):
 
 
 class SchemaTooNewError(StorageError):
+    pass
+
+
+class MigrationChangedError(StorageError):
+    pass
+
+
+class StateVersionError(StorageError):
     pass
 
 

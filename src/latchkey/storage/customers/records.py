@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from latchkey.domain.customers.credits import movement_ids
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase
-from latchkey.domain.purchases.subscription import Period, Status, Subscription
-from latchkey.storage.shapes import Unseen, struct_of
+from latchkey.storage.customers.state_format import decode, encode
 from latchkey.storage.sql import query
 
 _SHARE_CLOCKS = query("share_clocks")
@@ -38,9 +37,6 @@ _DUE = query("customers_due")
 _POSTPONE = query("postpone_customer")
 _NEXT_DUE = query("next_customer_due")
 
-_DECODER = json.Decoder(Customer)
-_ENCODER = json.Encoder()
-
 PurchaseKey = tuple[str, str]
 """A purchase's store and its id there."""
 
@@ -64,33 +60,12 @@ class Stored:
     last_seen: LastSeen | None = None
 
 
-def decode(state: bytes) -> Customer:
-    return _DECODER.decode(state)
-
-
 def stored(key: int, state: bytes, last_seen: LastSeen | None = None) -> Stored:
     """A locked row, to be changed. A record from before records had names is named after its row."""
     customer = decode(state)
     if not customer.record:
         customer = replace(customer, record=f"row {key}")
     return Stored(key, customer, last_seen)
-
-
-# What neither of the two reads shows or needs in order to know.
-UNSEEN: Unseen = (
-    (Customer, frozenset({"aliases", "record", "balances", "transfers", "currency_transactions", "joined"})),
-    (Subscription, frozenset({"id", "app_id", "invoices", "expired"})),
-    (Period, frozenset({"id", "number", "cause", "as_of", "price", "changed_from", "paid_from"})),
-    (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
-    (Purchase, frozenset({"price", "app_id", "credited", "expired"})),
-)
-
-# A customer for the two reads, to look at and not to change: quicker decoded, see `storage.shapes`.
-glance: Callable[[bytes], Customer] = json.Decoder(struct_of(Customer, UNSEEN)).decode
-
-
-def encode(customer: Customer) -> bytes:
-    return _ENCODER.encode(customer)
 
 
 async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.storage.customers.records import LastSeen, decode, folded
+from latchkey.storage.customers.records import LastSeen, folded
+from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.domain.customers.customer import Customer
-from latchkey.storage.customers.records import decode
+from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 

@@ -19,7 +19,7 @@ from latchkey.storage.customers.records import PurchaseKey, Stored
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.engine.project_settings import Project as Project
 from latchkey.storage.engine.project_settings import load_projects as load_projects
-from latchkey.storage.errors import CollisionError
+from latchkey.storage.errors import CollisionError, StateVersionError
 from latchkey.usecases.engine.batch import Batch
 from latchkey.usecases.engine.newcomers import newcomer
 from latchkey.usecases.engine.passing_time import at_present
@@ -76,7 +76,7 @@ class Changes:
         self.now = now
         self.catalogs = catalogs or Catalogs()
         self._batch: Batch[Change, Committed | Refusal] = Batch(
-            self._commit, largest=64, under_way=2, splits_on=(CollisionError,)
+            self._commit, largest=64, under_way=2, splits_on=(CollisionError, StateVersionError)
         )
 
     async def make(self, change: Change) -> Committed:

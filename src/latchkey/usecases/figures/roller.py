@@ -17,7 +17,7 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.figures.lines import Line, PurchaseKey, contributions
 from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.customers.records import decode
+from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.figures import progress
 from latchkey.storage.figures.progress import RolledCustomer

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.storage.customers import records as customers
+from latchkey.storage.customers import state_format
 from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.engine.reads import Row
 from latchkey.usecases.engine.passing_time import at_present
@@ -28,19 +26,17 @@ class View(Struct, frozen=True, gc=False):
 
 
 def look_at(row: Row, now: Ms) -> View:
-    return _view(row, customers.decode, now)
+    """The customer with everything that is due by now, though the clock role may not have written it yet."""
+    own_now = now if row.clock_now is None else row.clock_now
+    customer = state_format.decode(row.state)
+    if row.due_at is not None and row.due_at <= own_now:
+        customer = at_present(customer, row.catalog, own_now)
+    return View(row.key, customer, row.catalog, own_now, row.last_seen)
 
 
 def glance_at(row: Row, now: Ms) -> View:
-    """The same for rendering only; see `storage.customers.glance`."""
-    return _view(row, customers.glance, now)
-
-
-def _view(row: Row, decode: Callable[[bytes], Customer], now: Ms) -> View:
-    """The customer with everything that is due by now, though the clock role may not have written it yet."""
+    """The same for rendering only, and quicker; see `state_format.glance`."""
     own_now = now if row.clock_now is None else row.clock_now
-    if row.due_at is None or row.due_at > own_now:
-        customer = decode(row.state)
-    else:
-        customer = at_present(customers.decode(row.state), row.catalog, own_now)
-    return View(row.key, customer, row.catalog, own_now, row.last_seen)
+    if row.due_at is not None and row.due_at <= own_now:
+        return look_at(row, now)
+    return View(row.key, state_format.glance(row.state), row.catalog, own_now, row.last_seen)

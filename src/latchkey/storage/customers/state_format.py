@@ -1,0 +1,134 @@
+"""The stored form of a customer: its dataclass as JSON, with the version of that form.
+
+A state begins with its version: `{"v":1,"project_id":…`. States from before versions existed are version 0: they have
+no `v`. An upgrade of Latchkey does not rewrite rows. A state of another version is converted each time it is read, by
+pure steps over its JSON, and is stored in the current version when the customer next changes.
+
+Decision 63 says how to change the form of a state, and which releases may run beside each other meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import Meta, Struct, ValidationError, json
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Period, Status, Subscription
+from latchkey.storage.errors import StateVersionError
+from latchkey.storage.shapes import Unseen, struct_of
+
+State: TypeAlias = dict[str, Any]
+Step: TypeAlias = Callable[[State], State]
+T = TypeVar("T")
+
+
+def unchanged(state: State) -> State:
+    """The step between two versions that have the same fields."""
+    return state
+
+
+# The version that this code writes.
+VERSION = 1
+# Each converts a state of its version into the next version towards VERSION. Steps from older versions stay for ever.
+# A step from VERSION + 1 lets this release read what the next one writes while both run.
+STEPS: Mapping[int, Step] = {0: unchanged}
+
+# What neither of the two reads shows or needs in order to know.
+UNSEEN: Unseen = (
+    (Customer, frozenset({"aliases", "record", "balances", "transfers", "currency_transactions", "joined"})),
+    (Subscription, frozenset({"id", "app_id", "invoices", "expired"})),
+    (Period, frozenset({"id", "number", "cause", "as_of", "price", "changed_from", "paid_from"})),
+    (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
+    (Purchase, frozenset({"price", "app_id", "credited", "expired"})),
+)
+
+
+class _Versioned(Struct):
+    v: int = 0
+
+
+_VERSION_OF = json.Decoder(_Versioned)
+
+
+class StateFormat(Generic[T]):
+    """Reads and writes the states of one dataclass."""
+
+    def __init__(self, shape: type[T], version: int, steps: Mapping[int, Step], unseen: Unseen = ()) -> None:
+        self._version = version
+        self._steps = steps
+        self._encode = json.Encoder().encode
+        self._prefix = b'{"v":%d,' % version
+        self._shape = shape
+        self._decode = json.Decoder(shape).decode
+        # States of these versions need no conversion.
+        self._oldest = _last_unchanged(steps, version, -1)
+        self._newest = _last_unchanged(steps, version, +1)
+        self._glance_shape = _with_version(cast(type, shape), unseen, self._oldest, self._newest)
+        self._glance: Callable[[bytes], T] = json.Decoder(self._glance_shape).decode
+
+    def encode(self, value: T) -> bytes:
+        return self._prefix + self._encode(value)[1:]
+
+    def decode(self, state: bytes) -> T:
+        if state.startswith(self._prefix):
+            return self._decode(state)
+        version = _VERSION_OF.decode(state).v
+        if self._oldest <= version <= self._newest:
+            return self._decode(state)
+        return msgspec.convert(self._converted(state, version), self._shape)
+
+    def glance(self, state: bytes) -> T:
+        """For the two reads, to look at and not to change: quicker decoded, see `storage.shapes`. The decoder checks
+        the version as it meets it: looking for the version first would cost every read."""
+        try:
+            return self._glance(state)
+        except ValidationError:
+            version = _VERSION_OF.decode(state).v
+            if self._oldest <= version <= self._newest:
+                raise
+            seen: T = msgspec.convert(self._converted(state, version), self._glance_shape)
+            return seen
+
+    def _converted(self, state: bytes, version: int) -> State:
+        """The state in the current version."""
+        # Whatever number stands there, this stops at the first version that has no step.
+        if any(at not in self._steps for at in _way(version, self._version)):
+            raise StateVersionError(
+                f"A customer's stored state has version {version}; this Latchkey reads versions up to "
+                f"{max(self._version, *self._steps)}. A newer Latchkey has written it, so run only that one, or a "
+                "newer one, on this database. Nothing was changed."
+            )
+        converted: State = json.decode(state)
+        for at in _way(version, self._version):
+            converted = self._steps[at](converted)
+        return converted | {"v": self._version}
+
+
+def _way(version: int, target: int) -> range:
+    """The versions from the first towards the target, without the target."""
+    return range(version, target, 1 if version < target else -1)
+
+
+def _last_unchanged(steps: Mapping[int, Step], version: int, direction: int) -> int:
+    while steps.get(version + direction) is unchanged:
+        version += direction
+    return version
+
+
+def _with_version(shape: type, unseen: Unseen, oldest: int, newest: int) -> Any:
+    """The struct of this dataclass with its version, which must be one that needs no conversion."""
+    accepted = Annotated[int, Meta(ge=oldest, le=newest)]
+    # A state without a version is of version 0.
+    field = ("v", accepted, 0) if oldest == 0 else ("v", accepted)
+    struct = struct_of(shape, unseen)
+    return msgspec.defstruct(shape.__name__, [field], bases=(struct,), frozen=True, kw_only=True, gc=False)
+
+
+_CUSTOMERS = StateFormat(Customer, VERSION, STEPS, UNSEEN)
+encode = _CUSTOMERS.encode
+decode = _CUSTOMERS.decode
+glance = _CUSTOMERS.glance

@@ -1,0 +1,272 @@
+"""Lives whose stored states are kept for every release: together they use every field and every variant of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from latchkey.domain.catalog import Catalog, Former, Product, ProductKind
+from latchkey.domain.customers.attributes import with_attributes
+from latchkey.domain.customers.currency import move
+from latchkey.domain.customers.customer import Attribute, CurrencyTransaction
+from latchkey.domain.customers.experiment import Experiment, Variant, enroll
+from latchkey.domain.customers.identity import reclaimed, told_of_id, transfer
+from latchkey.domain.customers.promotion import grant, revoke
+from latchkey.domain.instants import DAY, HOUR, Duration
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Reason
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.stores.test_store import actions
+from tests.domain import shop
+from tests.domain.book import Book
+from tests.domain.shop import COINS, NOON, PRO_LIFETIME, PRO_MONTHLY, PRO_PASS, PRO_YEARLY, TEAM_MONTHLY, someone
+
+# Detached from "team" on the fifth day.
+OLD_PLAN = Product(
+    id="old_plan", kind=ProductKind.SUBSCRIPTION, price=Price(1_990_000, "EUR"), duration=Duration(months=1)
+)
+CATALOG = Catalog(
+    {**shop.CATALOG.products, OLD_PLAN.id: OLD_PLAN},
+    shop.CATALOG.entitlements,
+    {None: {OLD_PLAN.id: (Former("team", NOON + 5 * DAY),)}},
+)
+EXPERIMENT = Experiment("paywall", "Paywall", (Variant("a", 1), Variant("b", 1)))
+SANDBOX = Environment.SANDBOX
+GIVEN_UP = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+
+
+def book(app_user_id: str = "ann", test_clock_id: str | None = None) -> Book:
+    return Book(someone(app_user_id, test_clock_id=test_clock_id), CATALOG)
+
+
+def buys(product: Product, id: str = "sub", *, of: Book | None = None, trial: bool = False, days: int = 0) -> Book:
+    """Somebody buys this from an app, and so many days pass."""
+    buyer = of or book()
+    buyer.take_in(actions.sell(product, buyer.now, id=id, environment=SANDBOX, trial=trial, app_id="app_ios"))
+    buyer.pass_time(buyer.now + days * DAY)
+    return buyer
+
+
+def does(life: Book, act: Callable[[Subscription], Subscription | Purchase], days: int = 0) -> Book:
+    life.take_in(act(life.subscription))
+    life.pass_time(life.now + days * DAY)
+    return life
+
+
+def new() -> Book:
+    life = book()
+    life.change(life.customer)
+    return life
+
+
+def renewed_and_invoiced() -> Book:
+    return does(buys(PRO_MONTHLY, days=70), lambda one: actions.issue_invoice(one, NOON + 70 * DAY))
+
+
+def on_trial() -> Book:
+    return buys(PRO_MONTHLY, trial=True, days=3)
+
+
+def converted() -> Book:
+    return buys(PRO_MONTHLY, trial=True, days=20)
+
+
+def trial_cancelled() -> Book:
+    life = on_trial()
+    return does(life, lambda one: actions.cancel(one, life.now))
+
+
+def off_for_every_reason() -> Book:
+    """One subscription for each reason to turn renewal off; each is still running."""
+    life = book()
+    for reason in Reason:
+        sold = actions.sell(PRO_MONTHLY, life.now, id=f"off {reason.value}", environment=SANDBOX)
+        assert isinstance(sold, Subscription)
+        life.take_in(sold)
+        life.pass_time(life.now + HOUR)
+        life.take_in(actions.cancel(sold, life.now, reason))
+    return life
+
+
+def ended_for_every_reason() -> Book:
+    life = book()
+    for reason in Reason:
+        sold = actions.sell(PRO_MONTHLY, life.now, id=f"ended {reason.value}", environment=SANDBOX)
+        assert isinstance(sold, Subscription)
+        life.take_in(sold)
+        life.pass_time(life.now + DAY)
+        life.take_in(actions.expire(sold, life.now, reason))
+    return life
+
+
+def in_grace() -> Book:
+    life = buys(PRO_MONTHLY, days=30)
+    return does(life, lambda one: actions.fail_billing(one, life.now, grace_days=10), days=3)
+
+
+def recovered_in_grace() -> Book:
+    life = in_grace()
+    return does(life, lambda one: actions.recover_billing(one, CATALOG, life.now), days=2)
+
+
+def payment_failed() -> Book:
+    life = buys(PRO_MONTHLY, days=30)
+    return does(life, lambda one: actions.fail_billing(one, life.now), days=5)
+
+
+def pause_planned() -> Book:
+    life = buys(PRO_MONTHLY, days=10)
+    return does(life, lambda one: actions.pause(one, life.now, NOON + 60 * DAY))
+
+
+def paused() -> Book:
+    life = pause_planned()
+    life.pass_time(NOON + 40 * DAY)
+    return life
+
+
+def changed_at_once() -> Book:
+    life = buys(PRO_MONTHLY, days=10)
+    return does(life, lambda one: actions.change_product(one, TEAM_MONTHLY, life.now, at_renewal=False), days=5)
+
+
+def change_planned() -> Book:
+    life = buys(PRO_MONTHLY, days=10)
+    return does(life, lambda one: actions.change_product(one, PRO_YEARLY, life.now, at_renewal=True))
+
+
+def refunded() -> Book:
+    life = buys(PRO_MONTHLY, days=10)
+    return does(life, lambda one: actions.refund(one, life.now), days=1)
+
+
+def refund_reversed() -> Book:
+    life = refunded()
+    return does(life, lambda one: actions.reverse_refund(one, life.now))
+
+
+def extended() -> Book:
+    life = buys(PRO_MONTHLY, days=10)
+    return does(life, lambda one: actions.extend(one, life.now, until=NOON + 45 * DAY))
+
+
+def one_time_purchases() -> Book:
+    life = buys(COINS, "coins", of=buys(PRO_PASS, "pass", of=buys(PRO_LIFETIME, "lifetime")), days=3)
+    shared = actions.sell(
+        PRO_PASS, life.now, id="shared", environment=SANDBOX, ownership=Ownership.FAMILY_SHARED, app_id="app_ios"
+    )
+    life.take_in(shared)
+    life.pass_time(life.now + 8 * DAY)
+    return life
+
+
+def one_time_refunds() -> Book:
+    life = buys(COINS, "coins", of=buys(PRO_LIFETIME, "lifetime"), days=1)
+    life.change(move(life.customer, CurrencyTransaction("spent", "COIN", -30, life.now)))
+    for one in life.customer.purchases:
+        life.take_in(actions.refund(one, life.now))
+    life.pass_time(life.now + DAY)
+    again = life.customer.purchase("test_store", "coins")
+    assert again is not None
+    life.take_in(actions.reverse_refund(again, life.now))
+    return life
+
+
+def grants() -> Book:
+    life = buys(PRO_MONTHLY)
+    life.change(grant(life.customer, "team", NOON + 5 * DAY, life.now, duration="three_day"))
+    life.change(grant(life.customer, "pro", None, life.now))
+    life.change(grant(life.customer, "team", NOON + 90 * DAY, life.now))
+    life.pass_time(NOON + 10 * DAY)
+    return life
+
+
+def grants_revoked() -> Book:
+    life = grants()
+    life.change(revoke(life.customer, "pro", life.now))
+    life.pass_time(life.now + HOUR)
+    return life
+
+
+def store_out_of_reach() -> Book:
+    """Three temporary grants: one that ended by itself, one settled by the purchase, one running."""
+    life = book()
+    for id, product in (("ended", PRO_YEARLY), ("settled", PRO_MONTHLY), ("running", TEAM_MONTHLY)):
+        life.take_in(actions.store_outage(life.customer, product, life.now, id=id, environment=SANDBOX))
+        if id == "settled":
+            buys(product, "the purchase", of=life)
+        life.pass_time(life.now + (25 * HOUR if id == "ended" else HOUR))
+    return life
+
+
+def noted() -> Book:
+    life = buys(COINS, "coins", of=buys(PRO_MONTHLY))
+    notes = {"$email": Attribute("ann@example.com", NOON), "color": Attribute("blü", NOON), "gone": Attribute("x", 1)}
+    life.change(with_attributes(life.customer, notes))
+    life.change(with_attributes(life.customer, {"gone": Attribute("", NOON)}))
+    life.change(move(life.customer, CurrencyTransaction("spent", "COIN", -30, life.now)))
+    life.change(enroll(life.customer, EXPERIMENT, life.now))
+    return life
+
+
+def merged() -> Book:
+    anonymous = buys(PRO_MONTHLY, of=book(GIVEN_UP), days=2)
+    life = buys(COINS, "coins", of=book("ann"))
+    life.absorb(anonymous, anonymous.now + DAY)
+    life.change(told_of_id(life.customer, "ann@work", life.now))
+    return life
+
+
+def transferred() -> Book:
+    source, life = buys(PRO_MONTHLY, of=book("bob"), days=2), book("ann")
+    moved = transfer(source.customer, life.customer, source.now)
+    life.customer = moved.target_before
+    life.change(moved.target, source.now)
+    life.change(reclaimed(life.customer, life.now))
+    return life
+
+
+def on_a_test_clock() -> Book:
+    return buys(PRO_YEARLY, of=book(test_clock_id="clock_1"), days=100)
+
+
+def detached_product() -> Book:
+    return buys(OLD_PLAN, days=10)
+
+
+def from_another_store() -> Book:
+    """Periods of every type, as the adapter of a store would tell them."""
+    life = book()
+    for number, type in enumerate(PeriodType):
+        begin = NOON + number * 40 * DAY
+        period = Period(
+            id=f"{type.value}.1",
+            number=1,
+            cause=Cause.TRIAL if type is PeriodType.TRIAL else Cause.PURCHASE,
+            product_id="pro_monthly",
+            period_type=type,
+            purchased_at=begin,
+            ends_at=begin + 30 * DAY,
+            as_of=Moment(begin, 1),
+            price=Price(0 if type is PeriodType.TRIAL else 7_990_000, "EUR"),
+        )
+        told = Subscription(
+            store="app_store",
+            id=type.value,
+            environment=Environment.PRODUCTION,
+            periods=(period,),
+            status=Status(as_of=Moment(begin, 1), auto_renew=False, renewal_off_at=begin),
+            ownership=Ownership.FAMILY_SHARED if type is PeriodType.INTRO else Ownership.PURCHASED,
+        )
+        life.take_in(told, begin)
+    one_time = actions.sell(PRO_LIFETIME, life.now, id="bought", environment=Environment.PRODUCTION, app_id="app_ios")
+    life.take_in(replace(one_time, store="app_store"))
+    return life
+
+
+LIVES: tuple[Callable[[], Book], ...] = (
+    new, renewed_and_invoiced, on_trial, converted, trial_cancelled, off_for_every_reason, ended_for_every_reason,
+    in_grace, recovered_in_grace, payment_failed, pause_planned, paused, changed_at_once, change_planned, refunded,
+    refund_reversed, extended, one_time_purchases, one_time_refunds, grants, grants_revoked, store_out_of_reach, noted,
+    merged, transferred, on_a_test_clock, detached_product, from_another_store,
+)  # fmt: skip

@@ -1,0 +1,120 @@
+"""The version of stored states: read without rewriting, converted by steps, refused when nobody knows how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from msgspec import ValidationError, json
+
+from latchkey.storage.customers.state_format import STEPS, VERSION, StateFormat, Step, decode, encode, glance, unchanged
+from latchkey.storage.errors import StateVersionError
+from tests.domain.shop import someone
+
+
+@dataclass(frozen=True)
+class First:
+    name: str
+    since: int = 0
+
+
+@dataclass(frozen=True)
+class Renamed:
+    title: str
+    since: int = 0
+
+    @property
+    def shout(self) -> str:
+        return self.title.upper()
+
+
+def forth(state: dict[str, Any]) -> dict[str, Any]:
+    return {"title" if name == "name" else name: value for name, value in state.items()}
+
+
+def back(state: dict[str, Any]) -> dict[str, Any]:
+    return {"name" if name == "title" else name: value for name, value in state.items()}
+
+
+# Three releases that follow each other. The second can read what the third writes; the first cannot.
+FIRST = StateFormat(First, 1, {0: unchanged})
+SECOND = StateFormat(First, 1, {0: unchanged, 2: back})
+THIRD = StateFormat(Renamed, 2, {0: unchanged, 1: forth})
+
+
+def ways(format: StateFormat[Any]) -> tuple[Callable[[bytes], Any], ...]:
+    return format.decode, format.glance
+
+
+def test_a_state_begins_with_its_version_and_is_read_back() -> None:
+    customer = someone()
+    state = encode(customer)
+    assert state.startswith(b'{"v":%d,"project_id":' % VERSION)
+    assert json.decode(state)["v"] == VERSION
+    assert decode(state) == customer
+
+
+def test_a_state_from_before_versions_is_read() -> None:
+    customer = someone()
+    state = json.encode(customer)
+    assert decode(state) == customer
+    assert glance(state).app_user_id == customer.app_user_id
+
+
+def test_every_older_version_has_a_step() -> None:
+    assert set(range(VERSION)) <= STEPS.keys()
+    assert max(STEPS) <= VERSION + 1
+
+
+@pytest.mark.parametrize(
+    "state", [b'{"name":"a","since":7}', b'{"v":1,"name":"a","since":7}', FIRST.encode(First("a", 7))]
+)
+def test_a_renamed_field_is_found_in_states_of_every_older_version(state: bytes) -> None:
+    for read in ways(THIRD):
+        one = read(state)
+        assert (one.title, one.since, one.shout) == ("a", 7, "A")
+    assert THIRD.decode(state) == Renamed("a", 7)
+
+
+def test_two_neighbouring_releases_read_and_change_what_the_other_wrote() -> None:
+    third = THIRD.encode(Renamed("a", 7))
+    assert SECOND.decode(third) == First("a", 7)
+    assert (SECOND.glance(third).name, SECOND.glance(third).since) == ("a", 7)
+    assert THIRD.decode(SECOND.encode(SECOND.decode(third))) == Renamed("a", 7)
+
+
+def test_the_release_before_the_neighbour_refuses_and_says_what_to_do() -> None:
+    for read in ways(FIRST):
+        with pytest.raises(StateVersionError, match=r"version 2.*up to 1.*newer Latchkey"):
+            read(THIRD.encode(Renamed("a")))
+
+
+@pytest.mark.parametrize("version", [VERSION + 1 + (VERSION + 1 in STEPS), 99, 2**70, -1])
+def test_a_version_that_nobody_knows_is_refused(version: int) -> None:
+    state = encode(someone()).replace(b'{"v":%d,' % VERSION, b'{"v":%d,' % version)
+    for read in (decode, glance):
+        with pytest.raises(StateVersionError):
+            read(state)
+
+
+def test_the_version_may_stand_anywhere() -> None:
+    for read in ways(THIRD):
+        assert read(b'{"since":7,"title":"a","v":2}').title == "a"
+        assert read(b'{"since":7,"name":"a","v":1}').title == "a"
+
+
+@pytest.mark.parametrize("state", [b'{"v":1,"project_id":1}', b'{"v":"one"}', b'{"v":1}', b"{}", b"[]"])
+def test_a_state_that_is_none_is_no_matter_of_versions(state: bytes) -> None:
+    for read in (decode, glance):
+        with pytest.raises(ValidationError):
+            read(state)
+
+
+def test_steps_change_nothing_of_what_they_were_given() -> None:
+    steps: list[Step] = [*STEPS.values(), forth, back]
+    for step in steps:
+        state = {"name": "a", "title": "b"}
+        step(state)
+        assert state == {"name": "a", "title": "b"}
