@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.sandbox.demo import APP_ID
+from latchkey.wire.management import AppStore
 from tests.api.client import NOW, Reply, Shop
 from tests.api.management import post, walk
 
@@ -81,7 +82,7 @@ async def unhurried(shop: Shop) -> None:
     shop.public = shop.client.public = app.plaintext
 
 
-async def app_key(shop: Shop, store: projects.Store) -> str:
+async def app_key(shop: Shop, store: AppStore) -> str:
     """The public key of a new app in a store."""
     app = await projects.create_app(shop.database, shop.project_id, f"An app in {store}", store, NOW)
     return (await keys.create_public_key(shop.database, shop.project_id, app.id, store, NOW)).plaintext

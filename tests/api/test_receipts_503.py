@@ -7,11 +7,12 @@ import pytest
 from msgspec import json
 
 from latchkey.usecases.access import keys, projects
+from latchkey.wire.management import AppStore
 from tests.api.client import NOW, Client, Reply, Shop
 from tests.api.doings import app_key, count_rows, show_receipt
 from tests.api.test_writes import framework
 
-STORES: list[projects.Store] = [store for store in projects.PUBLIC_PREFIXES if store != "test_store"]
+STORES: list[AppStore] = [store for store in projects.PUBLIC_PREFIXES if store != "test_store"]
 JWS = "eyJhbGciOiJFUzI1NiIsIng1YyI6W119.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJl"
 GOOD = {"app_user_id": "ada", "fetch_token": JWS, "product_id": "pro_monthly", "price": "9.99", "currency": None}
 
@@ -82,7 +83,7 @@ async def test_a_header_that_makes_no_sense_is_503(client: Client, appl: str, he
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_it_is_so_in_every_real_store(steady_shop: Shop, store: projects.Store) -> None:
+async def test_it_is_so_in_every_real_store(steady_shop: Shop, store: AppStore) -> None:
     key = await app_key(steady_shop, store)
     later(await show_receipt(steady_shop, "ada", JWS, key=key))
     reply = await show_receipt(steady_shop, "ada", "test_1_forged", "pro_lifetime", key=key)

@@ -6,6 +6,9 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+# The stores that an app can be in.
+AppStore = Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
+
 
 class Project(Struct, frozen=True, kw_only=True):
     object: Literal["project"] = "project"
@@ -103,7 +106,7 @@ class App(Struct, frozen=True, kw_only=True):
     id: str
     project_id: str
     name: str
-    store: Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
+    store: AppStore
     created_at: int
     # The app's first key, in the reply that made the app and never again.
     public_api_key: PublicApiKey | UnsetType = UNSET

@@ -22,7 +22,14 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import Attributes, checked
 from latchkey.api.v1.reply import subscriber
-from latchkey.usecases.customers.receipts import TEST_STORE, CannotCheck, InvalidReceipt, Receipt, take_receipt
+from latchkey.usecases.customers.receipts import (
+    PLATFORMS,
+    TEST_STORE,
+    CannotCheck,
+    InvalidReceipt,
+    Receipt,
+    take_receipt,
+)
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.services import Services
 from latchkey.wire.v1 import SubscriberResponse
@@ -31,11 +38,6 @@ router = APIRouter(tags=["V1 subscribers"])
 
 ROUTE = "/v1/receipts"
 INVALID_RECEIPT = 7103
-
-PLATFORMS = frozenset(
-    {"ios", "android", "amazon", "macos", "web", "stripe", "uikitformac", "tvos", "watchos", "visionos"}
-    | {"roku", "paddle", "galaxy", "test_store"}
-)
 
 _ProductId = Annotated[str, Field(min_length=1, max_length=200)]
 

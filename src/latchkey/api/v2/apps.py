@@ -16,6 +16,7 @@ from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
+from latchkey.wire.management import AppStore
 from latchkey.wire.v2 import Page
 
 router = APIRouter(prefix="/v2/projects/{project_id}/apps", tags=["V2 apps"])
@@ -23,7 +24,7 @@ router = APIRouter(prefix="/v2/projects/{project_id}/apps", tags=["V2 apps"])
 
 class NewApp(Body):
     name: Name
-    store: projects.Store
+    store: AppStore
 
 
 class NewPublicKey(Body):

@@ -14,13 +14,7 @@ from latchkey.usecases.access import keys, projects
 pages = Pages()
 
 ON_A_PAGE = 100
-STORES = {
-    "app_store": "App Store",
-    "play_store": "Play Store",
-    "stripe": "Stripe",
-    "rc_billing": "Web billing",
-    "test_store": "Test store",
-}
+STORES = projects.TITLES
 
 
 @pages.get("/apps")

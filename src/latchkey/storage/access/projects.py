@@ -9,6 +9,7 @@ from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
+from latchkey.wire.management import AppStore as Store
 
 _CREATE = query("create_project")
 _LOAD = query("load_project")
@@ -20,7 +21,6 @@ _PAGE_OF_APPS = query("list_apps")
 _DELETE_APP = query("delete_app")
 
 TestStore = Literal["open", "closed"]
-Store = Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ project's app in one store."""
 from __future__ import annotations
 
 import secrets
+from typing import get_args
 
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
@@ -12,18 +13,14 @@ from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.storage.access import projects
 from latchkey.storage.access.projects import App as App
 from latchkey.storage.access.projects import Project as Project
-from latchkey.storage.access.projects import Store as Store
 from latchkey.storage.access.projects import TestStore as TestStore
 from latchkey.storage.database import Database
+from latchkey.stores.registry import STORES
+from latchkey.wire.management import AppStore as Store
 
-# The stores an app can be in, and the prefixes of their public keys.
-PUBLIC_PREFIXES: dict[Store, str] = {
-    "app_store": "appl_",
-    "play_store": "goog_",
-    "stripe": "strp_",
-    "rc_billing": "rcb_",
-    "test_store": "test_",
-}
+# The stores an app can be in, the prefixes of their public keys, and their names for people.
+PUBLIC_PREFIXES: dict[Store, str] = {store: STORES[store].key_prefix or "" for store in get_args(Store)}
+TITLES: dict[str, str] = {store: STORES[store].title for store in get_args(Store)}
 
 
 async def create_project(database: Database, name: str, now: Ms, *, project_id: str | None = None) -> Project:

@@ -18,6 +18,7 @@ from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.errors import CollisionError
+from latchkey.stores.registry import PLATFORMS as PLATFORMS
 from latchkey.stores.test_store import actions, billing
 from latchkey.usecases.customers.identities import restore
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation

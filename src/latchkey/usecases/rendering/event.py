@@ -13,12 +13,10 @@ from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events import event as domain
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
+from latchkey.stores.registry import takehome as takehome_of
 from latchkey.wire import event as wire
 
 T = TypeVar("T")
-
-# What is left of a price after the store's commission. The stores' small-business rates; a project's own may differ.
-TAKEHOME = {"app_store": 0.85, "mac_app_store": 0.85, "play_store": 0.85, "amazon": 0.8, "galaxy": 0.7}
 
 
 def entitlement(access: Access, now: Ms) -> wire.Entitlement:
@@ -43,7 +41,7 @@ def event(
     held = active(customer, catalog, now)
     attributes = visible(customer)
     price = happened.price
-    takehome = TAKEHOME.get(happened.store or "", 1.0) if price is not None else None
+    takehome = takehome_of(happened.store) if price is not None else None
     amount = price.amount if price is not None else 0
     own = wire.OWN_FIELDS.get(happened.type, ())
 

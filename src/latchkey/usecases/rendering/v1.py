@@ -12,19 +12,12 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+from latchkey.stores.registry import STORES
 from latchkey.stores.test_store.billing import STORE as TEST_STORE
 from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.lifetime import lifetime_end
 from latchkey.usecases.rendering.view import View
 from latchkey.wire import v1
-
-# Where a user manages a running subscription, for the stores that have such a page.
-MANAGEMENT_URLS = {
-    "app_store": "https://apps.apple.com/account/subscriptions",
-    "mac_app_store": "https://apps.apple.com/account/subscriptions",
-    "play_store": "https://play.google.com/store/account/subscriptions",
-    "amazon": "https://www.amazon.com/gp/mas/your-account/myapps/yoursubscriptions",
-}
 
 
 def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -> v1.SubscriberResponse:
@@ -160,7 +153,8 @@ def _non_subscription(purchase: Purchase, id: str) -> v1.NonSubscription:
 
 def _management_url(customer: Customer, now: Ms) -> str | None:
     for subscription in reversed(customer.subscriptions):
-        url = MANAGEMENT_URLS.get(subscription.store)
+        store = STORES.get(subscription.store)
+        url = store.management_url if store is not None else None
         if url is not None and subscription.access_ends_at > now:
             return url
     return None

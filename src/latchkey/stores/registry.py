@@ -1,0 +1,78 @@
+"""Every store that Latchkey knows, one entry each. A new store is added here and nowhere else, then gets its adapter.
+
+A store without `key_prefix` can appear in events and V1, but no app can be created in it yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_APPLE_SUBSCRIPTIONS = "https://apps.apple.com/account/subscriptions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    # As it is written in events, V1 and V2.
+    name: str
+    # As people read it.
+    title: str
+    # How the public keys of its apps begin.
+    key_prefix: str | None = None
+    # What its apps send in `X-Platform`, in lower case.
+    platforms: frozenset[str] = frozenset()
+    # Where a user manages a running subscription, if the store has such a page.
+    management_url: str | None = None
+    # The store's share of a price: its rate for small businesses. What a project really pays may differ.
+    commission: float = 0.0
+
+
+STORES: dict[str, Store] = {
+    store.name: store
+    for store in (
+        Store(
+            name="app_store",
+            title="App Store",
+            key_prefix="appl_",
+            platforms=frozenset({"ios", "tvos", "watchos", "visionos"}),
+            management_url=_APPLE_SUBSCRIPTIONS,
+            commission=0.15,
+        ),
+        Store(
+            name="mac_app_store",
+            title="Mac App Store",
+            platforms=frozenset({"macos", "uikitformac"}),
+            management_url=_APPLE_SUBSCRIPTIONS,
+            commission=0.15,
+        ),
+        Store(
+            name="play_store",
+            title="Play Store",
+            key_prefix="goog_",
+            platforms=frozenset({"android"}),
+            management_url="https://play.google.com/store/account/subscriptions",
+            commission=0.15,
+        ),
+        Store(
+            name="amazon",
+            title="Amazon Appstore",
+            platforms=frozenset({"amazon"}),
+            management_url="https://www.amazon.com/gp/mas/your-account/myapps/yoursubscriptions",
+            commission=0.2,
+        ),
+        Store(name="galaxy", title="Galaxy Store", platforms=frozenset({"galaxy"}), commission=0.3),
+        Store(name="stripe", title="Stripe", key_prefix="strp_", platforms=frozenset({"stripe"})),
+        Store(name="rc_billing", title="Web billing", key_prefix="rcb_", platforms=frozenset({"web"})),
+        Store(name="paddle", title="Paddle", platforms=frozenset({"paddle"})),
+        Store(name="test_store", title="Test store", key_prefix="test_", platforms=frozenset({"test_store"})),
+        Store(name="promotional", title="Promotional grant"),
+    )
+}
+
+# Roku devices name themselves, but their store has no entry yet.
+PLATFORMS = frozenset({"roku"}).union(*(store.platforms for store in STORES.values()))
+
+
+def takehome(store: str | None) -> float:
+    """What is left of a price after the store's share, as a fraction."""
+    known = STORES.get(store or "")
+    return round(1 - known.commission, 4) if known is not None else 1.0
