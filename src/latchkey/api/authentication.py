@@ -6,6 +6,7 @@ these as the type of a parameter, and FastAPI does the rest:
     ReadKey, WriteKey                  V2: a secret key of the project in the path, which they document too
     SecretReadKey, SecretWriteKey      V1: a secret key
     AppReadKey, AppWriteKey            V1: any key; what a public one may do is up to the route
+    ReceiptKey                         V1: the same, but a public key is never refused for its rate
 """
 
 from __future__ import annotations
@@ -39,12 +40,15 @@ def key_hash(authorization: bytes | None) -> bytes:
     return hashlib.sha256(key).digest()
 
 
-def admitted(verdict: Verdict, exchange: Exchange) -> Caller:
-    """The caller, if there is one and it has requests left."""
+def admitted(verdict: Verdict, exchange: Exchange, *, receipt: bool = False) -> Caller:
+    """The caller, if there is one and it has requests left. A receipt with a public key is never refused for its rate:
+    all phones of an app share that key, and a phone drops a purchase for good on any 4xx."""
     if verdict is None:
         raise Unauthenticated("This API key is not known here, or it was revoked.")
     if isinstance(verdict, Limited):
         exchange.key_id, exchange.store = verdict.caller.key_id, verdict.caller.store
+        if receipt and verdict.caller.is_public:
+            return verdict.caller
         raise TooManyRequests(verdict.retry_after_ms)
     exchange.key_id, exchange.store = verdict.key_id, verdict.store
     return verdict
@@ -99,15 +103,17 @@ class ProjectKey:
 class PublicOrSecretKey:
     """A dependency: any key; a secret one must have this scope."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, *, receipt: bool = False) -> None:
         self._scope: Scope = scope
+        self._receipt = receipt
 
     async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
-        return await app_caller(request.scope[SCOPE_KEY], services, self._scope)
+        return await app_caller(request.scope[SCOPE_KEY], services, self._scope, receipt=self._receipt)
 
 
-async def caller_of(exchange: Exchange, services: Services) -> Caller:
-    return admitted(await services.admission.admit(key_hash(exchange.headers.get(b"authorization"))), exchange)
+async def caller_of(exchange: Exchange, services: Services, *, receipt: bool = False) -> Caller:
+    verdict = await services.admission.admit(key_hash(exchange.headers.get(b"authorization")))
+    return admitted(verdict, exchange, receipt=receipt)
 
 
 async def project_caller(exchange: Exchange, services: Services, scope: Scope, project_id: str) -> Caller:
@@ -118,8 +124,8 @@ async def project_caller(exchange: Exchange, services: Services, scope: Scope, p
     return caller
 
 
-async def app_caller(exchange: Exchange, services: Services, scope: Scope) -> Caller:
-    caller = await caller_of(exchange, services)
+async def app_caller(exchange: Exchange, services: Services, scope: Scope, *, receipt: bool = False) -> Caller:
+    caller = await caller_of(exchange, services, receipt=receipt)
     if not caller.is_public:
         require_scope(caller, scope)
     return caller
@@ -131,3 +137,4 @@ SecretReadKey = Annotated[Caller, Depends(SecretKey("read"))]
 SecretWriteKey = Annotated[Caller, Depends(SecretKey("write"))]
 AppReadKey = Annotated[Caller, Depends(PublicOrSecretKey("read"))]
 AppWriteKey = Annotated[Caller, Depends(PublicOrSecretKey("write"))]
+ReceiptKey = Annotated[Caller, Depends(PublicOrSecretKey("write", receipt=True))]

@@ -48,7 +48,7 @@ class Writes:
         new = _fitting(receipts.NewReceipt, await body.value())
         if new is None:
             return None
-        caller = await app_caller(exchange, self._services, "write")
+        caller = await app_caller(exchange, self._services, "write", receipt=True)
         platform = exchange.headers.get(b"x-platform")
         said = platform.decode("latin-1") if platform is not None else None
         return _encode(await receipts.take(exchange, self._services, caller, new, said))

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from latchkey.api.authentication import AppWriteKey, caller_of
+from latchkey.api.authentication import ReceiptKey, caller_of
 from latchkey.api.errors import ApiError, BadRequest, Forbidden, StoreNotConnected, Unauthenticated, Unavailable
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import AppUserId
@@ -64,7 +64,7 @@ class NewReceipt(BaseModel):
 async def post_receipt(
     request: Request,
     services: Provided,
-    caller: AppWriteKey,
+    caller: ReceiptKey,
     new: NewReceipt,
     x_platform: Annotated[str | None, Header()] = None,
 ) -> Response:
