@@ -80,6 +80,22 @@ def test_where_v2_contradicts_the_record_is_overwritten() -> None:
     )
 
 
+def test_access_that_v2_denies_has_no_end_in_the_future() -> None:
+    for ends, now, after in (
+        (NOW + 30 * DAY, NOW + 5, NOW + 5),
+        (None, NOW + 5, NOW + 5),
+        # It was over before the check.
+        (NOW + HOUR, NOW + DAY, NOW + HOUR),
+    ):
+        cancelled = told("CANCELLATION", expiration_at_ms=ends, entitlements=pro(ends))
+        gone = apply_reading(cancelled, Reading("ada", {}, {}), now)
+        assert (gone.subscription.is_active, gone.subscription.expires_at) == (False, after)
+        # Asked again later, the end stays.
+        assert apply_reading(gone, Reading("ada", {}, {}), now + DAY).subscription.expires_at == after
+    # Whoever never had access has no end.
+    assert apply_reading(nobody("ada"), Reading("ada", {}, {}), NOW).subscription.expires_at is None
+
+
 @pytest.mark.parametrize("type", [*sorted(HANDLERS), "SOMETHING_NEW"])
 def test_the_end_follows_every_event_that_names_or_implies_one(type: str) -> None:
     def end_after(**more: Any) -> int | None:

@@ -119,6 +119,9 @@ def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
         changes["last_sequence"] = reading.sequence
     if anew or not known.exists or known.is_active != bool(active):
         changes |= _overwritten(known, reading, active)
+        if not active and (known.is_active or known.expires_at is not None):
+            # V2 says that access is over, so its end cannot lie ahead.
+            changes["expires_at"] = now if known.expires_at is None else min(now, known.expires_at)
     return LocalCopy(
         replace(
             known,
