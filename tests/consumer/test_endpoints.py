@@ -67,6 +67,24 @@ async def test_a_fresh_local_copy_answers_by_itself(here: World) -> None:
     assert here.service.asked == []
 
 
+async def test_an_end_within_a_second_is_written_as_the_service_writes_it(here: World) -> None:
+    """Rounded up while it lies ahead, so that nobody loses the rest of the last second, and down once it is over."""
+    ends, up, down = ENDS + 1, to_iso(ENDS + 1000), to_iso(ENDS)
+    await here.deliver(event(expiration_at_ms=ends))
+    status = (await here.get("/api/subscription-status")).json()
+    assert status["subscriptions"]["pro_monthly"]["expires_date"] == up
+    here.service.holds["ada"] = {"pro": ends}
+    here.clock.now += HOUR + 1
+    assert (await here.get("/api/entitlement/pro")).json()["source"] == "billing"
+    assert (await here.get("/api/my-entitlements")).json()["details"]["pro"]["expires_date"] == up
+    status = (await here.get("/api/subscription-status")).json()
+    assert status["entitlements"]["pro"]["expires_date"] == up
+    assert (await here.copy()).subscription.entitlements["pro"]["expires_date"] == up
+    here.clock.now = ends
+    await here.deliver(event("EXPIRATION", expiration_at_ms=ends, event_timestamp_ms=ends, entitlements={}))
+    assert (await here.copy()).subscription.subscriptions["pro_monthly"]["expires_date"] == down
+
+
 async def test_a_copy_that_may_be_stale_is_verified_and_overwritten(here: World) -> None:
     await here.deliver(event())
     here.clock.now += HOUR + 1

@@ -156,7 +156,8 @@ class Endpoints:
         return user
 
     def _entitlements(self, copy: LocalCopy | None) -> dict[str, Any]:
-        return {id: row.as_written() for id, row in copy.held(self._now()).items()} if copy is not None else {}
+        now = self._now()
+        return {id: row.as_written(now) for id, row in copy.held(now).items()} if copy is not None else {}
 
     def _reply(self, body: dict[str, Any], view: View) -> Response:
         """What the local copy says goes out with its age, in seconds, where HTTP has a place for it."""

@@ -33,6 +33,14 @@ def iso_or_none(instant: Ms | None) -> str | None:
     return to_iso(instant) if instant is not None else None
 
 
+def end_or_none(ends_at: Ms | None, now: Ms) -> str | None:
+    """An end of access, as somebody reads it at `now`. Rounded up while it lies ahead, and down once it is over, as the
+    service rounds it."""
+    if ends_at is None:
+        return None
+    return to_iso(ends_at + 999 if ends_at > now else ends_at)
+
+
 def from_iso(text: str) -> Ms:
     """Any ISO 8601 form; one without a zone is UTC. Raises ValueError for anything else."""
     read = datetime.fromisoformat(text)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from latchkey.consumer.instants import Ms, iso_or_none
+from latchkey.consumer.instants import Ms, end_or_none, iso_or_none
 
 
 class Subscription(Struct, frozen=True, kw_only=True):
@@ -68,11 +68,11 @@ class Entitlement(Struct, frozen=True, kw_only=True):
     store: str | None = None
     environment: str | None = None
 
-    def as_written(self) -> dict[str, Any]:
-        """As webhooks and V1 write it."""
+    def as_written(self, now: Ms) -> dict[str, Any]:
+        """As webhooks and V1 write it at `now`."""
         return {
-            "expires_date": iso_or_none(self.expires_at),
-            "grace_period_expires_date": iso_or_none(self.grace_period_expires_at),
+            "expires_date": end_or_none(self.expires_at, now),
+            "grace_period_expires_date": end_or_none(self.grace_period_expires_at, now),
             "product_identifier": self.product_id,
             "purchase_date": iso_or_none(self.purchase_date),
         }

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from latchkey.consumer import identity
 from latchkey.consumer.event import Event, Held
 from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice, handle
-from latchkey.consumer.instants import Ms, iso_or_none
+from latchkey.consumer.instants import Ms, end_or_none, iso_or_none
 from latchkey.consumer.reading import Reading, contract, latest_end
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
 from latchkey.consumer.status import Standing, standing_after, standing_after_reading
@@ -128,7 +128,7 @@ def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
             email=identity.email(reading.attributes),
             external_user_id=identity.external_user_id(reading.attributes, known.app_user_id),
             is_active=bool(active),
-            entitlements=_written(rows),
+            entitlements=_written(rows, now),
             last_revenue_sync_at=now,
             last_updated=now,
             read_sequence=reading.sequence,
@@ -198,14 +198,14 @@ def _synced(
         subscription_status=standing.status,
         auto_renew=standing.auto_renew,
         billing_issue=standing.billing_issue,
-        entitlements=_written(rows),
+        entitlements=_written(rows, now),
         environment=fields.environment or handled.environment,
         last_webhook_event_id=event.id,
         last_webhook_event_type=event.type,
         last_updated=now,
         **changes,
     )
-    return replace(synced, subscriptions=_with_subscription(synced, event))
+    return replace(synced, subscriptions=_with_subscription(synced, event, now))
 
 
 def _end_after(known: Subscription, ends: Mapping[str, Ms | None], event: Event, now: Ms) -> Ms | None:
@@ -263,7 +263,7 @@ def _rows_read(
     return rows
 
 
-def _with_subscription(synced: Subscription, event: Event) -> Mapping[str, Any]:
+def _with_subscription(synced: Subscription, event: Event, now: Ms) -> Mapping[str, Any]:
     """What the events tell about the subscription they are about, in V1's words; V1 itself, once asked, knows more."""
     fields = event.fields
     if synced.product_id is None or fields.purchased_at_ms is None or fields.expiration_at_ms is None:
@@ -272,8 +272,8 @@ def _with_subscription(synced: Subscription, event: Event) -> Mapping[str, Any]:
     told = {
         "auto_resume_date": iso_or_none(fields.auto_resume_at_ms),
         "billing_issues_detected_at": iso_or_none(fields.event_timestamp_ms) if synced.billing_issue else None,
-        "expires_date": iso_or_none(fields.expiration_at_ms),
-        "grace_period_expires_date": iso_or_none(synced.grace_period_expires_at),
+        "expires_date": end_or_none(fields.expiration_at_ms, now),
+        "grace_period_expires_date": end_or_none(synced.grace_period_expires_at, now),
         "original_purchase_date": iso_or_none(fields.original_purchase_date_ms or fields.purchased_at_ms),
         "purchase_date": iso_or_none(fields.purchased_at_ms),
         "refunded_at": iso_or_none(fields.event_timestamp_ms) if event.type == "REFUND" else None,
@@ -290,5 +290,5 @@ def _standing(subscription: Subscription) -> Standing:
     return Standing(subscription.subscription_status, subscription.auto_renew, subscription.billing_issue)
 
 
-def _written(rows: Mapping[str, Entitlement]) -> dict[str, Any]:
-    return {id: row.as_written() for id, row in rows.items() if row.is_active}
+def _written(rows: Mapping[str, Entitlement], now: Ms) -> dict[str, Any]:
+    return {id: row.as_written(now) for id, row in rows.items() if row.is_active}
