@@ -150,3 +150,14 @@ async def test_the_next_event_carries_them(steady_shop: Shop) -> None:
     await steady_shop.client.post("/v1/receipts", body, key=steady_shop.public)
     [event] = (await steady_shop.v2("told", "/events")).json()["items"]
     assert event["subscriber_attributes"] == {"plan": one("x")}
+
+
+async def test_a_moment_in_the_future_counts_as_now_so_no_app_key_can_pin_a_value(shop: Shop) -> None:
+    far = 7_258_118_400_000
+    pinned = {"attributes": {"$email": {"value": "evil@example.org", "updated_at_ms": far}}}
+    assert (await shop.client.post("/v1/subscribers/vic/attributes", pinned, key=shop.public)).status == 200
+    shop.clock.now += 1
+    right = {"attributes": {"$email": {"value": "vic@example.com", "updated_at_ms": shop.clock.now}}}
+    assert (await shop.client.post("/v1/subscribers/vic/attributes", right)).status == 200
+    noted = (await shop.v1("vic")).json()["subscriber"]["subscriber_attributes"]
+    assert noted == {"$email": {"value": "vic@example.com", "updated_at_ms": shop.clock.now}}

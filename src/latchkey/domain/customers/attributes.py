@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.instants import MINUTE, Ms
 
 MAX_NAME = 40
 MAX_VALUE = 500
 MAX_COUNT = 100
+# How far the clock of a phone may be ahead of ours.
+CLOCK_SKEW: Ms = 5 * MINUTE
 
 _NAME = re.compile(r"\$?[A-Za-z0-9_][A-Za-z0-9_.\- ]*")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
@@ -27,6 +30,13 @@ def problem_with_attribute(name: str, value: str | None) -> str | None:
     if name == "$email" and value and _EMAIL.fullmatch(value) is None:
         return "The value of $email is not an e-mail address."
     return None
+
+
+def not_later_than(now: Ms, changes: Mapping[str, Attribute]) -> dict[str, Attribute]:
+    """A moment more than `CLOCK_SKEW` in the future counts as now. Otherwise a phone with a wrong clock, or anybody with
+    an app's public key, could set a value that no later change replaces."""
+    latest = now + CLOCK_SKEW
+    return {name: one if one.updated_at <= latest else replace(one, updated_at=now) for name, one in changes.items()}
 
 
 def with_attributes(customer: Customer, changes: Mapping[str, Attribute]) -> Customer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latchkey.domain.customers.attributes import MAX_COUNT, visible, with_attributes
+from latchkey.domain.customers.attributes import MAX_COUNT, not_later_than, visible, with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.refusal import Refusal
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
@@ -13,8 +13,11 @@ from latchkey.usecases.engine.changes import Change, Changes, Committed, Situati
 async def set_attributes(
     changes: Changes, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], *, create: bool
 ) -> Committed:
+    # The wall clock, also for a customer on a test clock: the sender's device knows no other.
+    dated = not_later_than(changes.now(), attributes)
+
     def noted(situation: Situation) -> Customer:
-        after = with_attributes(situation.customer, attributes)
+        after = with_attributes(situation.customer, dated)
         # Receipts may bring more, because a refused one would lose a purchase: changing or deleting those is no growth.
         if len(visible(after)) > max(MAX_COUNT, len(visible(situation.customer))):
             raise Refusal(f"A customer has at most {MAX_COUNT} attributes.", param="attributes")

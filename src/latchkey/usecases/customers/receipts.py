@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.attributes import with_attributes
+from latchkey.domain.customers.attributes import not_later_than, with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.purchase import Environment
@@ -55,10 +55,11 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
     """The same receipt twice is one purchase; somebody else's is restored as the project is set."""
     _check_token(receipt)
     key = TEST_STORE, receipt.token
+    attributes = not_later_than(changes.now(), receipt.attributes)
 
     def bought(situation: Situation) -> Customer:
         _require_open(situation.catalog)
-        customer = with_attributes(situation.customer, receipt.attributes)
+        customer = with_attributes(situation.customer, attributes)
         if customer.subscription(*key) is not None or customer.purchase(*key) is not None:
             return customer
         product = situation.catalog.offered(receipt.product_id or "")
