@@ -124,8 +124,22 @@ def gather(
         if text := environ.get(PREFIX + name.upper()):
             _take(values, name, text, PREFIX + name.upper(), problems)
     problems += _misspelt(environ)
+    problems += _empty_database(environ, values)
     values.update({name: value for name, value in (overrides or {}).items() if value is not None})
     return Settings(**values), problems
+
+
+def _empty_database(environ: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[Problem]:
+    """An address that is set but empty, most often by a script whose own variable is missing. It must not count as not
+    set: commands would then work on the database of a `latchkey up`."""
+    variable = f"{PREFIX}DATABASE_URL"
+    in_environment = environ.get(variable) == ""
+    if not values.get("database_url") and (in_environment or "database_url" in values):
+        yield Problem(
+            variable if in_environment else "database_url",
+            "is set but empty.",
+            "Set it to a PostgreSQL address such as postgresql://user@host/latchkey, or unset it.",
+        )
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[Problem]:

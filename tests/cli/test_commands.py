@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -34,6 +35,55 @@ def test_a_command_for_an_up_that_is_stopped_says_to_start_it(tmp_path: Path) ->
     told = typed("key", "list", "--data", tmp_path)
     assert told.returncode == 1
     assert f"latchkey up --data {tmp_path}" in told.stderr.replace("\n", "")
+
+
+COMMANDS = (
+    ("migrate",),
+    ("project", "create", "Shop"),
+    ("project", "list"),
+    ("key", "create", "--name", "x"),
+    ("user", "create", "ada@example.com"),
+)
+
+
+def up_folder(folder: Path, database_url: str) -> Path:
+    """The data folder of a `latchkey up` that runs, as far as other commands look."""
+    (folder / "postgres").mkdir()
+    (folder / "postgres" / "postmaster.pid").touch()
+    (folder / "connection.json").write_text(json.dumps({"database_url": database_url, "base_url": "https://demo"}))
+    return folder
+
+
+def test_an_empty_database_address_is_refused_by_every_command(database_url: str, tmp_path: Path) -> None:
+    folder, config = up_folder(tmp_path, database_url), tmp_path / "latchkey.toml"
+    config.write_text('database_url = ""')
+    config.chmod(0o600)
+    for words in COMMANDS:
+        told = typed(*words, "--data", folder, LATCHKEY_DATABASE_URL="")
+        assert (told.returncode, told.stdout) == (2, "")
+        assert "LATCHKEY_DATABASE_URL is set but empty." in told.stderr
+        told = typed(*words, "--data", folder, "--config", config)
+        assert (told.returncode, told.stdout) == (2, "")
+        assert "database_url is set but empty." in told.stderr
+    assert "LATCHKEY_DATABASE_URL is set but empty." in typed("serve", LATCHKEY_DATABASE_URL="").stderr
+    doctor = typed("doctor", "--data", folder, LATCHKEY_DATABASE_URL="")
+    assert (doctor.returncode, "LATCHKEY_DATABASE_URL is set but empty." in doctor.stdout) == (1, True)
+    # The file names one, and an empty variable takes nothing away.
+    config.write_text(f'database_url = "{database_url}"')
+    assert typed("migrate", "--data", folder, "--config", config, LATCHKEY_DATABASE_URL="").returncode == 0
+
+
+def test_a_command_says_when_it_uses_the_database_of_an_up(database_url: str, tmp_path: Path) -> None:
+    folder = up_folder(tmp_path, database_url)
+    for words in COMMANDS:
+        told = typed(*words, "--data", folder)
+        assert told.returncode == 0, told.stderr
+        said = f"No database is configured. Using the database of the `latchkey up` in {folder}."
+        assert (told.stderr.splitlines()[0], told.stderr.count("Using the database")) == (said, 1)
+        assert "Using the database" not in told.stdout
+    # The link of an account stands at the address of that `latchkey up`.
+    assert "https://demo/dashboard/invitations/" in told.stdout
+    assert typed("project", "list", "--data", folder, LATCHKEY_DATABASE_URL=database_url).stderr == ""
 
 
 def test_a_folder_that_up_cannot_use_is_one_clear_line(tmp_path: Path) -> None:

@@ -116,3 +116,7 @@ def test_a_setting_that_is_wrong_is_refused_as_serve_does(variable: str, value: 
 def test_settings_of_a_consumer_are_said_not_to_apply() -> None:
     chosen = settings_for_up({"LATCHKEY_CONSUMER_API_KEY": "sk_x"})
     assert [said for said, _ in chosen.ignored] == ["LATCHKEY_CONSUMER_*"]
+
+
+def test_an_empty_address_of_another_database_does_not_stop_it() -> None:
+    assert settings_for_up({"LATCHKEY_DATABASE_URL": ""}).given.database_url == ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
@@ -23,8 +24,23 @@ DATA = Path(".latchkey")
 
 
 def database_url(config: Path | None, data: Path) -> str:
+    """The address of the database. Says so on stderr if it is that of a `latchkey up`, which nobody has named."""
     if configured := load(os.environ, config).database_url:
         return configured
+    found = _of_up(data)
+    Console(stderr=True, highlight=False).print(
+        f"No database is configured. Using the database of the `latchkey up` in {data}.", soft_wrap=True, markup=False
+    )
+    return found
+
+
+def is_of_up(config: Path | None, data: Path) -> bool:
+    """Whether `database_url` is the address of the `latchkey up` of this folder."""
+    found = read_json(DataFolder(data).connection).get("database_url")
+    return found is not None and load(os.environ, config).database_url in {"", found}
+
+
+def _of_up(data: Path) -> str:
     folder = DataFolder(data)
     if found := read_json(folder.connection).get("database_url"):
         if not (folder.path / "postgres" / "postmaster.pid").exists():

@@ -61,6 +61,8 @@ DEFAULTS: Mapping[str, Any] = {"drain_seconds": 10, "log_format": "json"}
 def settings_for_up(environ: Mapping[str, str], **flags: Any) -> UpSettings:
     """From the environment, the file it names, and the command line; refused with all that is wrong."""
     given, problems = gather(environ, overrides=flags, defaults=DEFAULTS)
+    # It has a database of its own, whatever is said about another.
+    problems = [one for one in problems if one.about != "database_url"]
     problems += problems_of_connections(given)
     if problems:
         raise SettingsRefusedError(problems)

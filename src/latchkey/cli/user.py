@@ -17,7 +17,7 @@ from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
 from latchkey.cli.instants import shown
 from latchkey.cli.key import ProjectOption, chosen
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url, is_of_up
 from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.domain.team.account import EXPLAINED, Role
 from latchkey.now import real_now
@@ -122,8 +122,7 @@ async def _known(database: Database, email: str) -> accounts.Account:
 def _show_link(token: str, config: Path | None, data: Path) -> None:
     """Whole where the address is known: that of the `latchkey up` whose database this is."""
     connection = read_json(DataFolder(data).connection)
-    ours = connection.get("database_url") == database_url(config, data)
-    start = connection.get("base_url", "") if ours else ""
+    start = connection.get("base_url", "") if is_of_up(config, data) else ""
     where = "this page" if start else "this page of your service (put its https:// address in front)"
     console = Console(highlight=False)
     console.print(f"The person chooses a password on {where}. The link works once, within seven days:")
