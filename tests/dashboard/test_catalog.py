@@ -7,6 +7,7 @@ import itertools
 from playwright.async_api import Browser, Page, expect
 
 from latchkey.domain.catalog import ProductKind
+from latchkey.domain.instants import to_iso
 from latchkey.domain.team.account import Role
 from latchkey.usecases.catalog import entitlements, products
 from latchkey.usecases.catalog.products import Terms
@@ -89,7 +90,9 @@ async def test_taking_a_tick_away_must_be_meant_and_takes_access_away(site: Site
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("status").first).to_contain_text("Saved")
     assert [await holds(site, name) for name in ("lena", "leo", "lou")] == [set(), {entitlement_id}, set()]
-    assert (await subscriber(site, "lena"))["entitlements"] == {}
+    # It was granted, and ended with this change.
+    ended = (await subscriber(site, "lena"))["entitlements"]
+    assert {id: one["expires_date"] for id, one in ended.items()} == {entitlement_id: to_iso(site.clock.now)}
 
 
 async def test_the_second_of_two_people_is_told_that_the_catalog_changed_and_keeps_what_they_wanted(

@@ -33,8 +33,8 @@ def problem_with_attribute(name: str, value: str | None) -> str | None:
 
 
 def not_later_than(now: Ms, changes: Mapping[str, Attribute]) -> dict[str, Attribute]:
-    """A moment more than `CLOCK_SKEW` in the future counts as now. Otherwise a phone with a wrong clock, or anybody with
-    an app's public key, could set a value that no later change replaces."""
+    """A moment more than `CLOCK_SKEW` ahead counts as now. Otherwise a phone with a wrong clock, or anybody with an
+    app's public key, could set a value that no later change replaces."""
     latest = now + CLOCK_SKEW
     return {name: one if one.updated_at <= latest else replace(one, updated_at=now) for name, one in changes.items()}
 
