@@ -207,6 +207,9 @@ async def live(story: Story, shop: Shop) -> None:
     await story.ask("GET /v1/subscribers/{app_user_id}", key=public, app_user_id="eve")
     await story.ask("GET /v1/subscribers/{app_user_id}", key=public, also=".public", app_user_id="eve")
     await story.ask("POST /v1/receipts", {**MONTHLY, "app_user_id": ANONYMOUS}, key=public)
+    wrong = {"$email": {"value": "nobody", "updated_at_ms": NOW}, "plan": {"value": "x", "updated_at_ms": 0}}
+    again = {**MONTHLY, "app_user_id": ANONYMOUS, "attributes": wrong}
+    await story.ask("POST /v1/receipts", again, key=public, also=".attribute_errors")
     await story.ask("POST /v1/subscribers/identify", {"app_user_id": ANONYMOUS, "new_app_user_id": "ada"})
     await story.ask("POST /v1/subscribers/identify", {"app_user_id": ANONYMOUS, "new_app_user_id": "ada"})
     noted = {"$email": {"value": "ada@example.com", "updated_at_ms": NOW}}

@@ -68,7 +68,6 @@ UNSAID = (
     "An adjustment of 0 does nothing",
     "half of a surrogate pair",
     "NUL character",
-    "is not a platform",  # in whatever case it is written
     "A subscription needs a duration",  # and nothing else does
     "Only a subscription can have a trial",
     "The fetch_token is not a token of the test store",  # a token is whatever its store says it is

@@ -17,6 +17,8 @@ def names(shape: type[msgspec.Struct]) -> set[str]:
         (event.Entitlement, "expires_date grace_period_expires_date product_identifier purchase_date"),
         (event.Attribute, "value updated_at_ms"),
         (v1.SubscriberResponse, "request_date request_date_ms subscriber"),
+        (v1.ReceiptResponse, "request_date request_date_ms subscriber attributes_error_response"),
+        (v1.AttributesErrorResponse, "attribute_errors"),
         (
             v1.Subscriber,
             "original_app_user_id original_application_version first_seen last_seen management_url"

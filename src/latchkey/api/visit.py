@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from latchkey.domain.instants import Ms
 from latchkey.usecases.rendering.view import LastSeen
@@ -13,9 +14,14 @@ _COUNTRY = re.compile(rb"[A-Za-z]{2}")
 _NO_COUNTRY = frozenset({"XX", "T1"})
 
 
-def visit_of(headers: dict[bytes, bytes], now: Ms, *, always: bool) -> LastSeen | None:
-    """The visit to note, if this request is one: it came from an app, or says from which platform it speaks."""
+def visit_of(
+    headers: dict[bytes, bytes], now: Ms, *, always: bool, platforms: Container[str] | None = None
+) -> LastSeen | None:
+    """The visit to note, if this request is one: it came from an app, or says from which platform it speaks. With
+    `platforms`, any other platform is not noted."""
     platform = _word(headers.get(b"x-platform"))
+    if platform is not None and platforms is not None and platform.lower() not in platforms:
+        platform = None
     if platform is None and not always:
         return None
     return LastSeen(

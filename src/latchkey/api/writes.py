@@ -49,9 +49,7 @@ class Writes:
         if new is None:
             return None
         caller = await app_caller(exchange, self._services, "write", receipt=True)
-        platform = exchange.headers.get(b"x-platform")
-        said = platform.decode("latin-1") if platform is not None else None
-        return _encode(await receipts.take(exchange, self._services, caller, new, said))
+        return _encode(await receipts.take(exchange, self._services, caller, new))
 
     async def _action(self, exchange: Exchange, project_id: str, body: CheckedBody) -> bytes | None:
         new = _fitting(test_store.NewAction, await body.value())

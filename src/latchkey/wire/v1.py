@@ -6,9 +6,19 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from latchkey.wire.errors import RejectedAttribute
 from latchkey.wire.event import Attribute, Entitlement
 
-__all__ = ["Attribute", "Entitlement", "NonSubscription", "Subscriber", "SubscriberResponse", "Subscription"]
+__all__ = [
+    "Attribute",
+    "AttributesErrorResponse",
+    "Entitlement",
+    "NonSubscription",
+    "ReceiptResponse",
+    "Subscriber",
+    "SubscriberResponse",
+    "Subscription",
+]
 
 
 class Subscription(Struct, frozen=True, kw_only=True, gc=False):
@@ -60,3 +70,12 @@ class SubscriberResponse(Struct, frozen=True, kw_only=True, gc=False):
     request_date: str
     request_date_ms: int
     subscriber: Subscriber
+
+
+class AttributesErrorResponse(Struct, frozen=True, kw_only=True):
+    attribute_errors: list[RejectedAttribute]
+
+
+class ReceiptResponse(SubscriberResponse, frozen=True, kw_only=True, gc=False):
+    # The attributes of the receipt that were not saved. Left out if there are none.
+    attributes_error_response: AttributesErrorResponse | UnsetType = UNSET

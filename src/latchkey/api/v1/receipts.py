@@ -1,16 +1,20 @@
 """Receipts: how an app tells what its user bought.
 
 A phone drops a purchase for good when it gets any 4xx here, and sends it again later after a 5xx. So a 4xx is only for
-what is certainly no purchase: a token of the test store where it does not count, or anything wrong that comes with a
-key of the test store, whose purchases cost nothing. What comes with the key of a real store's app may have cost money,
-and gets 503.
+what is certainly no purchase: a token of the test store where it does not count, or a body that names no user, token or
+product and comes with a key of the test store, whose purchases cost nothing. What comes with the key of a real store's
+app may have cost money, and gets 503.
+
+What only comes beside a purchase never refuses it: attributes that cannot be kept, an unknown platform, a product field
+of the wrong type beside a good one.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Request
+from msgspec import UNSET
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -20,7 +24,7 @@ from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import AppUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.api.v1.attributes import Attributes, checked
+from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber
 from latchkey.usecases.customers.receipts import (
     PLATFORMS,
@@ -32,14 +36,14 @@ from latchkey.usecases.customers.receipts import (
 )
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.services import Services
-from latchkey.wire.v1 import SubscriberResponse
+from latchkey.wire.v1 import AttributesErrorResponse, ReceiptResponse
 
 router = APIRouter(tags=["V1 subscribers"])
 
 ROUTE = "/v1/receipts"
 INVALID_RECEIPT = 7103
 
-_ProductId = Annotated[str, Field(min_length=1, max_length=200)]
+_LONGEST_PRODUCT_ID = 200
 
 
 class NewReceipt(BaseModel):
@@ -50,43 +54,56 @@ class NewReceipt(BaseModel):
 
     app_user_id: AppUserId
     fetch_token: Annotated[str, Field(min_length=1)]
-    product_id: _ProductId | None = None
-    # The same as the Android SDK sends it; the first one is what was bought.
-    product_ids: list[_ProductId] | None = None
-    attributes: Attributes | None = None
+    # The types of these three are not checked by the model: what cannot be read of them must not refuse the purchase.
+    product_id: Annotated[Any, Field(description="What was bought: a text. Any other type is ignored.")] = None
+    product_ids: Annotated[
+        Any,
+        Field(
+            description="The same as the Android SDK sends it: a list of texts. Its first one counts if `product_id` "
+            "cannot be read. Any other type is ignored."
+        ),
+    ] = None
+    attributes: Annotated[
+        Any,
+        Field(
+            description="An object of attributes, each with `value` and `updated_at_ms`. Those that cannot be kept are "
+            "named in `attributes_error_response` of the reply; the others are saved."
+        ),
+    ] = None
 
     @property
     def product(self) -> str | None:
-        return self.product_id or (self.product_ids[0] if self.product_ids else None)
+        listed = self.product_ids[0] if isinstance(self.product_ids, list) and self.product_ids else None
+        return _product_id(self.product_id) or _product_id(listed)
 
 
-@router.post(ROUTE, responses=shows(SubscriberResponse), response_class=Response)
+def _product_id(value: Any) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= _LONGEST_PRODUCT_ID else None
+
+
+@router.post(ROUTE, responses=shows(ReceiptResponse), response_class=Response)
 async def post_receipt(
     request: Request,
     services: Provided,
     caller: ReceiptKey,
     new: NewReceipt,
-    x_platform: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Take in a purchase, with the public key of the app it was made in. The same token again is the same purchase;
     another's is restored as the project says. Only test store purchases can be checked yet: they are always SANDBOX, at
     the catalog's price."""
     exchange: Exchange = request.scope[SCOPE_KEY]
-    return reply(await take(exchange, services, caller, new, x_platform))
+    return reply(await take(exchange, services, caller, new))
 
 
-async def take(
-    exchange: Exchange, services: Services, caller: Caller, new: NewReceipt, x_platform: str | None
-) -> SubscriberResponse:
-    if x_platform is not None and x_platform.lower() not in PLATFORMS:
-        raise BadRequest(f"{x_platform!r} is not a platform.", code=7000, type="parameter_error", param="X-Platform")
+async def take(exchange: Exchange, services: Services, caller: Caller, new: NewReceipt) -> ReceiptResponse:
+    attributes, problems = sorted_out(new.attributes)
     receipt = Receipt(
         app_user_id=new.app_user_id,
         token=new.fetch_token,
         app_id=caller.app_id,
         store=caller.store,
         product_id=new.product,
-        attributes=checked(new.attributes or {}),
+        attributes=attributes,
     )
     try:
         taken = await take_receipt(services.changes, caller.project_id, receipt)
@@ -94,7 +111,14 @@ async def take(
         raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
     except CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown
-    return subscriber(exchange, services, caller, taken.view(services.now()), token=new.fetch_token)
+    view = taken.view(services.now())
+    shown = subscriber(exchange, services, caller, view, token=new.fetch_token, platforms=PLATFORMS)
+    return ReceiptResponse(
+        request_date=shown.request_date,
+        request_date_ms=shown.request_date_ms,
+        subscriber=shown.subscriber,
+        attributes_error_response=AttributesErrorResponse(attribute_errors=problems) if problems else UNSET,
+    )
 
 
 async def spared(exchange: Exchange, services: Services, error: ApiError) -> ApiError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from fastapi import Request
 from starlette.responses import Response
 
@@ -27,10 +29,15 @@ async def subscriber_reply(
 
 
 def subscriber(
-    exchange: Exchange, services: Services, caller: Caller, view: View, token: str | None = None
+    exchange: Exchange,
+    services: Services,
+    caller: Caller,
+    view: View,
+    token: str | None = None,
+    platforms: Container[str] | None = None,
 ) -> SubscriberResponse:
     """The subscriber as this caller, who knows this token, may see it; that they came is noted."""
-    seen = visit_of(exchange.headers, view.now, always=caller.is_public)
+    seen = visit_of(exchange.headers, view.now, always=caller.is_public, platforms=platforms)
     if seen is not None:
         services.presence.note(caller.project_id, view.key, seen)
     return v1.subscriber(view, with_attributes=not caller.is_public, token=token)

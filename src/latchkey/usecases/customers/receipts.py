@@ -64,8 +64,10 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
             return customer
         product = situation.catalog.offered(receipt.product_id or "")
         if product is None:
-            named = f"{receipt.product_id!r} is not a product of this project." if receipt.product_id else "is missing."
-            raise InvalidReceipt(f"The product_id of a test store purchase {named}", param="product_id")
+            problem = f"{receipt.product_id!r} is not a product of this project."
+            if not receipt.product_id:
+                problem = "is missing or cannot be read."
+            raise InvalidReceipt(f"The product_id of a test store purchase {problem}", param="product_id")
         seen = actions.sell(
             product, situation.now, id=receipt.token, environment=Environment.SANDBOX, app_id=receipt.app_id
         )
