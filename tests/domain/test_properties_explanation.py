@@ -25,7 +25,7 @@ from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.book import Book
 from tests.domain.lives import lives
-from tests.domain.shop import CATALOG
+from tests.domain.shop import CATALOG, NOON, someone
 from tests.domain.test_properties_access import instants, state_at
 
 T = EventType
@@ -144,6 +144,56 @@ def test_whatever_would_change_it_does_when_tried(data: st.DataObject, entitleme
         assert len(tried) == 1, f"nobody knows how to try: {line}"
         ((pattern, found),) = tried
         PROMISES[pattern](customer, said, now, *found.groups())
+
+
+BUYING = r"buying that product would then grant it\."
+BARE: dict[str, tuple[Catalog, str]] = {
+    "attached to nothing": (
+        replace(CATALOG, products={one.id: replace(one, grants=()) for one in CATALOG.products.values()}),
+        rf"No product grants it\. Attach a product that is on sale; {BUYING}",
+    ),
+    "attached to what is not sold": (
+        replace(CATALOG, products={one.id: replace(one, on_sale=not one.grants) for one in CATALOG.products.values()}),
+        rf"No product on sale grants it\. Attach a product that is on sale; {BUYING}",
+    ),
+    "not created": (
+        Catalog({one.id: replace(one, grants=()) for one in CATALOG.products.values()}),
+        rf"Create the entitlement and attach a product that is on sale; {BUYING}",
+    ),
+}
+
+
+@given(st.data(), ENTITLEMENTS, st.sampled_from(sorted(BARE)))
+def test_what_no_product_grants_is_granted_by_attaching_one_and_buying_it(
+    data: st.DataObject, entitlement_id: str, kind: str
+) -> None:
+    bare, promise = BARE[kind]
+    life = data.draw(lives())
+    now = data.draw(instants(life))
+    for customer in (someone(now=now), at_present(state_at(life.book, now), bare, now)):
+        said = explain(customer, bare, entitlement_id, now)
+        if said.has_access:
+            continue
+        assert any(re.fullmatch(promise, line) for line in said.would_change), said.would_change
+        for product_id in sorted(one for one in bare.products if bare.offered(one)):
+            # Created, where it was not, and attached.
+            cell = frozenset({Grant(product_id, entitlement_id)})
+            attached = remapped(replace(bare, entitlements=CATALOG.entitlements), Remapping(cell))
+            if has(customer, entitlement_id, now, attached):
+                continue
+            product = attached.products[product_id]
+            seen = actions.buy(customer, product, now, id="another", environment=Environment.SANDBOX)
+            assert has(take_in(customer, seen, now), entitlement_id, now, attached)
+
+
+def test_attaching_a_product_is_not_promised_to_be_enough() -> None:
+    customer = someone()
+    for bare, promise in BARE.values():
+        (line, *others) = explain(customer, bare, "pro", NOON).would_change
+        assert re.fullmatch(promise, line)
+        assert others in ([], ["A promotional grant would give it at once."])
+        attached = remapped(bare, Remapping(frozenset({Grant("coins_100", "pro")})))
+        assert not has(customer, "pro", NOON, attached)
 
 
 def bought(customer: Customer, said: Explanation) -> Subscription | Purchase:

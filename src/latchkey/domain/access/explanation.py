@@ -64,7 +64,7 @@ def _never(who: str, entitlement_id: str, catalog: Catalog, products: tuple[str,
             entitlement_id=entitlement_id,
             has_access=False,
             reason="unknown_entitlement",
-            would_change=("Create the entitlement and attach a product to it.",),
+            would_change=would_bring_it(catalog, entitlement_id, products),
             sentence=f"{who} does not have {entitlement_id} because this project has no such entitlement.",
         )
     return Explanation(

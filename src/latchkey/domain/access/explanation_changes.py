@@ -15,6 +15,10 @@ from latchkey.domain.instants import Ms, end_to_iso
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.subscription import Subscription
 
+# Attaching alone gives nothing to a customer who has not bought the product.
+_ATTACH = "Attach a product that is on sale; buying that product would then grant it."
+_CREATE = "Create the entitlement and attach a product that is on sale; buying that product would then grant it."
+
 
 def would_change_it(case: Case, reason: str, products: tuple[str, ...]) -> tuple[str, ...]:
     if not case.access.is_active(case.now):
@@ -30,13 +34,13 @@ def would_change_it(case: Case, reason: str, products: tuple[str, ...]) -> tuple
 
 def would_bring_it(catalog: Catalog, entitlement_id: str, products: tuple[str, ...]) -> tuple[str, ...]:
     """What brings the entitlement to whoever lacks it."""
+    if entitlement_id not in catalog.entitlements:
+        return (_CREATE,)
     on_sale = tuple(one for one in products if catalog.offered(one) is not None)
     if on_sale:
         bought = f"Buying {any_of(on_sale)} would grant it."
     else:
-        bought = "No product on sale grants it." if products else "No product grants it: attach one."
-    if entitlement_id not in catalog.entitlements:
-        return (bought,)
+        bought = f"No product{' on sale' if products else ''} grants it. {_ATTACH}"
     return bought, "A promotional grant would give it at once."
 
 
