@@ -11,8 +11,10 @@ import pytest
 
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
+from latchkey.storage import migrate
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.storage.migration_files import Migration, migrations
 from latchkey.wire import v1, v2
 from tests.api.client import Client, Clock, Shop, running
 
@@ -38,6 +40,24 @@ async def test_with_an_older_schema_it_is_not_ready(shop: Shop) -> None:
     reply = await shop.client.get("/readyz")
     assert (reply.status, reply.json()["status"]) == (503, "not_ready")
     assert "schema" in reply.json()["reason"]
+
+
+async def test_a_process_of_the_release_before_stays_ready_until_the_upgrade_is_finished(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, number = migrations(), migrations()[-1].version + 1
+    newer = (*older, Migration(number, "more", "select 1"), Migration(number, "more", "select 1", after=True))
+
+    async def status(known: tuple[Migration, ...]) -> int:
+        monkeypatch.setattr(migrate, "migrations", lambda: known)
+        return (await shop.client.get("/readyz")).status
+
+    assert await status(newer) == 503
+    async with shop.database.acquire() as connection:
+        await migrate.migrate(connection)
+        assert (await status(older), await status(newer)) == (200, 200)
+        await migrate.migrate(connection, after=True)
+        assert (await status(older), await status(newer)) == (503, 200)
 
 
 async def test_a_database_that_takes_no_changes_is_not_ready(database_url: str, postgres: EmbeddedServer) -> None:

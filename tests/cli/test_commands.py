@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
 
+from latchkey.storage.database import connect
 from tests.cli.running import latchkey, typed
 
 
@@ -21,6 +23,21 @@ def test_migrate_shows_what_it_does_and_does_it_once(empty_database_url: str) ->
     assert "0001_core" in first.stdout
     second = typed("migrate", LATCHKEY_DATABASE_URL=empty_database_url)
     assert "Nothing to do" in second.stdout
+
+
+async def test_a_migration_that_was_changed_is_refused_in_one_clear_line_and_shown_by_the_doctor(
+    database_url: str, tmp_path: Path
+) -> None:
+    connection = await connect(database_url)
+    await connection.execute("update schema_migrations set checksum = 'other' where version = 3")
+    await connection.close()
+    refused = await asyncio.to_thread(typed, "migrate", LATCHKEY_DATABASE_URL=database_url)
+    assert refused.returncode == 1
+    assert "0003_deleted_products.sql" in refused.stderr.replace("\n", "")
+    assert "Traceback" not in refused.stderr
+    told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL=database_url)
+    assert told.returncode == 1
+    assert "✗ schema  Changed since" in told.stdout
 
 
 def test_a_command_without_a_database_says_how_to_name_one(tmp_path: Path) -> None:

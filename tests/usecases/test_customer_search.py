@@ -6,7 +6,7 @@ import pytest
 
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
-from latchkey.storage.migrate import migrations
+from latchkey.storage.migration_files import migrations
 from latchkey.storage.sql import query
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes

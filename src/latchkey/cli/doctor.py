@@ -142,7 +142,7 @@ async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
             yield Finding("good", "database", words)
         yield (fitting := await schema(connection))
         yield await skew(connection)
-        if key and fitting.mark == "good":
+        if key and fitting.mark != "bad":
             yield await sealing(connection, key)
     finally:
         await connection.close()
@@ -151,9 +151,20 @@ async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
 async def schema(connection: Any) -> Finding:
     try:
         await migrate.require_current(connection)
+        await migrate.require_unchanged(connection)
     except StorageError as error:
         return Finding("bad", "schema", str(error))
-    return Finding("good", "schema", f"version {await migrate.applied(connection)}, as this Latchkey expects")
+    version = await migrate.applied(connection)
+    if await migrate.newer_than_code(connection):
+        words = f"version {version}, of a newer Latchkey; this one works with it until that upgrade is finished"
+        return Finding(
+            "unknown", "schema", words, "Go on with the upgrade: restart every process with the newer version."
+        )
+    if waiting := await migrate.pending_after(connection):
+        words = f"version {version}, as this Latchkey expects; pending: {', '.join(one.label for one in waiting)}"
+        remedy = "When no process of an older version is running any more, run `latchkey migrate --after`."
+        return Finding("unknown", "schema", words, remedy)
+    return Finding("good", "schema", f"version {version}, as this Latchkey expects")
 
 
 async def skew(connection: Any) -> Finding:

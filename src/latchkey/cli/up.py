@@ -146,7 +146,8 @@ async def prepare_database(
 ) -> tuple[Demo, str | None]:
     connection = await connect(settings.database_url, application_name="latchkey up")
     try:
-        await migrate(connection, told=lambda migration: said(f"Migrating: {migration.label}"))
+        # Every process on this database is one that we are about to start.
+        await migrate(connection, after=True, told=lambda migration: said(f"Migrating: {migration.label}"))
     finally:
         await connection.close()
     async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:

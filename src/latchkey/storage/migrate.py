@@ -1,19 +1,26 @@
-"""Numbered migrations, each replayed once, in order, in its own transaction, by one process at a time."""
+"""Runs the migrations: each once, in order, by one process at a time, and records what it ran.
+
+A process works on a database where everything but after parts has run. It also works on a database that a newer release
+has migrated, until that release's after parts have run.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+import asyncio
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import asyncpg
+from msgspec import Struct, json
 
-from latchkey.storage.errors import DatabaseBusyError, SchemaNotMigratedError, SchemaTooNewError
+from latchkey.storage.errors import (
+    DatabaseBusyError,
+    MigrationChangedError,
+    SchemaNotMigratedError,
+    SchemaTooNewError,
+)
+from latchkey.storage.migration_files import Migration, migrations
 
-_FILE = re.compile(r"^(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql$")
 # Any number will do, as long as nobody else in this database uses it: "latchkey" in ASCII, the first eight bytes.
 _LOCK = int.from_bytes(b"latchkey", "big", signed=True)
 
@@ -22,77 +29,91 @@ LOCK_TIMEOUT_MS = 5_000
 STATEMENT_TIMEOUT_MS = 10 * 60_000
 # How long the second of two processes waits for the first to finish.
 TURN_TIMEOUT_MS = 5 * 60_000
+_TURN_INTERVAL_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class _Record(Struct, frozen=True):
+    """A row of schema_migrations. Its last three columns are absent where only older releases have migrated."""
+
     version: int
-    name: str
-    text: str
+    checksum: str | None = None
+    after_at: str | None = None
+    after_checksum: str | None = None
 
-    @property
-    def label(self) -> str:
-        return f"{self.version:04d}_{self.name}"
+    def ran(self, migration: Migration) -> bool:
+        return not migration.after or self.after_at is not None
 
-
-@cache
-def migrations() -> tuple[Migration, ...]:
-    found = [
-        Migration(int(match["version"]), match["name"], file.read_text(encoding="utf-8"))
-        for file in (files("latchkey.storage") / "migrations").iterdir()
-        if (match := _FILE.match(file.name))
-    ]
-    found.sort(key=lambda migration: migration.version)
-    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
-        raise ValueError("Migrations must be numbered 0001, 0002, ... without a gap or a repetition.")
-    return tuple(found)
+    def checksum_of(self, migration: Migration) -> str | None:
+        return self.after_checksum if migration.after else self.checksum
 
 
 async def applied(connection: Any) -> int:
     """The version the database is at; 0 when it is empty."""
-    if await connection.fetchval("select to_regclass('schema_migrations')") is None:
-        return 0
-    version: int | None = await connection.fetchval("select max(version) from schema_migrations")
-    return version or 0
+    return max(await _records(connection), default=0)
 
 
-async def pending(connection: Any) -> list[Migration]:
-    """What `migrate` would do now."""
+async def pending(connection: Any, *, after: bool = False) -> list[Migration]:
+    """What `migrate` would run now. After parts are among them if they are asked for, or if the database is empty: then
+    there is no process that they could disturb."""
+    records = await _records(connection)
     known = migrations()
-    version = await applied(connection)
-    if version > len(known):
+    newest = max(records, default=0)
+    if newest > known[-1].version:
         raise SchemaTooNewError(
-            f"The database is at schema version {version}, this Latchkey knows only {len(known)}. "
+            f"The database is at schema version {newest}, this Latchkey knows only {known[-1].version}. "
             "Install the Latchkey that made it, or a newer one; going back is not possible."
         )
-    return [migration for migration in known if migration.version > version]
+    if different := _changed(records, known):
+        raise MigrationChangedError(_changed_words(different))
+    return [one for one in _waiting(records, known) if after or not one.after or not records]
+
+
+async def pending_after(connection: Any) -> list[Migration]:
+    """The after parts that may run when no process of an older release is left."""
+    records = await _records(connection)
+    return [one for one in _waiting(records, migrations()) if one.after and one.version in records]
+
+
+async def newer_than_code(connection: Any) -> list[int]:
+    """Versions of a newer release that were applied to this database."""
+    known = migrations()[-1].version
+    return [version for version in await _records(connection) if version > known]
+
+
+async def require_unchanged(connection: Any) -> None:
+    """Stop here if a migration was changed after it was applied."""
+    if different := _changed(await _records(connection), migrations()):
+        raise MigrationChangedError(_changed_words(different))
 
 
 async def require_current(connection: Any) -> None:
-    """Stop here unless the database has exactly the schema this code expects."""
-    waiting = await pending(connection)
+    """Stop here unless this code can work with the database's schema."""
+    records, known = await _records(connection), migrations()
+    waiting = [one for one in _waiting(records, known) if not one.after]
     if waiting:
         raise SchemaNotMigratedError(
             f"The database's schema is {len(waiting)} migration(s) behind (next: {waiting[0].label}). "
             "Run `latchkey migrate`."
         )
-
-
-async def migrate(connection: Any, *, told: Callable[[Migration], None] = lambda _: None) -> list[Migration]:
-    """Bring the database up to date; `told` hears of each step before it runs. Safe to run twice, or twice at once."""
-    await connection.execute(f"set lock_timeout = {TURN_TIMEOUT_MS}")
-    try:
-        await connection.execute("select pg_advisory_lock($1)", _LOCK)
-    except asyncpg.LockNotAvailableError as error:
-        raise DatabaseBusyError(
-            "Another process has been migrating this database for minutes. Look at it first."
-        ) from error
-    try:
-        await connection.execute(
-            "create table if not exists schema_migrations ("
-            " version integer primary key, name text not null, applied_at timestamptz not null default now())"
+    finished = [one.version for one in records.values() if one.version > known[-1].version and one.after_at]
+    if finished:
+        raise SchemaTooNewError(
+            f"The upgrade to schema version {max(finished)} was finished with `latchkey migrate --after`; this "
+            f"Latchkey knows only version {known[-1].version}. Install the Latchkey that made it, or a newer one; "
+            "going back is not possible."
         )
-        done = await pending(connection)
+
+
+async def migrate(
+    connection: Any, *, after: bool = False, told: Callable[[Migration], None] = lambda _: None
+) -> list[Migration]:
+    """Bring the database up to date; `told` hears of each step before it runs. Safe to run twice, or twice at once.
+
+    `after` also runs what no process of an older release can work with."""
+    await _take_turn(connection)
+    try:
+        await _prepare_records(connection)
+        done = await pending(connection, after=after)
         for migration in done:
             told(migration)
             await _apply(connection, migration)
@@ -100,20 +121,106 @@ async def migrate(connection: Any, *, told: Callable[[Migration], None] = lambda
     finally:
         if not connection.is_closed():
             await connection.execute("select pg_advisory_unlock($1)", _LOCK)
-            await connection.execute("reset lock_timeout")
+
+
+async def _take_turn(connection: Any) -> None:
+    """Asks again and again: a session that waits for the lock holds a snapshot, and building an index concurrently
+    waits for every older snapshot to go, so the two would wait for each other."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + TURN_TIMEOUT_MS / 1000
+    while not await connection.fetchval("select pg_try_advisory_lock($1)", _LOCK):
+        if loop.time() > give_up:
+            raise DatabaseBusyError("Another process has been migrating this database for minutes. Look at it first.")
+        await asyncio.sleep(_TURN_INTERVAL_SECONDS)
+
+
+async def _records(connection: Any) -> dict[int, _Record]:
+    if await connection.fetchval("select to_regclass('schema_migrations')") is None:
+        return {}
+    # As JSON, because a database of an older release has fewer columns.
+    rows = await connection.fetch("select to_jsonb(m)::text as record from schema_migrations m order by version")
+    return {one.version: one for one in (json.decode(row["record"], type=_Record) for row in rows)}
+
+
+def _waiting(records: dict[int, _Record], known: Iterable[Migration]) -> list[Migration]:
+    return [one for one in known if one.version not in records or not records[one.version].ran(one)]
+
+
+def _changed(records: dict[int, _Record], known: Iterable[Migration]) -> list[Migration]:
+    """Those that ran with another text. What ran before checksums were recorded has none."""
+    ran = [(one, records[one.version].checksum_of(one)) for one in known if one.version in records]
+    return [one for one, recorded in ran if recorded is not None and recorded != one.checksum]
+
+
+def _changed_words(different: list[Migration]) -> str:
+    labels = ", ".join(f"{one.label}.sql" for one in different)
+    return (
+        f"Changed since this database was migrated with it: {labels}. A migration that has run must not change. "
+        "Restore the file as it was released, and put further changes into a new migration."
+    )
+
+
+async def _prepare_records(connection: Any) -> None:
+    """The table of what has run, and the checksums of what ran before there were any."""
+    async with connection.transaction():
+        await connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}")
+        await connection.execute(
+            "create table if not exists schema_migrations ("
+            " version integer primary key, name text not null, applied_at timestamptz not null default now(),"
+            " checksum text, after_at timestamptz, after_checksum text)"
+        )
+        await connection.execute(
+            "alter table schema_migrations add column if not exists checksum text,"
+            " add column if not exists after_at timestamptz, add column if not exists after_checksum text"
+        )
+        firsts = [one for one in migrations() if not one.after]
+        await connection.execute(
+            "update schema_migrations m set checksum = n.checksum"
+            " from unnest($1::integer[], $2::text[]) as n (version, checksum)"
+            " where m.version = n.version and m.checksum is null",
+            [one.version for one in firsts],
+            [one.checksum for one in firsts],
+        )
 
 
 async def _apply(connection: Any, migration: Migration) -> None:
+    for name, statement in migration.concurrent_indexes():
+        await _build_index(connection, name, statement)
     try:
         async with connection.transaction():
             await connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}")
             await connection.execute(f"set local statement_timeout = {STATEMENT_TIMEOUT_MS}")
-            await connection.execute(migration.text)
-            await connection.execute(
-                "insert into schema_migrations (version, name) values ($1, $2)", migration.version, migration.name
-            )
+            if not migration.concurrent_indexes():
+                await connection.execute(migration.text)
+            await _record(connection, migration)
     except asyncpg.LockNotAvailableError as error:
         raise DatabaseBusyError(
             f"{migration.label} waited {LOCK_TIMEOUT_MS // 1000} s for a table that is in use and changed nothing. "
             "Run `latchkey migrate` again."
         ) from error
+
+
+async def _build_index(connection: Any, name: str, statement: str) -> None:
+    """Without a time limit: it blocks nobody. One that was interrupted left an invalid index, which is built anew."""
+    valid = await connection.fetchval("select indisvalid from pg_index where indexrelid = to_regclass($1)", name)
+    if valid:
+        return
+    if valid is False:
+        await connection.execute(f"drop index concurrently {name}")
+    await connection.execute(statement)
+
+
+async def _record(connection: Any, migration: Migration) -> None:
+    if migration.after:
+        await connection.execute(
+            "update schema_migrations set after_at = now(), after_checksum = $2 where version = $1",
+            migration.version,
+            migration.checksum,
+        )
+    else:
+        await connection.execute(
+            "insert into schema_migrations (version, name, checksum) values ($1, $2, $3)",
+            migration.version,
+            migration.name,
+            migration.checksum,
+        )
