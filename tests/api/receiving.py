@@ -68,6 +68,9 @@ class Post(Shop):
             while True:
                 items: list[dict[str, Any]] = (await self.shown(f"{id}/deliveries?status={status}"))["items"]
                 if len(items) >= count and all(item["attempts_count"] >= attempts for item in items):
+                    # The webhook's health is recorded after its deliveries.
+                    if self.worker is not None:
+                        await self.worker.until_recorded()
                     return items
                 await asyncio.sleep(0.01)
 

@@ -91,8 +91,10 @@ else:
             disk.fill()
             return shopper
 
+        # Connected before the disk is full: PostgreSQL may have to write a file for a new connection.
+        connection = await asyncpg.connect(shop.connection["database_url"])
         shopper = await asyncio.to_thread(fill)
-        await use_up_the_log(shop.connection["database_url"])
+        await use_up_the_log(connection)
 
         def recover() -> None:
             wait_until(lambda: "database not started" in up.output, "PostgreSQL did not give up on the full disk")
@@ -115,9 +117,8 @@ def children_of(up: Up) -> set[int]:
     return {child.pid for child in children if "postgres" not in child.name()}
 
 
-async def use_up_the_log(url: str) -> None:
+async def use_up_the_log(connection: asyncpg.Connection) -> None:
     """PostgreSQL stops when it cannot make the next file of its write-ahead log. Ask for the next one until it does."""
-    connection = await asyncpg.connect(url)
     with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         while True:
             await connection.execute("select pg_logical_emit_message(true, 'test', 'x'), pg_switch_wal()")

@@ -93,6 +93,10 @@ class Worker:
             else:
                 self._agenda.add_later(key, at)
 
+    async def until_recorded(self) -> None:
+        """Wait until every answer that has come is recorded, and the webhook's health with it."""
+        await self._inbox.until_recorded()
+
     async def _sweep(self) -> None:
         while True:
             await outlive(self.sweep)
