@@ -1,0 +1,130 @@
+"""What every store's adapter can do. Everything it learns ends in snapshots; nothing above knows a store's words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment, Purchase
+from latchkey.domain.purchases.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectedApp:
+    """An app with credentials for its store."""
+
+    project_id: str
+    app_id: str
+    store: str
+    # As `Adapter.parse_credentials` returned them.
+    credentials: Any = field(repr=False)
+    # Grows each time credentials are saved, so that what an adapter derives from them can be cached.
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A request from a store to an app's notification URL."""
+
+    body: bytes
+    # Names in lower case.
+    headers: Mapping[str, str]
+    received_at: Ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """A notification whose sender and addressee were checked: what the journal keeps."""
+
+    # The store's own id. The same id again is the same notification.
+    external_id: str
+    # In the store's words, such as "DID_RENEW/BILLING_RECOVERY". For people and filters; nothing is decided by it.
+    kind: str
+    environment: Environment | None
+    occurred_at: Ms
+    # Which purchase it is about, as the store names it. None for tests and notices about no purchase.
+    subject: str | None
+    # What `Adapter.read` needs to process it, now or again after a fix. UTF-8 text, no secrets.
+    payload: str
+    # What was checked and found right, for the journal: {"signature": "...", "bundle_id": "..."}.
+    checked: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One purchase, as its store tells it."""
+
+    snapshot: Subscription | Purchase
+    # The app user id that the app gave to the store with the purchase, if it did.
+    account_token: str | None
+    # What to ask the store with to read this purchase again: an original transaction id, a purchase token.
+    handle: str
+    # Earlier purchases that this one replaced: the handles of a chain of upgrades, newest first. The purchase then
+    # goes on in the same subscription.
+    replaces: tuple[str, ...] = ()
+    # The snapshot holds all periods the store knows of. Where it does not and a period is missing in what is stored,
+    # the purchase is read again before it is applied.
+    complete: bool = True
+    # The store says how things stand now, not as of which moment. Applied in the order in which it was read.
+    unordered: bool = False
+    # The store takes the purchase back unless it is told that it was received.
+    acknowledge: bool = False
+    # For a one-time purchase: whether the app should use it up, so that it can be bought again.
+    should_consume: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    seen: tuple[Seen, ...] = ()
+    # Why nothing follows, in the words of the journal.
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppReceipt:
+    """What a phone sends as the proof of a purchase. All of it is a claim until the store has vouched for it."""
+
+    # A signed transaction, a receipt, a purchase token. Some apps send only an app transaction.
+    token: str | None
+    product_ids: tuple[str, ...] = ()
+    transaction_id: str | None = None
+    app_transaction: str | None = None
+
+
+class Adapter(Protocol):
+    store: str
+
+    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> Any:
+        """Typed credentials, or `ValueError` with a message that names the field and what is wrong with it."""
+
+    def describe_credentials(self, credentials: Any) -> dict[str, str]:
+        """What may be shown of them: ids and fingerprints, never a key."""
+
+    async def check_credentials(self, app: ConnectedApp) -> None:
+        """Make a real call. Raises CredentialsRefused, or StoreDown where nothing could be found out."""
+
+    async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
+        """Raises NotAuthentic, Misdirected or Malformed. Raises StoreDown where it cannot be checked now."""
+
+    async def read(self, app: ConnectedApp, payload: str) -> Reading:
+        """What a notification from the journal says. Raises StoreDown or CredentialsRefused."""
+
+    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
+        """Raises InvalidReceipt only for what is certainly no proof; StoreDown or CredentialsRefused in doubt."""
+
+    def looks_real(self, receipt: AppReceipt) -> bool:
+        """Whether a receipt that cannot be checked now has the form of a real one that only the store can vouch for.
+        False for what a signature could have proved without the store."""
+
+    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> Reading:
+        """How the purchase stands now."""
+
+    async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
+        """Tell the store that the purchase was received. Repeating it does no harm."""
+
+    def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
+        """Notifications that the store sent in this time, where it keeps a history; otherwise none."""
+
+    async def close(self) -> None: ...

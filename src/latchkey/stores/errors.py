@@ -1,0 +1,48 @@
+"""What can go wrong between a store and Latchkey.
+
+StoreError
+├── NotAuthentic        the sender or the signature cannot be trusted: 401, nothing is stored
+├── Misdirected         authentic, but for another app, audience or environment: 403, nothing is stored
+├── Malformed           not what this store sends: 400, nothing is stored
+├── InvalidReceipt      certainly not the proof of a purchase: the phone may drop it
+├── StoreDown           the store cannot be asked now: try again later
+└── CredentialsRefused  the store refuses our credentials: an operator has to act, then try again
+"""
+
+from __future__ import annotations
+
+from latchkey.domain.instants import Ms
+
+
+class StoreError(Exception):
+    """`message` is for operators and callers: it never holds a token, a key or a payload."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NotAuthentic(StoreError):
+    pass
+
+
+class Misdirected(StoreError):
+    pass
+
+
+class Malformed(StoreError):
+    pass
+
+
+class InvalidReceipt(StoreError):
+    pass
+
+
+class StoreDown(StoreError):
+    def __init__(self, message: str, retry_after_ms: Ms | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
+
+
+class CredentialsRefused(StoreError):
+    pass
