@@ -1,0 +1,171 @@
+"""HTTP to the stores: one client with time limits, a bounded answer and no redirects.
+
+What an adapter cannot do anything about (no connection, a timeout, 429, 5xx, a redirect, an answer without end) is
+`StoreDown`. Every other answer is given back, also a 4xx: what it means is the store's own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import ConnectTimeoutError, PyreqwestError, RequestTimeoutError
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.webhooks.retry import parse_retry_after
+from latchkey.stores.errors import StoreDown
+
+T = TypeVar("T")
+
+TIMEOUT = timedelta(seconds=15)
+CONNECT_TIMEOUT = timedelta(seconds=5)
+# A page of Apple's transaction history has 20 signed transactions of about 5 KB.
+LARGEST_ANSWER = 4 * 1024 * 1024
+# Apple writes Retry-After as an instant in milliseconds. No store asks anybody to wait for 30 years in seconds.
+_AN_INSTANT = 1_000_000_000
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete answer with a status below 500 that is neither a redirect nor 429."""
+
+    status: int
+    # Names in lower case.
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    def json(self, type: type[T], store: str) -> T:
+        """The body as `type`. An answer in another form comes from a proxy or a store in trouble: StoreDown."""
+        try:
+            return msgspec.json.decode(self.body, type=type)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            raise StoreDown(f"{store} answered {self.status} with a body of an unexpected form.") from None
+
+
+class StoreHttp:
+    """Keeps connections open. `store` is the name that messages use, such as "Apple"."""
+
+    def __init__(
+        self,
+        store: str,
+        now: Callable[[], Ms],
+        *,
+        timeout: timedelta = TIMEOUT,
+        extra_ca: bytes | None = None,
+        largest_answer: int = LARGEST_ANSWER,
+    ) -> None:
+        self.store = store
+        self._now = now
+        self._timeout = timeout
+        self._extra_ca = extra_ca
+        self._largest_answer = largest_answer
+        self._client: Client | None = None
+
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
+    ) -> Answer:
+        return await self.request("GET", url, headers=headers, query=query)
+
+    async def post_json(
+        self, url: str, body: Any, *, headers: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
+    ) -> Answer:
+        return await self.request("POST", url, headers=headers, query=query, json=body)
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        json: Any = None,
+        form: Mapping[str, str] | None = None,
+    ) -> Answer:
+        if self._client is None:
+            self._client = self._build()
+        try:
+            request = self._client.request(method, url).header("Accept", "application/json")
+            for name, value in (headers or {}).items():
+                request = request.header(name, value, is_sensitive=name.lower() == "authorization")
+            if query:
+                request = request.query(dict(query))
+            if json is not None:
+                request = request.header("Content-Type", "application/json").body_bytes(msgspec.json.encode(json))
+            elif form is not None:
+                request = request.form(dict(form))
+            async with request.build_streamed() as response:
+                body = bytearray()
+                while (chunk := await response.body_reader.read_chunk()) is not None:
+                    body += bytes(chunk)
+                    if len(body) > self._largest_answer:
+                        raise StoreDown(f"{self.store} answered more than {self._largest_answer} bytes.")
+                answer = Answer(response.status, {n.lower(): v for n, v in response.headers.items()}, bytes(body))
+        # The client's own messages may repeat the URL, which can hold a purchase token.
+        except ConnectTimeoutError:
+            raise StoreDown(f"{self.store} could not be reached: no connection in time.") from None
+        except (RequestTimeoutError, TimeoutError):
+            raise StoreDown(f"{self.store} did not answer within {self._timeout.total_seconds():g} s.") from None
+        except (PyreqwestError, OSError):
+            raise StoreDown(f"{self.store} could not be reached: the connection failed.") from None
+        return self._usable(answer)
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _usable(self, answer: Answer) -> Answer:
+        status = answer.status
+        wait = retry_after(answer.headers.get("retry-after"), self._now())
+        if status == 429:
+            raise StoreDown(f"{self.store} answered 429: too many requests.", wait)
+        if status >= 500 or status == 408:
+            raise StoreDown(f"{self.store} answered {status}.", wait)
+        if 300 <= status < 400:
+            raise StoreDown(f"{self.store} answered {status}, a redirect. Redirects are not followed.")
+        return answer
+
+    def _build(self) -> Client:
+        builder = ClientBuilder().timeout(self._timeout).connect_timeout(min(CONNECT_TIMEOUT, self._timeout))
+        builder = builder.follow_redirects(False).user_agent("latchkey")
+        if self._extra_ca is not None:
+            builder = builder.add_root_certificate_pem(self._extra_ca)
+        return builder.build()
+
+
+def retry_after(value: str | None, now: Ms) -> Ms | None:
+    """Milliseconds to wait by a Retry-After header: seconds, a date, or an instant in epoch milliseconds."""
+    text = (value or "").strip()
+    if text.isascii() and text.isdigit() and len(text) <= 15 and int(text) >= _AN_INSTANT:
+        return max(0, int(text) - now)
+    return parse_retry_after(value, now)
+
+
+def allowed_address(name: str, given: object, allowed_hosts: frozenset[str]) -> str:
+    """An address that replaces a store's own, without a slash at its end. ValueError names the field and says why not.
+
+    Its host (or host:port) must be one that the operator's settings allow. It is https, except for this machine.
+    """
+    if not isinstance(given, str) or len(given) > 500 or not given.isascii() or any(c.isspace() for c in given):
+        raise ValueError(f"{name} must be an address such as https://stores.example.com")
+    try:
+        parts = urlsplit(given)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        raise ValueError(f"{name} is not a valid address") from None
+    if not host or parts.scheme not in ("https", "http") or parts.username is not None or parts.password is not None:
+        raise ValueError(f"{name} must be an address such as https://stores.example.com, without a user name")
+    if parts.query or parts.fragment or "?" in given or "#" in given or "\\" in given:
+        raise ValueError(f"{name} must not have a query or a fragment")
+    allowed = {one.lower() for one in allowed_hosts}
+    if host not in allowed and f"{host}:{port}" not in allowed:
+        raise ValueError(f"{name} leads to a host that this installation does not allow: {host}")
+    if parts.scheme == "http" and host not in _LOOPBACK:
+        raise ValueError(f"{name} must be https")
+    return given.rstrip("/")
