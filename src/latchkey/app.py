@@ -1,4 +1,4 @@
-"""The one place where the parts are put together: what a service process does, given its settings and roles."""
+"""Composition root: builds what a service process runs, from its settings and roles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def run_process(
     stop: asyncio.Event,
     ready: Callable[[], None],
 ) -> None:
-    """Run these roles in this process until `stop` is set, then finish what was begun."""
+    """Run these roles in this process until `stop` is set, then shut down cleanly."""
     async with open_database(settings, roles) as database:
         running = [asyncio.create_task(_forever(role, settings, database, listening, stop)) for role in roles]
         ended = asyncio.create_task(stop.wait())
@@ -38,7 +38,7 @@ async def run_process(
             await _started(running)
             ready()
             await asyncio.wait({ended, *running}, return_when=asyncio.FIRST_COMPLETED)
-            # A role that ends by itself takes the process with it: the supervisor starts it anew, and whole.
+            # When one role ends by itself, the whole process ends: the supervisor restarts all of it.
             stop.set()
             async with asyncio.timeout(settings.drain_seconds + 5):
                 await asyncio.gather(*running)
@@ -98,7 +98,7 @@ async def _answer_requests(
 
 
 async def _started(running: Sequence[asyncio.Task[None]]) -> None:
-    """Let every role take its first steps; one that fails at once fails the process."""
+    """Let every role start; one that fails at once fails the process."""
     await asyncio.sleep(0.05)
     for task in running:
         if task.done():

@@ -1,4 +1,4 @@
-"""How often Python looks for garbage in a process that serves."""
+"""Garbage collection settings of a serving process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import gc
 
 
 def collect_seldom() -> None:
-    """Collecting took about a tenth of a read or of a delivery, and a quarter of an event received; what start-up made
-    need not be walked through again."""
+    """Garbage collection took about a tenth of a read or a delivery, and a quarter of an event received. Objects
+    created at start-up are frozen, so that they are not examined again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)

@@ -1,5 +1,5 @@
-"""Where log lines go. A line that cannot be written is counted and dropped: nothing may fail because the disk that
-holds the log is full, or because nobody reads the pipe any more."""
+"""Where log lines go. A line that cannot be written is counted and dropped: nothing may fail because the disk of the
+log is full, or because nobody reads the pipe."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import IO, Any
 
 
 class LogStream:
-    """Writes whole lines, unbuffered: after a failed write a buffer would keep the lines and fail again with each."""
+    """Writes whole lines, unbuffered: after a failed write a buffer would keep the lines and fail again on each
+    write."""
 
     def __init__(self, file: IO[Any]) -> None:
         binary = getattr(file, "buffer", file)
         self._raw = getattr(binary, "raw", binary)
-        # Text without bytes below it, as in a test that listens.
+        # A text stream without a binary buffer, as in tests that capture output.
         self._takes_text = isinstance(binary, io.TextIOBase)
         self._dropped = 0
-        # The disk took only the first part of a line.
+        # The last line was only written in part.
         self._cut = False
 
     def write(self, text: bytes | str) -> None:
@@ -29,10 +30,10 @@ class LogStream:
             self._dropped += data.count(b"\n") or 1
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Nothing to do: writes are unbuffered."""
 
     def _catch_up(self) -> None:
-        """End the line that was cut off, and say how many are missing."""
+        """End a partly written line, and log how many lines were dropped."""
         if self._cut:
             self._put(b"\n")
             self._cut = False

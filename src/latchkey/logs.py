@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on stderr, or readable lines when a person is watching. Secrets are never among them."""
+"""Logs: one JSON object per line on stderr, or readable lines on a terminal. Secrets are never logged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from latchkey.log_stream import LogStream
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-# What `configure` chose, for the one writer that cannot afford structlog: the line that every request leaves.
+# What `configure` chose, for the access log, which bypasses structlog because it writes a line for every request.
 _writes_info = True
 _json_stream: LogStream | None = None
 
@@ -26,14 +26,14 @@ def writes_info() -> bool:
 
 
 def json_stream() -> LogStream | None:
-    """Where whole lines of JSON may be written, if that is what the log is made of."""
+    """The stream for ready-made lines of JSON; None if the log is not JSON."""
     return _json_stream
 
 
 def configure(level: str = "info", form: str = "auto", *, lasting: bool = False) -> None:
-    """`lasting` for a process that will never configure it otherwise: its loggers remember what they are made of."""
+    """`lasting` for a process that never configures again: its loggers are then cached."""
     pretty = form == "pretty" or (form == "auto" and sys.stderr.isatty())
-    # Local variables hold keys and secrets: where something failed is shown, what was at hand is not.
+    # Tracebacks without local variables, because those hold keys and secrets.
     last: list[structlog.types.Processor] = (
         [structlog.dev.ConsoleRenderer(sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if pretty
@@ -50,13 +50,13 @@ def configure(level: str = "info", form: str = "auto", *, lasting: bool = False)
             *last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        # Of a file, structlog uses `write` and `flush` alone.
+        # structlog uses only `write` and `flush` of a file.
         logger_factory=(structlog.WriteLoggerFactory if pretty else structlog.BytesLoggerFactory)(cast("Any", stream)),
         cache_logger_on_first_use=lasting,
     )
 
 
-# Every request writes a line: 7 µs of a read's hundred this way, 14 through the standard library's json.
+# Every request writes a line: this takes 7 µs of a read's 100, the standard library's json 14.
 _encoder = json.Encoder(enc_hook=repr)
 
 

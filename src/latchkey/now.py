@@ -1,4 +1,4 @@
-"""The real clock. Read only at the outermost layer; everything inside is told what time it is."""
+"""The real clock. Only the outermost layer reads it; everything else gets the time as a parameter."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def real_now() -> int:
-    """This instant in epoch milliseconds."""
+    """The current time in epoch milliseconds."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""Settings with which the service must not start. Each is reported with what to do, and all of them at once."""
+"""Refuses unsafe settings at start. All problems are reported at once, each with what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latchkey.storage.errors import StorageError
 
 
 def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
-    """Everything that can be judged without a database."""
+    """Everything that can be checked without a database."""
     found: list[Problem] = []
     if not settings.database_url:
         found.append(
@@ -42,7 +42,7 @@ def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
 
 
 def problems_of_connections(settings: Settings) -> list[Problem]:
-    """What would keep us from reaching others: receivers of webhooks, and the OpenID provider."""
+    """Settings that would prevent outgoing connections: to webhook receivers, and to the OpenID provider."""
     found = _authorities("LATCHKEY_WEBHOOK_EXTRA_CA", settings.webhook_extra_ca)
     if "api" in settings.roles:
         found += _openid(settings)
@@ -50,7 +50,7 @@ def problems_of_connections(settings: Settings) -> list[Problem]:
 
 
 async def problems_of_database(settings: Settings) -> list[Problem]:
-    """Is it there, and does it have the schema this code expects?"""
+    """Whether the database can be reached and has the schema this code expects."""
     try:
         connection = await connect(settings.database_url, application_name="latchkey start")
     except StorageError as error:
@@ -93,7 +93,7 @@ def _transport(settings: Settings, now_ms: int) -> list[Problem]:
 
 
 def _openid(settings: Settings) -> list[Problem]:
-    """All of it or nothing, and never over a connection that somebody else could read or answer."""
+    """Either all OpenID settings or none, and only over a connection that is encrypted."""
     three = {
         "LATCHKEY_OPENID_ISSUER": settings.openid_issuer,
         "LATCHKEY_OPENID_CLIENT_ID": settings.openid_client_id,

@@ -1,7 +1,7 @@
-"""Granian, embedded in our own event loop, on a socket that somebody else has bound.
+"""Granian, embedded in our own event loop, on a socket bound by the supervisor.
 
-The supervisor binds and keeps the sockets. A taken port is then an error it can tell before anything starts, and
-connections that arrive while a process is being restarted wait instead of being refused.
+The supervisor binds and keeps the sockets. So it can report a port in use before anything starts, and connections
+that arrive while a process restarts wait instead of being refused.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Listener:
             websockets=False,
             ssl_cert=settings.tls_cert,
             ssl_key=settings.tls_key,
-            # Some stores' notification senders and older runtimes still stop at 1.2.
+            # Some stores' notification senders and older runtimes support only TLS 1.2.
             ssl_protocol_min=SSLProtocols.tls12,
         )
-        # Its errors are worth hearing; the rest ("experimental", "spawning worker") is noise on every start.
+        # Only its errors are useful; the rest ("experimental", "spawning worker") is noise on every start.
         logging.getLogger("_granian").setLevel(logging.ERROR)
 
     async def serve(self) -> None:
@@ -41,7 +41,7 @@ class Listener:
         await self._server.serve()
 
     def stop(self) -> None:
-        """Take no new connection, finish the requests under way, close the idle ones; then `serve` returns."""
+        """Accept no new connections, finish the requests under way, close idle connections; then `serve` returns."""
         self._server.stop()  # type: ignore[no-untyped-call]  # granian does not annotate it
 
 
@@ -54,6 +54,6 @@ class _Server(Server):
         self._listening = listening
 
     def _init_shared_socket(self) -> None:
-        # Granian closes what it is given.
+        # Granian closes the descriptor it is given.
         self._sfd = os.dup(self._listening.fileno())
         self._shd = cast("Any", net).SocketHolder(self._sfd, False, BACKLOG)

@@ -1,5 +1,5 @@
-"""Values counted between bounds, as a histogram shows them. The library's own takes a lock for each number it changes,
-which is dear where every request and every delivery is counted."""
+"""A histogram without locks. The metrics library takes a lock for each number it changes, which is too slow for
+something that counts every request and every delivery."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 
 class Tally:
-    """How often values fell between which bounds, and their sum."""
+    """How many values fell into each bucket, and their sum."""
 
     __slots__ = ("bounds", "counts", "sum")
 

@@ -1,4 +1,4 @@
-"""What can be bought and what it grants. Mapping is looked up at each reading: changing it changes what people hold."""
+"""What can be bought and what it grants. Every read looks the mapping up, so changing it changes access at once."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Product:
     trial: Duration | None = None
     grants: tuple[str, ...] = ()
     credits: Credit | None = None
-    # A deleted product stays, for those who hold it: it still grants and renews, but nobody can buy it any more.
+    # A deleted product stays for its owners: it still grants and renews, but cannot be bought any more.
     on_sale: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """What a product granted until it was detached from the entitlement at this moment."""
+    """An entitlement that a product granted until it was detached at this instant."""
 
     entitlement_id: str
     detached_at: Ms
@@ -48,7 +48,7 @@ class Former:
 class Catalog:
     products: Mapping[str, Product] = field(default_factory=dict)
     entitlements: frozenset[str] = frozenset()
-    # By test clock, because each has a present of its own, and by product. None is real time.
+    # By test clock, because each has its own current time, and by product. None is real time.
     former: Mapping[str | None, Mapping[str, tuple[Former, ...]]] = field(default_factory=dict)
     # A closed test store sells nothing and renews nothing.
     test_store_open: bool = True

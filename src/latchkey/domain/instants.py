@@ -16,7 +16,7 @@ MINUTE: Ms = 60 * SECOND
 HOUR: Ms = 60 * MINUTE
 DAY: Ms = 24 * HOUR
 
-# Times outside these are typing errors (seconds sent as milliseconds, or microseconds): 2000-01-01 and 2200-01-01.
+# Times outside this range are mistakes (seconds or microseconds sent as milliseconds): 2000-01-01 and 2200-01-01.
 EARLIEST: Ms = 946_684_800_000
 LATEST: Ms = 7_258_118_400_000
 
@@ -38,7 +38,7 @@ class Duration:
 
 
 def parse_duration(text: str) -> Duration:
-    """An ISO 8601 duration such as P1M, P1Y, P7D, P2W or PT12H; ValueError says what was wrong."""
+    """An ISO 8601 duration such as P1M, P1Y, P7D, P2W or PT12H; the ValueError says what is wrong."""
     match = _ISO_DURATION.fullmatch(text)
     if match is None or text.endswith(("P", "T")):
         raise ValueError(f"{text!r} is not an ISO 8601 duration such as P1M, P7D or PT12H")
@@ -50,8 +50,8 @@ def parse_duration(text: str) -> Duration:
 
 
 def add(at: Ms, duration: Duration, *, times: int = 1, anchor_day: int | None = None) -> Ms:
-    """`at` plus a calendar length. The 31st plus a month is the last day of a shorter month; `anchor_day` lets the
-    month after it return to the 31st, as the stores bill."""
+    """`at` plus a calendar length. The 31st plus a month is the last day of a shorter month. With `anchor_day` the
+    month after that returns to the 31st, as stores bill."""
     try:
         moment = _EPOCH + timedelta(milliseconds=at)
         months = moment.year * 12 + moment.month - 1 + duration.months * times
@@ -69,7 +69,7 @@ def day_of_month(at: Ms) -> int:
     return (_EPOCH + timedelta(milliseconds=at)).day
 
 
-# One answer names the same few instants again and again.
+# One response contains the same few instants many times.
 @lru_cache(maxsize=16_384)
 def to_iso(at: Ms) -> str:
     """Whole seconds with Z: strict clients parse exactly this form."""
@@ -78,12 +78,12 @@ def to_iso(at: Ms) -> str:
 
 
 def end_to_iso(at: Ms, now: Ms) -> str:
-    """An end of access, as somebody reads it at `now`: rounded up while it lies ahead, so that nobody loses the rest of
-    its last second, and down once it is over, so that nobody gains one."""
+    """The end of access as text: rounded up while it is ahead of `now`, so that no client ends access within the last
+    second, and down once it is over, so that no client extends it."""
     return to_iso(at + 999 if at > now else at)
 
 
-# A V1 read writes ten instants. Put together from ready parts each takes 0.4 µs, through strftime 3.
+# A V1 read formats ten instants. From prepared parts each takes 0.4 µs, with strftime 3.
 _MINUTES = [f"T{minute // 60:02}:{minute % 60:02}:" for minute in range(24 * 60)]
 _SECONDS = [f"{second:02}Z" for second in range(60)]
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 MICROS = 1_000_000
 DECIMALS = 6
-# A price beyond this is a typing error, or was sent in cents.
+# A higher price is a mistake, for example cents sent as units.
 HIGHEST = 1_000_000
 
 
@@ -27,8 +27,8 @@ FREE = Price(0, "USD")
 
 
 def to_micros(amount: float) -> int:
-    """An amount as a person writes it (9.99), in millionths; ValueError says why it cannot be a price."""
-    # The shortest text that means this float is what was written; its binary value is not.
+    """An amount as a person writes it (9.99), in millionths; the ValueError says why it is not a valid price."""
+    # str() gives the shortest decimal for a float, which is what the person wrote; the binary value differs from it.
     exact = Decimal(str(amount))
     if not exact.is_finite() or not 0 <= exact <= HIGHEST:
         raise ValueError(f"A price is from 0 to {HIGHEST:,}.")

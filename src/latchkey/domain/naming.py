@@ -1,4 +1,4 @@
-"""What ids, names and lengths of time an operator may choose."""
+"""Checks of the ids, names and durations that an operator chooses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from latchkey.domain.refusal import Invalid
 
 LONGEST = 100
 ID_PATTERN = r"^[A-Za-z0-9_.:-]+$"
-# At least one visible character and no control characters; spaces around it are taken off.
+# At least one visible character and no control characters; surrounding spaces are removed.
 NAME_PATTERN = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
-# Up to 99 years: whoever means for ever sells a one-time product without a duration.
+# Up to 99 years: for unlimited access sell a one-time product without a duration.
 DURATION_PATTERN = (
     r"^P(?!$)([0-9]{1,2}Y)?([0-9]{1,3}M)?([0-9]{1,3}W)?([0-9]{1,4}D)?"
     r"(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,5}M)?([0-9]{1,6}S)?)?$"
@@ -23,7 +23,7 @@ TEXT_PATTERN = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _DURATION = re.compile(DURATION_PATTERN.rstrip("$"))
-# A client that normalises paths would make another path of these.
+# Clients that normalise paths would resolve these to another path.
 _PATH_SIGNS = frozenset({".", ".."})
 
 
@@ -40,7 +40,7 @@ def checked_id(text: str, param: str = "id") -> str:
 
 
 def checked_name(text: str, param: str = "name") -> str:
-    """The name without the spaces around it."""
+    """The name without surrounding spaces."""
     trimmed = text.strip()
     if not 1 <= len(trimmed) <= LONGEST or not _is_clean(trimmed):
         raise Invalid(f"A name has 1 to {LONGEST} characters, none of them a control character.", param=param)
@@ -48,7 +48,7 @@ def checked_name(text: str, param: str = "name") -> str:
 
 
 def checked_text(text: str, param: str = "description") -> str:
-    """Free text, over several lines if need be."""
+    """Free text; line breaks are allowed."""
     if len(text) > LONGEST_TEXT or not _is_clean(text.replace("\n", "").replace("\t", "")):
         raise Invalid(f"This text has at most {LONGEST_TEXT} characters and no control characters.", param=param)
     return text

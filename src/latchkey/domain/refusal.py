@@ -1,10 +1,10 @@
-"""A rule's answer when what was asked makes no sense in the present state. Its message is shown to the caller."""
+"""Errors of the rules: a request that is not possible in the current state. The message is shown to the caller."""
 
 from __future__ import annotations
 
 
 class Refusal(Exception):
-    """The request makes no sense in the present state."""
+    """The request is not possible in the current state."""
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -13,23 +13,23 @@ class Refusal(Exception):
 
 
 class Invalid(Refusal):
-    """What was sent cannot be used, whatever the state."""
+    """The request is malformed, whatever the state."""
 
 
 class NotFound(Refusal):
-    """What was named does not exist."""
+    """The named object does not exist."""
 
 
 class Conflict(Refusal):
-    """What was to be made exists already."""
+    """The object to create already exists."""
 
 
 class KeyReused(Refusal):
-    """An idempotency key was used for something else before."""
+    """The idempotency key was already used for another request."""
 
 
 class InUse(Refusal):
-    """What was to go is still needed by something else."""
+    """The object to delete is still in use."""
 
 
 class OwnedByAnother(Refusal):

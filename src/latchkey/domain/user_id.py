@@ -6,7 +6,7 @@ import re
 
 MAX_LENGTH = 100
 
-# Ids that only a bug produces: letting one in would merge strangers into one customer.
+# Ids that only a bug produces: accepting one would merge unrelated users into one customer.
 BLOCKED = frozenset(
     {
         "no_user",
@@ -30,7 +30,7 @@ BLOCKED = frozenset(
         "[object Object]",
     }
 )
-# A client takes these for directions in a path, however they are encoded: nobody could read such a customer back.
+# Clients resolve these as path segments, however they are encoded: such a customer could never be read.
 DIRECTIONS = frozenset({".", ".."})
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f/\ud800-\udfff]")
 _ANONYMOUS = re.compile(r"\$RCAnonymousID:[0-9a-f]{32}")
@@ -41,7 +41,7 @@ def is_anonymous(app_user_id: str) -> bool:
 
 
 def problem_with(app_user_id: str) -> str | None:
-    """Why this can't be an app user id, in words for the caller; None when it can."""
+    """Why this is not a valid app user id, worded for the caller; None if it is."""
     if not app_user_id or app_user_id.isspace():
         return "The app user id is empty."
     if len(app_user_id) > MAX_LENGTH:

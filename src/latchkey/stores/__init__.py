@@ -1,1 +1,1 @@
-"""The app stores. Each adapter verifies, parses and ends in a snapshot; nothing above knows a store's words."""
+"""The app stores. Each adapter turns its store's format into a snapshot; no other part knows the format."""

@@ -12,17 +12,17 @@ _APPLE_SUBSCRIPTIONS = "https://apps.apple.com/account/subscriptions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    # As it is written in events, V1 and V2.
+    # The name in events, V1 and V2.
     name: str
-    # As people read it.
+    # The name for people.
     title: str
-    # How the public keys of its apps begin.
+    # Prefix of the public keys of its apps.
     key_prefix: str | None = None
-    # What its apps send in `X-Platform`, in lower case.
+    # What its apps send in the `X-Platform` header, in lower case.
     platforms: frozenset[str] = frozenset()
-    # Where a user manages a running subscription, if the store has such a page.
+    # Where a user manages an active subscription, if the store has such a page.
     management_url: str | None = None
-    # The store's share of a price: its rate for small businesses. What a project really pays may differ.
+    # The store's share of a price at its small-business rate. What a project really pays may differ.
     commission: float = 0.0
 
 
@@ -68,7 +68,7 @@ STORES: dict[str, Store] = {
     )
 }
 
-# Roku devices name themselves, but their store has no entry yet.
+# Roku devices send this platform, but their store has no entry yet.
 PLATFORMS = frozenset({"roku"}).union(*(store.platforms for store in STORES.values()))
 
 

@@ -1,1 +1,1 @@
-"""What crosses between the parts: webhook events, V1 and V2 bodies. Data only."""
+"""Data exchanged between the parts: webhook events, V1 and V2 bodies."""

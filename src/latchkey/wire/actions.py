@@ -1,4 +1,4 @@
-"""V2: what the endpoints beyond the two reads answer."""
+"""V2: response bodies of the endpoints other than the two customer reads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class EventReference(Struct, frozen=True, kw_only=True):
 
 
 class TestStoreResult(Struct, frozen=True, kw_only=True):
-    """What an action in the test store caused."""
+    """The events that a test-store action caused."""
 
-    __test__ = False  # its name begins like a test's
+    __test__ = False  # pytest would collect it because of its name
 
     events: list[EventReference]
     customer: Customer
@@ -35,7 +35,7 @@ class TestClock(Struct, frozen=True, kw_only=True):
 
 
 class TestClockAdvanced(Struct, frozen=True, kw_only=True):
-    """Where a clock stands now, and how many events fell due on the way."""
+    """The clock's new time, and how many events fell due on the way."""
 
     __test__ = False
 

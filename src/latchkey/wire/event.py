@@ -8,9 +8,9 @@ API_VERSION = "1.0"
 
 
 class Entitlement(Struct, frozen=True, kw_only=True):
-    """Access a user has; V1 writes it the same way."""
+    """An entitlement of a user; V1 uses the same form."""
 
-    # A missing or null end means it never ends.
+    # A missing or null end means that access never ends.
     expires_date: str | None = None
     grace_period_expires_date: str | None = None
     product_identifier: str
@@ -23,14 +23,14 @@ class Attribute(Struct, frozen=True, kw_only=True):
 
 
 class MergedSequence(Struct, frozen=True, kw_only=True):
-    """One of the customers that became one: its current id at that moment, and the number of its last event."""
+    """One of the merged customers: its current id at that moment, and the sequence of its last event."""
 
     app_user_id: str
     sequence: int
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    # Every event has these: null where there is nothing to say, and a price of 0 where no money moved.
+    # Every event has these fields: null where there is no value, and a price of 0 where no money moved.
     id: str
     type: str
     app_user_id: str
@@ -52,7 +52,7 @@ class Event(Struct, frozen=True, kw_only=True):
     currency: str | None = None
     takehome_percentage: float | None = None
 
-    # The types named in `OWN_FIELDS` always have these, null where there is none.
+    # Events of the types in `OWN_FIELDS` always have these, null where there is no value.
     new_product_id: str | UnsetType | None = UNSET
     is_trial_conversion: bool | UnsetType | None = UNSET
     cancellation_reason: str | UnsetType | None = UNSET
@@ -77,13 +77,13 @@ class Event(Struct, frozen=True, kw_only=True):
     is_family_share: bool | UnsetType = UNSET
     tax_percentage: float | UnsetType = UNSET
     commission_percentage: float | UnsetType = UNSET
-    # Which customers, and so which sequences, became one.
+    # The customers, and so the sequences, that were merged.
     merged_sequences: list[MergedSequence] | UnsetType = UNSET
-    # Counts a customer's events from 1 without a gap. It is the order; timestamps are not.
+    # Numbers a customer's events from 1 without a gap. Receivers order by it, not by timestamps.
     sequence: int | UnsetType = UNSET
 
 
-# The fields that belong to certain types: an event of the type has the field, with null where there is no value.
+# Fields that only certain types have: an event of the type has the field, null where there is no value.
 OWN_FIELDS: dict[str, tuple[str, ...]] = {
     "INITIAL_PURCHASE": ("is_trial_conversion",),
     "CANCELLATION": ("cancellation_reason", "auto_resume_at_ms"),

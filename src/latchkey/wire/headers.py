@@ -1,4 +1,4 @@
-"""Headers of our own that both sides know."""
+"""Latchkey's own headers, used by both sides."""
 
 from __future__ import annotations
 

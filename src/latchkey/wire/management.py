@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-# The stores that an app can be in.
+# The stores in which an app can be created.
 AppStore = Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
 
 
@@ -38,7 +38,7 @@ class Product(Struct, frozen=True, kw_only=True):
     credits: Credits | None
     entitlement_ids: list[str]
     created_at: int
-    # Only where a deleted product is still shown: it grants the entitlement to those who hold it.
+    # Only in lists that include deleted products: they still grant the entitlement to their owners.
     deleted_at: int | UnsetType = UNSET
 
 
@@ -81,7 +81,7 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     scopes: list[Literal["read", "write"]]
     rate_limit: int
     masked_key: str
-    # The key itself, in the reply that made it and never again.
+    # The key itself, only in the response that creates it.
     key: str | UnsetType = UNSET
     created_at: int
     revoked_at: int | None
@@ -95,7 +95,7 @@ class PublicApiKey(Struct, frozen=True, kw_only=True):
     name: str
     rate_limit: int
     masked_key: str
-    # The key itself, in the reply that made it and never again.
+    # The key itself, only in the response that creates it.
     key: str | UnsetType = UNSET
     created_at: int
     revoked_at: int | None
@@ -108,7 +108,7 @@ class App(Struct, frozen=True, kw_only=True):
     name: str
     store: AppStore
     created_at: int
-    # The app's first key, in the reply that made the app and never again.
+    # The app's first key, only in the response that creates the app.
     public_api_key: PublicApiKey | UnsetType = UNSET
 
 

@@ -1,4 +1,4 @@
-"""V1: what an app can offer its user."""
+"""V1: the offerings an app can show to a user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Offering(Struct, frozen=True, kw_only=True):
     description: str
     metadata: dict[str, Any] = field(default_factory=dict)
     packages: list[Package]
-    # Always null: paywalls are drawn by the app.
+    # Always null: apps draw their own paywalls.
     paywall_components: None = None
 
 

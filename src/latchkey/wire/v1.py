@@ -24,7 +24,7 @@ __all__ = [
 class Subscription(Struct, frozen=True, kw_only=True, gc=False):
     auto_resume_date: str | None
     billing_issues_detected_at: str | None
-    # The paid end. A grace period moves the entitlement's end, never this one.
+    # The end of the paid time. A grace period moves the entitlement's end, never this one.
     expires_date: str
     grace_period_expires_date: str | None
     original_purchase_date: str
@@ -38,7 +38,7 @@ class Subscription(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class NonSubscription(Struct, frozen=True, kw_only=True, gc=False):
-    """One one-time purchase. Grants stand among the subscriptions."""
+    """One one-time purchase. Grants are listed among the subscriptions."""
 
     id: str
     is_sandbox: bool
@@ -57,12 +57,12 @@ class Subscriber(Struct, frozen=True, kw_only=True, gc=False):
     original_purchase_date: str | None
     non_subscriptions: dict[str, list[NonSubscription]]
     subscriptions: dict[str, Subscription]
-    # Every entitlement ever granted, the expired ones too; not one that rests only on a refunded one-time purchase or a
-    # revoked grant.
+    # Every entitlement ever granted, expired ones included; except those that rest only on a refunded one-time purchase
+    # or a revoked grant.
     entitlements: dict[str, Entitlement]
-    # Left out for public keys: an app must not read what a server noted about its user.
+    # Left out for public keys: an app must not read what a server stored about its user.
     subscriber_attributes: dict[str, Attribute] | UnsetType = UNSET
-    # Always an empty object; strict clients expect the key and reject any other stranger.
+    # Always an empty object; strict clients require the key and reject other unknown ones.
     other_purchases: dict[str, Any] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ class Page(Struct, Generic[Item], frozen=True, kw_only=True, gc=False):
 
     object: Literal["list"] = "list"
     items: list[Item]
-    # The path that reads on, encoded once; null on the last page.
+    # The path of the next page, percent-encoded once; null on the last page.
     next_page: str | None
     url: str
 
@@ -22,7 +22,7 @@ class Page(Struct, Generic[Item], frozen=True, kw_only=True, gc=False):
 class ActiveEntitlement(Struct, frozen=True, kw_only=True, gc=False):
     object: Literal["customer.active_entitlement"] = "customer.active_entitlement"
     entitlement_id: str
-    # Access that never ends has the moment of the purchase plus 200 years here; see `wire.lifetime`.
+    # For access that never ends: the time of the purchase plus 200 years; see `wire.lifetime`.
     expires_at: int
 
 

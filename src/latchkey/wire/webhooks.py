@@ -1,4 +1,4 @@
-"""V2: webhooks, what was sent to them, and how they fare. No secret is among it but `signing_secret`, once."""
+"""V2: webhooks, their deliveries and their health. The only secret is `signing_secret`, shown once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ DeliveryStatus = Literal["waiting", "delivered", "failed"]
 
 
 class WebhookHealth(Struct, frozen=True, kw_only=True):
-    # ok: the last attempt succeeded, or there was none. failing: nothing but failures since `failing_since`.
-    # paused: nothing is sent, and what happens meanwhile waits.
+    # ok: the last attempt succeeded, or there was none. failing: every attempt since `failing_since` failed.
+    # paused: nothing is sent; new deliveries are queued.
     state: Literal["ok", "failing", "paused"]
     last_success_at: int | None
     failing_since: int | None
     paused_at: int | None
-    # Deliveries that are still to be sent, and how many of the newest 10,000 were given up.
+    # Deliveries still to be sent, and how many of the newest 10,000 have failed for good.
     waiting: int
     failed: int
 
@@ -27,20 +27,20 @@ class Webhook(Struct, frozen=True, kw_only=True):
     project_id: str
     name: str
     url: str
-    # Null is both.
+    # Null means both.
     environment: Literal["production", "sandbox"] | None
-    # Empty is all.
+    # Empty means all.
     event_types: list[str]
     app_id: str | None
     retry_schedule_seconds: list[int]
     in_flight_limit: int
-    # False while it is paused, by hand or by itself.
+    # False while paused, by hand or automatically.
     enabled: bool
     # The Authorization value itself is never shown.
     has_authorization_header: bool
-    # In the reply that makes it, and never again.
+    # Only in the response that creates it.
     signing_secret: str | UnsetType = UNSET
-    # Until this moment the secret before the last rotation signs along.
+    # Until then, deliveries are also signed with the secret before the last rotation.
     previous_secret_expires_at: int | None
     health: WebhookHealth
     created_at: int
@@ -48,19 +48,19 @@ class Webhook(Struct, frozen=True, kw_only=True):
 
 
 class WebhookTest(Struct, frozen=True, kw_only=True):
-    """A test event, and what the receiver said to it."""
+    """A test event, and the receiver's response."""
 
     object: Literal["webhook_test"] = "webhook_test"
     webhook_id: str
     event_id: str
     event_type: str
     delivered: bool
-    # Null when there was no answer.
+    # Null when there was no response.
     status: int | None
     milliseconds: int
     body: str
     headers: list[list[str]]
-    # What went wrong, in words; left out when nothing did.
+    # What went wrong, as text; left out if nothing did.
     error: str | UnsetType = UNSET
     request_headers: dict[str, str]
     request_body: Raw
@@ -91,7 +91,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     status: DeliveryStatus
     attempts_count: int
     created_at: int
-    # When it was delivered or given up.
+    # When it was delivered or failed for good.
     finished_at: int | None
     response_status: int | None
     error: str | None
@@ -112,9 +112,9 @@ class DeliveryWithAttempts(Struct, frozen=True, kw_only=True):
     response_status: int | None
     error: str | None
     replay_id: str | None
-    # Null when it does not wait, or waits for an earlier event of the same customer.
+    # Null when the delivery is not pending, or waits for an earlier event of the same customer.
     next_attempt_at: int | None
-    # Exactly what is sent with every attempt.
+    # Exactly the body sent with every attempt.
     request_body: Raw
     attempts: list[Attempt]
 
@@ -130,10 +130,10 @@ class Replay(Struct, frozen=True, kw_only=True):
     event_types: list[str]
     created_at: int
     finished_at: int | None
-    # Events of the range looked at so far, of how many.
+    # How many events of the range have been examined, and how many there are.
     examined: int
     total: int
-    # Deliveries queued so far, and what became of them.
+    # How many deliveries have been queued, and their outcomes.
     scheduled: int
     delivered: int
     failed: int
@@ -147,6 +147,6 @@ class OperationalEvent(Struct, frozen=True, kw_only=True):
     webhook_id: str
     occurred_at: int
     data: Raw
-    # When the operations URL took it; null when it has not, or none is set.
+    # When the operations URL accepted it; null when it has not yet, or no URL is set.
     delivered_at: int | None
     error: str | None

@@ -1,4 +1,4 @@
-"""Who may do what: from purchases and the catalog to entitlements with an end."""
+"""Computes entitlements, each with an end, from a customer's purchases and the catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from latchkey.domain.purchases.subscription import Subscription
 class Access(NamedTuple):
     """One reason to hold an entitlement. Readers judge by `ends_at` alone; None never ends."""
 
-    # A tuple: every read makes one for each period and entitlement, and a frozen dataclass is four times as dear.
+    # A tuple: every read makes one for each period and entitlement, and a frozen dataclass takes four times as long.
 
     entitlement_id: str
     product_id: str
@@ -37,7 +37,7 @@ class Access(NamedTuple):
 
 
 def accesses(customer: Customer, catalog: Catalog) -> Iterable[Access]:
-    """Every reason, past and present, for this customer to hold anything."""
+    """Every access this customer ever had, past ones included."""
     bought = _by_subscriptions(customer, catalog)
     return chain(bought, _by_purchases(customer, catalog)) if customer.purchases else bought
 
@@ -77,7 +77,7 @@ def _by_purchases(customer: Customer, catalog: Catalog) -> Iterator[Access]:
 
 
 def _cut_off(access: Access, at: Ms) -> Access:
-    """The access, ended when its product was detached, unless it had ended before."""
+    """The access, ended when its product was detached, unless it ended earlier."""
     if access.ends_at is not None and access.ends_at <= at:
         return access
     return access._replace(ends_at=at, grace_ends_at=None, detached=True)
@@ -89,8 +89,9 @@ def held(customer: Customer, catalog: Catalog) -> dict[str, Access]:
 
 
 def on_record(customer: Customer, catalog: Catalog) -> dict[str, Access]:
-    """Of these, what V1 lists, the ended ones too. The vendor's web SDK takes whatever rests on a one-time purchase for
-    active, so access that a refund or a detached product took from one is not listed; nor is a revoked grant."""
+    """The entitlements that V1 lists, ended ones included. The vendor's web SDK treats every one-time purchase as
+    active, so access from one is left out once a refund or a detached product ended it. Revoked grants are left out
+    too."""
     if not customer.purchases:
         return held(customer, catalog)
     listed = (one for one in _by_purchases(customer, catalog) if not _struck(one))
@@ -98,7 +99,7 @@ def on_record(customer: Customer, catalog: Catalog) -> dict[str, Access]:
 
 
 def _struck(access: Access) -> bool:
-    """Whether nothing is left of access that a purchase or a grant gave."""
+    """Whether a purchase or grant gives no access any more because it was refunded, detached or revoked."""
     purchase = access.source
     assert not isinstance(purchase, Subscription)
     if purchase.revoked_at is not None or purchase.refunded_at is not None:
@@ -111,7 +112,7 @@ def _best(reasons: Iterable[Access]) -> dict[str, Access]:
     for access in reasons:
         entitlement_id, ends_at = access.entitlement_id, access.ends_at
         known = best.get(entitlement_id)
-        # Ranks are compared in full only where their first parts do not decide: somebody may have renewed for years.
+        # Compare whole ranks only when their first parts are equal: a customer may have years of renewals.
         if (
             known is None
             or (ends_at is not None and known.ends_at is not None and ends_at > known.ends_at)

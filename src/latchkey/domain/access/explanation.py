@@ -1,4 +1,4 @@
-"""Why a customer has, or lacks, an entitlement: in data and in one plain sentence."""
+"""Why a customer has, or lacks, an entitlement: as data and as one sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Explanation:
 
 
 def explain(customer: Customer, catalog: Catalog, entitlement_id: str, now: Ms) -> Explanation:
-    """What decides about this entitlement at this moment. The customer is as time has it: nothing is due by `now`."""
+    """The access that decides about this entitlement at `now`. Everything due by `now` must have been applied
+    already."""
     products = tuple(sorted(one.id for one in catalog.products.values() if entitlement_id in one.grants))
     found = [one for one in accesses(customer, catalog) if one.entitlement_id == entitlement_id]
     if not found:
@@ -78,8 +79,8 @@ def _never(who: str, entitlement_id: str, catalog: Catalog, products: tuple[str,
 
 
 def _best(found: list[Access], now: Ms) -> Access:
-    """The access that decides, which V1 and V2 name too. Of several that ended alike it is the last: a period that
-    another followed at once gave nothing."""
+    """The access that decides, the same one that V1 and V2 report. Of several with the same end, the last one decides:
+    a period that was replaced at once gave nothing."""
     return max(reversed(found), key=lambda one: one.rank if one.is_active(now) else (*one.rank[:3], ""))
 
 
@@ -105,7 +106,7 @@ def _reason(case: Case) -> str:
 
 
 def _end_of_purchase(purchase: Purchase) -> str:
-    """What came first ended it; what came later changed nothing."""
+    """The reason is whichever ended access first; later ones changed nothing."""
     ended_at = purchase.access_ends_at
     if ended_at in (purchase.ends_at, purchase.resolved_at):
         return "expired"
@@ -130,7 +131,7 @@ def _end_of_period(case: Case, subscription: Subscription) -> str:
 
 
 def _since(best: Access, found: list[Access]) -> Ms:
-    """From when access has run without a gap."""
+    """Since when access has run without a gap."""
     since = _start(best)
     while earlier := [start for one in found if (start := _start(one)) < since and _reaches(one, since)]:
         since = min(earlier)
@@ -138,7 +139,7 @@ def _since(best: Access, found: list[Access]) -> Ms:
 
 
 def _start(access: Access) -> Ms:
-    """A payment made good within the grace period has missed nothing."""
+    """A payment recovered within the grace period leaves no gap, so its time begins before the payment."""
     period = period_of(access)
     paid_from = period.paid_from if period is not None else None
     return access.purchased_at if paid_from is None else min(paid_from, access.purchased_at)

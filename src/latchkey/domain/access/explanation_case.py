@@ -1,4 +1,4 @@
-"""What an answer about access rests on."""
+"""The facts from which an answer about access is built."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from latchkey.domain.purchases.subscription import Period, Subscription
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The access that decides, and all that is known around it."""
+    """The access that decides, and the customer, catalog and period it comes from."""
 
     customer: Customer
     catalog: Catalog
     access: Access
-    # Of a subscription, the period that gives the access.
+    # The period that gives the access, if a subscription does.
     period: Period | None
     now: Ms
 
     @property
     def subscription(self) -> Subscription | None:
-        """The subscription whose running period gives the access. Periods before it decide nothing."""
+        """The subscription whose current period gives the access; None if an older period gives it."""
         source = self.access.source
         return source if isinstance(source, Subscription) and source.current is self.period else None
 
     @property
     def subscription_goes_on(self) -> bool:
-        """Whether the store means to go on with it, should it be paid."""
+        """Whether the store will continue the subscription once it is paid."""
         one = self.subscription
         return one is not None and one.status.auto_renew and one.status.ended is None
 
     @property
     def next_grants(self) -> bool:
-        """Whether the next period, should there be one, grants the entitlement."""
+        """Whether the next period, if there is one, grants the entitlement."""
         one = self.subscription
         if one is None or (one.store == "test_store" and not self.catalog.test_store_open):
             return False
@@ -46,7 +46,7 @@ class Case:
 
     @property
     def renews(self) -> bool:
-        """Whether time alone goes on with the access."""
+        """Whether access continues by itself at the end of the period."""
         return self._awaits_renewal and self.next_grants
 
     @property
@@ -55,13 +55,13 @@ class Case:
         if one is None or not self.subscription_goes_on or one.current.refunded_at is not None:
             return False
         status, money_back = one.status, one.current.money_back
-        # The renewal that fell due while the money was given back did not happen.
+        # A renewal that fell due while the period was refunded did not happen.
         missed = bool(money_back) and money_back[-1].at >= one.current.ends_at
         return status.billing_issue_at is None and status.pause is None and not missed
 
     @property
     def following(self) -> Period | None:
-        """The period of the subscription that came after the one that gives the access."""
+        """The period of the subscription after the one that gives the access."""
         source, period = self.access.source, self.period
         if period is None or isinstance(source, Purchase):
             return None
@@ -69,7 +69,7 @@ class Case:
 
     @property
     def changed_without_gap(self) -> bool:
-        """Whether the subscription went on at once, with another product. After a gap, something else had ended it."""
+        """Whether the subscription continued at once with another product. After a gap, something else had ended it."""
         period, following = self.period, self.following
         if period is None or following is None or following.product_id == period.product_id:
             return False

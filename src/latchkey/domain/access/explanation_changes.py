@@ -1,4 +1,4 @@
-"""What would change an answer about access. Each line is a promise that holds when somebody tries it."""
+"""What would change an answer about access. Tests do what each line says and check that it comes true."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def would_change_it(case: Case, reason: str, products: tuple[str, ...]) -> tuple
 
 
 def would_bring_it(catalog: Catalog, entitlement_id: str, products: tuple[str, ...]) -> tuple[str, ...]:
-    """What brings the entitlement to whoever lacks it."""
+    """What would give the entitlement to a customer who lacks it."""
     if entitlement_id not in catalog.entitlements:
         return (_CREATE,)
     on_sale = tuple(one for one in products if catalog.offered(one) is not None)
@@ -102,7 +102,7 @@ def _would_restore(case: Case, reason: str) -> list[str]:
 
 
 def _shortened(doing: str, left: Access | None, case: Case) -> list[str]:
-    """What is left of the access after somebody has done something about it."""
+    """How much earlier access would end after `doing`."""
     if left is None:
         return [f"{doing} would end it at once."]
     before, after = case.access.ends_at, left.ends_at
@@ -112,7 +112,7 @@ def _shortened(doing: str, left: Access | None, case: Case) -> list[str]:
 
 
 def _held(case: Case, *, customer: Customer | None = None, catalog: Catalog | None = None) -> Access | None:
-    """The access that the customer would have then."""
+    """The access that the customer would have with this customer state or catalog."""
     held = active(customer or case.customer, catalog or case.catalog, case.now)
     return held.get(case.access.entitlement_id)
 

@@ -74,7 +74,7 @@ def _expired(case: Case, end: str) -> str:
 
 
 def _then(case: Case) -> str:
-    """What comes after the time that is paid for."""
+    """What happens at the end of the paid time."""
     source, what = case.access.source, case.access.entitlement_id
     if isinstance(source, Purchase) or case.subscription is None:
         return ""

@@ -13,7 +13,7 @@ from latchkey.domain.instants import Ms
 
 @dataclass(frozen=True, slots=True, order=True)
 class Grant:
-    """A cell of the mapping: this product grants this entitlement."""
+    """One cell of the table on the mapping page: this product grants this entitlement."""
 
     product_id: str
     entitlement_id: str
@@ -45,7 +45,7 @@ def difference(before: Iterable[Grant], after: Iterable[Grant]) -> Remapping:
 
 
 def remapped(catalog: Catalog, change: Remapping) -> Catalog:
-    """The catalog with the change made. What it says of products that are not in the catalog says nothing."""
+    """The catalog with the change applied. Changes to products that are not in the catalog are ignored."""
     products = dict(catalog.products)
     for product_id in change.product_ids:
         if (product := products.get(product_id)) is None:
@@ -57,6 +57,6 @@ def remapped(catalog: Catalog, change: Remapping) -> Catalog:
 
 
 def gains_and_losses(customer: Customer, before: Catalog, after: Catalog, now: Ms) -> tuple[set[str], set[str]]:
-    """The entitlements this customer would hold then and does not now, and the other way round."""
+    """The entitlements this customer would gain, and those they would lose."""
     has, will_have = active(customer, before, now).keys(), active(customer, after, now).keys()
     return set(will_have - has), set(has - will_have)

@@ -1,4 +1,4 @@
-"""Customer attributes: the newer moment wins, an empty value deletes."""
+"""Customer attributes: the newer timestamp wins, an empty value deletes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 def problem_with_attribute(name: str, value: str | None) -> str | None:
-    """Why this attribute can't be kept, in words for the caller; None when it can."""
+    """Why this attribute cannot be stored, worded for the caller; None if it can."""
     if len(name) > MAX_NAME:
         return f"The name has {len(name)} characters; at most {MAX_NAME} are allowed."
     if _NAME.fullmatch(name) is None:
@@ -33,8 +33,8 @@ def problem_with_attribute(name: str, value: str | None) -> str | None:
 
 
 def not_later_than(now: Ms, changes: Mapping[str, Attribute]) -> dict[str, Attribute]:
-    """A moment more than `CLOCK_SKEW` ahead counts as now. Otherwise a phone with a wrong clock, or anybody with an
-    app's public key, could set a value that no later change replaces."""
+    """A timestamp more than `CLOCK_SKEW` ahead is replaced by `now`. Otherwise a phone with a wrong clock, or anybody
+    with an app's public key, could set a value that no later change replaces."""
     latest = now + CLOCK_SKEW
     return {name: one if one.updated_at <= latest else replace(one, updated_at=now) for name, one in changes.items()}
 
@@ -51,7 +51,7 @@ def with_attributes(customer: Customer, changes: Mapping[str, Attribute]) -> Cus
 
 
 def _without_oldest_markers(known: dict[str, Attribute]) -> dict[str, Attribute]:
-    """Markers of deleted attributes are for late arrivals; a bounded number of them is enough."""
+    """Markers of deleted attributes only serve late arrivals, so their number is limited."""
     markers = sorted((one.updated_at, name) for name, one in known.items() if not one.value)
     forgotten = {name for _, name in markers[:-MAX_COUNT]}
     return {name: one for name, one in known.items() if name not in forgotten} if forgotten else known

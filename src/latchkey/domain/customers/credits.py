@@ -1,6 +1,6 @@
-"""Virtual currency follows the purchase: credited with it, and taken back with a refund as far as it is unspent.
+"""Virtual currency of purchases: credited when paid, debited when refunded, as far as it is unspent.
 
-The purchase may have moved to another customer since. What it credited is taken back from whoever was credited.
+The purchase may have moved to another customer since. The debit goes to the customer who was credited.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 
 
 def unsettled(before: Customer, after: Customer, catalog: Catalog) -> Iterator[tuple[Purchase, Credit]]:
-    """The purchases that were paid, refunded or paid again by this change, and what each credits."""
+    """The purchases that this change paid, refunded or un-refunded, with what each credits."""
     if after.purchases == before.purchases:
         return
     for purchase in after.purchases:
@@ -30,7 +30,7 @@ def unsettled(before: Customer, after: Customer, catalog: Catalog) -> Iterator[t
 
 def settle(credited: Customer, purchase: Purchase, credit: Credit, now: Ms) -> tuple[Customer, Purchase]:
     """The customer who was credited, and the purchase, after the credit was given or taken back."""
-    # A reversal gives back what the refund took, and no more: what had been spent was never taken.
+    # A reversed refund credits only what the refund had debited; what had been spent was never debited.
     owed = credit.amount - purchase.credited
     taken = min(purchase.credited, credited.balances.get(credit.code, 0))
     amount = owed if purchase.refunded_at is None else -taken
@@ -42,7 +42,8 @@ def settle(credited: Customer, purchase: Purchase, credit: Credit, now: Ms) -> t
 
 
 def settle_own(before: Customer, after: Customer, catalog: Catalog, now: Ms) -> Customer:
-    """The customer after every credit of its purchases, none of which was another's before."""
+    """The customer after the credits of all its purchases. None of the purchases may have belonged to another
+    customer."""
     for purchase, credit in unsettled(before, after, catalog):
         after, settled = settle(after, purchase, credit, now)
         after = put_purchase(after, settled)
@@ -50,10 +51,10 @@ def settle_own(before: Customer, after: Customer, catalog: Catalog, now: Ms) -> 
 
 
 def movement_id(purchase: Purchase, number: int) -> str:
-    """Of the credit that follows so many refunds and reversals."""
+    """The id of the credit or debit after `number` refunds and reversals."""
     return f"{purchase.store}:{purchase.id}:{number}"
 
 
 def movement_ids(purchase: Purchase) -> list[str]:
-    """Of every credit or debit that this purchase may have caused so far."""
+    """The ids of all credits and debits that this purchase may have caused so far."""
     return [movement_id(purchase, number) for number in range(len(purchase.money_back) + 1)]

@@ -1,4 +1,4 @@
-"""A customer: who they are and everything they bought, were given, hold and were told."""
+"""A customer: ids, purchases, grants, balances, attributes, enrollments and the sequence of its events."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Another customer became part of this one, or this one took another id."""
+    """Another customer was merged into this one, or this one took another id."""
 
     id: str
     at: Ms
-    # The current ids of the customers that are one now, the absorbed one first; one id where there was no other.
+    # The current ids of the merged customers, the absorbed one first; a single id if there was no other customer.
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CurrencyTransaction:
-    """A credit (positive) or debit (negative) of virtual currency. `id` happens once in a customer's life."""
+    """A credit (positive) or debit (negative) of virtual currency. A customer never has the same `id` twice."""
 
     id: str
     code: str
@@ -61,9 +61,9 @@ class Customer:
     app_user_id: str
     original_app_user_id: str
     first_seen_at: Ms
-    # Every id of this customer, in the order they were first seen; the two above are among them.
+    # All ids of this customer in the order they were first seen, including the two above.
     aliases: tuple[str, ...]
-    # Names this record and no other. A customer erased and created anew has the same ids and another record.
+    # Identifies this record. A customer who is erased and created again has the same ids but another record.
     record: str = ""
     test_clock_id: str | None = None
     sequence: int = 0
@@ -73,9 +73,9 @@ class Customer:
     balances: Mapping[str, int] = field(default_factory=dict)
     enrollments: tuple[Enrollment, ...] = ()
     transfers: tuple[Transfer, ...] = ()
-    # Currency movements of the change at hand. Storage files them in their own table; they are never loaded again.
+    # Currency transactions of the current change. Storage writes them to their own table; they are never loaded again.
     currency_transactions: tuple[CurrencyTransaction, ...] = ()
-    # Of the change at hand as well. The event is all that remains of it.
+    # Merges of the current change. Only the event keeps them.
     joined: tuple[Joined, ...] = ()
 
     def subscription(self, store: str, id: str) -> Subscription | None:
@@ -100,7 +100,7 @@ def newcomer(
 
 
 def with_subscription(customer: Customer, seen: Subscription) -> Customer:
-    """The customer after a store has told of one of its subscriptions."""
+    """The customer after a store reported one of its subscriptions."""
     before = customer.subscription(seen.store, seen.id)
     after = observe(before, seen)
     if after == before:
@@ -110,7 +110,7 @@ def with_subscription(customer: Customer, seen: Subscription) -> Customer:
 
 
 def with_purchase(customer: Customer, seen: Purchase) -> Customer:
-    """The customer after a store, or an operator, has told of a one-time purchase or grant."""
+    """The customer after a store, or an operator, reported a one-time purchase or grant."""
     before = customer.purchase(seen.store, seen.id)
     return put_purchase(customer, observe_purchase(before, seen))
 
@@ -124,7 +124,7 @@ def put_purchase(customer: Customer, purchase: Purchase) -> Customer:
 
 
 def let_time_pass(customer: Customer, now: Ms) -> Customer:
-    """Every end of access that time has brought by `now`, marked."""
+    """The customer with every end of access up to `now` marked."""
     subscriptions = tuple(tick(one, now) for one in customer.subscriptions)
     purchases = tuple(tick_purchase(one, now) for one in customer.purchases)
     if subscriptions == customer.subscriptions and purchases == customer.purchases:
@@ -133,6 +133,6 @@ def let_time_pass(customer: Customer, now: Ms) -> Customer:
 
 
 def next_due_at(customer: Customer) -> Ms | None:
-    """When time alone will next change this customer."""
+    """When this customer next changes just because time passes."""
     dues = [due_at(one) for one in customer.subscriptions] + [purchase_due_at(one) for one in customer.purchases]
     return min((due for due in dues if due is not None), default=None)

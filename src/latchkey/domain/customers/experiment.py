@@ -23,7 +23,7 @@ class Experiment:
 
 
 def assign(experiment: Experiment, app_user_id: str) -> str:
-    """The variant of this user: a point on the line of all weights, given by a hash."""
+    """The variant of this user: a hash picks a point in the sum of all weights."""
     total = sum(variant.weight for variant in experiment.variants)
     digest = sha256(f"{experiment.id}\x1f{app_user_id}".encode()).digest()
     point = int.from_bytes(digest[:8], "big") * total >> 64
@@ -35,7 +35,7 @@ def assign(experiment: Experiment, app_user_id: str) -> str:
 
 
 def enroll(customer: Customer, experiment: Experiment, now: Ms) -> Customer:
-    """Enrols once; a second time changes nothing."""
+    """Enrols the customer. Idempotent."""
     if any(one.experiment_id == experiment.id for one in customer.enrollments):
         return customer
     variant = assign(experiment, customer.original_app_user_id)

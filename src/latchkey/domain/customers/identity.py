@@ -11,7 +11,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.user_id import is_anonymous
 
-# Stands in TRANSFER for an owner that was erased.
+# Replaces the id of an erased owner in TRANSFER events.
 ERASED = "$deleted"
 
 
@@ -21,7 +21,7 @@ class RestoreBehavior(StrEnum):
 
 
 class LogIn(StrEnum):
-    """What logging in does."""
+    """What a login does to the two customers."""
 
     NOTHING = "nothing"
     ADD_ID = "add_id"
@@ -55,7 +55,8 @@ def add_id(customer: Customer, app_user_id: str) -> Customer:
 
 
 def told_of_id(customer: Customer, app_user_id: str, now: Ms) -> Customer:
-    """The customer with one more id, and the event that says so. A receiver may know the id as one without access."""
+    """The customer with one more id, and the event that announces it: a receiver may know that id as one without
+    access."""
     if app_user_id in customer.aliases:
         return customer
     fact = Joined(event_id(customer.record, "id", app_user_id), now, (customer.app_user_id,))
@@ -64,14 +65,14 @@ def told_of_id(customer: Customer, app_user_id: str, now: Ms) -> Customer:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """`before` already has everything of both, so that the difference to `after` is the SUBSCRIBER_ALIAS alone."""
+    """`before` already contains the data of both, so the difference to `after` is only the SUBSCRIBER_ALIAS event."""
 
     before: Customer
     after: Customer
 
 
 def merge(source: Customer, target: Customer, now: Ms) -> Merged:
-    """`target` with everything that was `source`'s. The ids of both now name one customer."""
+    """`target` with everything of `source`. Afterwards the ids of both name one customer."""
     _same_clock(source, target)
     older, newer = sorted((source, target), key=lambda one: one.first_seen_at)
     attributes: dict[str, Attribute] = dict(source.attributes)
@@ -89,7 +90,7 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
         attributes=attributes,
         balances={code: source.balances.get(code, 0) + target.balances.get(code, 0) for code in sorted(codes)},
         enrollments=(*target.enrollments, *(one for one in source.enrollments if one.experiment_id not in enrolled)),
-        # Their number is part of the next transfer's id.
+        # The number of transfers is part of the next transfer's id.
         transfers=(*target.transfers, *source.transfers),
     )
     fact = Joined(event_id(target.record, "customer", source.record), now, (source.app_user_id, target.app_user_id))
@@ -98,7 +99,7 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """`target_before` already holds the purchases, so that the difference to `target` is the TRANSFER alone."""
+    """`target_before` already holds the purchases, so the difference to `target` is only the TRANSFER event."""
 
     source: Customer
     target_before: Customer
@@ -130,13 +131,13 @@ def transfer(source: Customer, target: Customer, now: Ms, *, keys: frozenset[tup
 
 
 def came_from_an_app(customer: Customer, key: tuple[str, str]) -> bool:
-    """Whether an app reported this purchase. One that the operator made has no app, and no phone can claim it."""
+    """Whether an app reported this purchase. A purchase made by the operator has no app, and no phone can claim it."""
     bought = customer.subscription(*key) or customer.purchase(*key)
     return bought is not None and bought.app_id is not None
 
 
 def reclaimed(customer: Customer, now: Ms) -> Customer:
-    """A purchase whose owner was erased turned up with this customer."""
+    """The customer after claiming a purchase whose owner was erased."""
     return _told_of_transfer(customer, (ERASED,), now)
 
 

@@ -1,4 +1,4 @@
-"""Taking in what a store says: the purchase itself, and what it brings along."""
+"""Merges what a store reports into the customer: the purchase itself, and what follows from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from latchkey.domain.purchases.subscription import Subscription
 
 
 def take_in(customer: Customer, seen: Subscription | Purchase, now: Ms) -> Customer:
-    """The customer after a store has told of one of its purchases. Its virtual currency follows: see `credits`."""
+    """The customer after a store reported a purchase. Virtual currency is handled separately, see `credits`."""
     if isinstance(seen, Subscription):
         return _resolve_temporary_grants(with_subscription(customer, seen), _new_periods(customer, seen), now)
     is_new = customer.purchase(seen.store, seen.id) is None and seen.kind is PurchaseKind.ONE_TIME
@@ -26,9 +26,9 @@ def _new_periods(customer: Customer, seen: Subscription) -> tuple[tuple[str, Ms 
 
 
 def _resolve_temporary_grants(customer: Customer, new: tuple[tuple[str, Ms | None], ...], now: Ms) -> Customer:
-    """The real purchase has arrived: access given meanwhile ends in silence, because the purchase tells the story.
-    It is one that was not known before (a late word about an old purchase settles nothing) and that reaches into the
-    time of the grant."""
+    """The real purchase has arrived: the temporary grant ends without an event, because the purchase has its own. Only
+    a purchase that was not known before ends the grant (a late report of an old one does not), and only if its time
+    overlaps the grant's."""
     for purchase in customer.purchases:
         waiting = purchase.kind is PurchaseKind.TEMPORARY and purchase.resolved_at is None and purchase.expired is None
         real = any(

@@ -12,9 +12,9 @@ from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKi
 from latchkey.domain.refusal import Refusal
 
 STORE = "promotional"
-# What the products of grants are called begins with this, so no product of a catalog may.
+# Prefix of the product ids of grants. No product in a catalog may begin with it.
 PREFIX = "rc_promo_"
-# Stands for the duration where a grant was given an end of its own.
+# Used as the duration of a grant whose end was given as a date.
 CUSTOM = "custom"
 
 DURATIONS: dict[str, Duration | None] = {
@@ -37,19 +37,20 @@ def end_of(duration: str, now: Ms) -> Ms | None:
 
 
 def product_of(entitlement_id: str, duration: str) -> str:
-    """What a grant is called among the products a customer has: no duration ends like another, so it is never unclear
-    which entitlement it names."""
+    """The product id under which a grant is listed. No duration is a suffix of another, so the entitlement in it is
+    unambiguous."""
     return f"{PREFIX}{entitlement_id}_{duration}"
 
 
 def grant(
     customer: Customer, entitlement_id: str, ends_at: Ms | None, now: Ms, *, duration: str | None = None
 ) -> Customer:
-    """Gives the entitlement until `ends_at`, or for ever. Each grant stands alone; the one that ends last counts.
-    `duration` is the name of its length, where it was chosen by one."""
+    """Gives the entitlement until `ends_at`, or for ever. Grants are independent; the one that ends last counts.
+    `duration` is the name of the length, if the caller chose one by name."""
     if ends_at is not None and ends_at <= now:
         raise Refusal("The grant would end in the past.", param="expires_at")
-    # A transfer takes grants away, so their number alone may repeat; every grant is told and moves the sequence on.
+    # A transfer removes grants, so their number alone could repeat. Every grant emits an event, so the sequence
+    # differs.
     number = sum(one.kind is PurchaseKind.PROMOTIONAL for one in customer.purchases) + 1
     what = (customer.record, "grant", entitlement_id, customer.sequence, number, now)
     return with_purchase(
@@ -69,7 +70,7 @@ def grant(
 
 
 def revoke(customer: Customer, entitlement_id: str, now: Ms) -> Customer:
-    """Ends every running promotional grant of this entitlement."""
+    """Ends every active promotional grant of this entitlement."""
     for purchase in customer.purchases:
         running = purchase.access_ends_at is None or purchase.access_ends_at > now
         if purchase.kind is PurchaseKind.PROMOTIONAL and purchase.entitlement_id == entitlement_id and running:

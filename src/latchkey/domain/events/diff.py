@@ -1,4 +1,4 @@
-"""The only place that makes events: the difference between a customer before and after."""
+"""The only place that creates events: it compares a customer before and after a change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STARTED_BY = {
     Cause.RENEWAL: EventType.RENEWAL,
     Cause.CHANGE: EventType.PRODUCT_CHANGE,
 }
-# What stands first when several things happened in one and the same millisecond.
+# The order of events that have the same millisecond.
 _RANK = {
     EventType.REFUND: 1,
     EventType.REFUND_REVERSED: 1,
@@ -29,7 +29,7 @@ _RANK = {
 
 
 def diff(before: Customer, after: Customer) -> tuple[Event, ...]:
-    """What happened between the two, oldest first. Nothing changed, nothing happened."""
+    """The events between the two states, oldest first; none if nothing changed."""
     return tuple(sorted(_all(before, after), key=lambda event: (event.at, _RANK.get(event.type, 0))))
 
 
@@ -85,7 +85,8 @@ def _all(before: Customer, after: Customer) -> Iterator[Event]:
 
 
 def _environment(customer: Customer) -> Environment:
-    """For what belongs to no purchase. A customer on a test clock, or with sandbox purchases only, is a tester."""
+    """The environment of an event without a purchase: sandbox for customers on a test clock or with only such
+    purchases."""
     environments = {one.environment for one in customer.subscriptions}
     environments.update(one.environment for one in customer.purchases)
     tester = customer.test_clock_id is not None or environments == {Environment.SANDBOX}
@@ -93,7 +94,8 @@ def _environment(customer: Customer) -> Environment:
 
 
 def _only_app(customer: Customer) -> str | None:
-    """The app of all purchases, so that a webhook for one app hears of merges and transfers; None if there are more."""
+    """The app of all purchases, so that a webhook for one app receives merges and transfers; None if there are
+    several."""
     apps = {one.app_id for one in customer.subscriptions} | {one.app_id for one in customer.purchases}
     named = apps - {None}
     return named.pop() if len(named) == 1 else None
@@ -166,8 +168,9 @@ class _SubscriptionDiff:
         )
 
     def _was_latest(self, period: Period, at: Ms) -> bool:
-        """A refund of an older period only leaves its date: the access that runs was not touched."""
-        # In one and the same millisecond the money came first, and the next period after it: it ran until then.
+        """Whether the refunded period was the latest. The refund of an older period only sets its date: access is
+        unchanged."""
+        # Within one millisecond the refund comes first and the next period after it.
         return not any(other.order > period.order and other.purchased_at < at for other in self.after.periods)
 
     def _money_back(self, period: Period, fact: MoneyBack) -> Event:
@@ -175,7 +178,7 @@ class _SubscriptionDiff:
         return self._event(kind, fact.at, kind, period.id, fact.at, fact.number, period=period)
 
     def _renewal(self) -> Iterator[Event]:
-        # A new period begins with renewal on: turning it off again is worth telling, also where it was off before.
+        # A new period begins with renewal on, so turning it off emits an event even if it was off in the period before.
         was_on = self.before is None or self.before.status.auto_renew or not self._same_period()
         status = self.after.status
         if was_on and not status.auto_renew:
@@ -216,7 +219,7 @@ class _SubscriptionDiff:
         )
 
     def _next_product(self) -> Iterator[Event]:
-        """Announces a change that waits for the period's end, once; and that it was called off."""
+        """One event for a product change scheduled for the period's end, and one when it is called off."""
         status, current = self.after.status, self.after.current
         waiting = self.before.status.next_product_id if self.before else None
         if status.next_product_id == waiting:
@@ -232,7 +235,8 @@ class _SubscriptionDiff:
                     price=None,
                 )
         elif self._same_period():
-            # Turning renewal off calls it off too, and is told after it: the last word is that renewal is off.
+            # Turning renewal off also calls the change off. Its event comes second, so that the last event says renewal
+            # is off.
             off_at = status.renewal_off_at if not status.auto_renew else None
             yield self._event(
                 EventType.PRODUCT_CHANGE,
@@ -259,7 +263,7 @@ class _SubscriptionDiff:
             )
 
     def _pause_lifted(self) -> bool:
-        """A pause that ends together with the subscription was not lifted."""
+        """A pause that ends because the subscription ended was not lifted."""
         status = self.after.status
         was = self.before.status.pause if self.before else None
         return was is not None and status.pause is None and status.ended is None

@@ -1,4 +1,4 @@
-"""One thing that happened to a customer, and the id that is derived from it."""
+"""An event of a customer, and the id derived from its content."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EventType(StrEnum):
     SUBSCRIBER_ALIAS = "SUBSCRIBER_ALIAS"
 
 
-# Types that speak of money: each is told exactly once, whatever the order in which a store's notifications arrive.
+# Types about money. Each is emitted exactly once, whatever the order in which a store's notifications arrive.
 MONEY = frozenset(
     {
         EventType.INITIAL_PURCHASE,
@@ -52,7 +52,7 @@ MONEY = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happened. Who it happened to, its number and what the customer holds are added when it is written down."""
+    """What happened. The customer's ids, the sequence and the entitlements are added when the event is stored."""
 
     id: str
     type: EventType
@@ -62,7 +62,7 @@ class Event:
     app_id: str | None = None
     product_id: str | None = None
     new_product_id: str | None = None
-    # Of a promotional grant, which names it itself.
+    # Set for a promotional grant, which names its entitlement itself.
     entitlement_id: str | None = None
     period_type: str | None = None
     purchased_at: Ms | None = None
@@ -81,7 +81,7 @@ class Event:
     transaction_type: str | None = None
     experiment_id: str | None = None
     variant_id: str | None = None
-    # The current ids of the customers that are one now, the absorbed one first.
+    # The current ids of the merged customers, the absorbed one first.
     joined: tuple[str, ...] | None = None
     transaction_id: str | None = None
     original_transaction_id: str | None = None
@@ -90,5 +90,5 @@ class Event:
 
 
 def event_id(*what: object) -> str:
-    """The same happening always has the same id, so a notification seen twice can never make a second event."""
+    """Derived from the content, so a notification that arrives twice cannot create a second event."""
     return str(uuid5(_NAMESPACE, "\x1f".join(str(part) for part in what)))

@@ -1,19 +1,19 @@
-"""The figures of a business: what each is called and what exactly it says, in the words that a page shows beside it."""
+"""The figures of a business: name and exact definition, as the dashboard shows them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-# How many days a period may have.
+# The lengths of a period, in days.
 PERIODS = (7, 28, 90, 365)
 
 
 class Unit(StrEnum):
     COUNT = "count"
-    # Millionths of a currency's unit. Never converted: each currency has its own.
+    # Millionths of a currency unit. Never converted between currencies.
     MONEY = "money"
-    # 0.05 is five percent. None where there is nothing to be a share of.
+    # 0.05 is five percent. None if the divisor is 0.
     SHARE = "share"
 
 

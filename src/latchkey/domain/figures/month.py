@@ -1,4 +1,4 @@
-"""What a price brings in a month, whatever the length it is paid for."""
+"""Converts a price for any period length to a monthly amount."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from fractions import Fraction
 
 from latchkey.domain.instants import DAY, Duration, Ms
 
-# The field's way of counting: a month has 30 days, and it has 4 weeks.
+# The industry's convention: a month has 30 days, or 4 weeks.
 _DAYS = 30
 _WEEKS = 4
 
-# The lengths that stores sell, by how long they are; for a period of a product that the catalog has never known.
+# The lengths that stores sell, for periods of products that are not in the catalog.
 _SOLD = {
     1: Duration(days=1),
     3: Duration(days=3),
@@ -38,5 +38,5 @@ def months(length: Duration) -> Fraction:
 
 
 def sold_length(span: Ms) -> Duration:
-    """The length of which a span of time most likely is one."""
+    """The sold length that is closest to this time span."""
     return _SOLD[min(_SOLD, key=lambda days: abs(days * DAY - span))]

@@ -1,4 +1,4 @@
-"""What an overview shows: cards with the value now and a period ago, and a line for each figure by the day."""
+"""The data of the overview page: cards with the value now and one period ago, and a series per day for each figure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from latchkey.domain.purchases.purchase import Environment
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What a card says of one of the other currencies, in millionths."""
+    """The value of a card in one of the other currencies, in millionths."""
 
     currency: str
     value: int
@@ -20,13 +20,13 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A count, millionths of `currency`, or a share; see `figure.unit`. None where there is nothing to divide by."""
+    """A count, millionths of `currency`, or a share; see `figure.unit`. None if there is nothing to divide by."""
 
     figure: Figure
     value: float | None
-    # A period earlier: at that moment, or in the equal period before this one.
+    # One period earlier: at that instant, or over the period before this one.
     previous: float | None
-    # The currency with the most payments; None for what is no money, or where there never was any.
+    # The currency with the most payments; None if the figure is not money or there were no payments.
     currency: str | None = None
     others: tuple[Amount, ...] = ()
 
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A value for each of the overview's dates: at the end of the day (today: now), or of what happened on it."""
+    """One value for each of the overview's dates: at the end of the day (today: now), or the total of that day."""
 
     figure: Figure
     values: tuple[int, ...]
@@ -55,12 +55,12 @@ class Overview:
     environment: Environment
     days: int
     now: Ms
-    # Up to when everything is in the figures, and how many events of the feed are not yet.
+    # Until when the figures are complete, and how many events of the feed are not included yet.
     as_of: Ms
     behind: int
-    # UTC days such as 2026-01-31, the last is today.
+    # UTC days such as 2026-01-31; the last is today.
     dates: tuple[str, ...]
-    # All that money was made in, the main one first.
+    # All currencies with payments, the main one first.
     currencies: tuple[str, ...]
     cards: tuple[Card, ...]
     series: tuple[Series, ...]

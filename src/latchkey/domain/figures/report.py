@@ -1,4 +1,4 @@
-"""From sums by day to cards and series: what is counted together, and what is divided by what."""
+"""Turns sums by day into cards and series."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MONTHS_A_YEAR = 12
 
 
 class Report:
-    """Counts are of all currencies together; money is of each, because it is never converted."""
+    """Counts add up all currencies; money is listed per currency, because it is never converted."""
 
     def __init__(self, window: Window, sums: Sums) -> None:
         self._window = window
@@ -73,14 +73,14 @@ class Report:
         return Series(figure, main.values, main.currency, tuple(one for one in others if any(one.values)))
 
     def _share(self, figure: Figure, of: Callable[[Tally, Tally], tuple[int, int]]) -> Card:
-        """`of` gives part and whole from what happened in a period and from all that had happened at its start."""
+        """`of` returns part and whole, given the sums of a period and the sums of everything before it."""
         now = of(self._all.flow, self._all.at_start)
         return Card(figure, share(*now), share(*of(self._all.previous_flow, self._all.opening)))
 
 
 def by_weight(accounts: Mapping[str, Account]) -> list[str]:
-    """Whatever money was made in. First the one with the most payments in the two periods, then with the most
-    subscriptions: amounts of two currencies cannot be compared, numbers can."""
+    """All currencies. First the one with the most payments in the two periods, then the one with the most
+    subscriptions: amounts in two currencies cannot be compared, counts can."""
 
     def rank(currency: str) -> tuple[int, int, str]:
         one = accounts[currency]

@@ -1,4 +1,4 @@
-"""What can change in the figures at one instant, and the sums of it."""
+"""The numbers that can change in the figures at one instant, and their sums."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-# A tuple: a roller makes hundreds of thousands of these.
+# A tuple: the roller makes hundreds of thousands of these.
 class Tally(NamedTuple):
-    # Paid subscriptions and trials that begin (or end, negative), and what the former bring in a month.
+    # Paid subscriptions and trials that begin (negative: end), and the monthly revenue of the paid ones.
     active: int = 0
     trials: int = 0
     mrr: int = 0
-    # Payments, and which of them were refunded, whenever that was: both stand at the payment's instant.
+    # Payments, and how many of them were refunded at any time: both are counted at the instant of the payment.
     payments: int = 0
     paid: int = 0
     refunds: int = 0
     refunded: int = 0
     expired: int = 0
     resubscribed: int = 0
-    # Trials that began; those that became paid, at the instant the trial ended; and first payments after a trial.
+    # Trials started; trials converted, at the instant the trial ended; and first payments after a trial.
     trials_started: int = 0
     trials_kept: int = 0
     trials_converted: int = 0
-    # Sandbox only: a customer who has bought nothing in production, at the instant the customer was first seen.
+    # Sandbox only: a customer without production purchases, at the instant the customer was first seen.
     newcomers: int = 0
 
     def plus(self, other: Tally) -> Tally:
@@ -34,7 +34,7 @@ class Tally(NamedTuple):
 
     @property
     def trials_ended(self) -> int:
-        """`trials` counts a trial up when it begins and down when it ends."""
+        """`trials` is incremented when a trial begins and decremented when it ends."""
         return self.trials_started - self.trials
 
     @property

@@ -1,4 +1,4 @@
-"""Which days make a period, and what the sums by day come to in it."""
+"""The days of a period, and the sums over them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ByCurrency: TypeAlias = Mapping[str, Tally]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The last `days` days, UTC, today until now among them; and as many before, until the same time of their last."""
+    """The last `days` days (UTC) including today until now, and the same number of days before them."""
 
     days: int
     now: Ms
@@ -39,7 +39,7 @@ class Window:
 
     @property
     def then_hour(self) -> int:
-        """New customers are compared by whole hours: nobody needs the minute in which a stranger came a month ago."""
+        """New customers are compared by whole hours: the figure does not need more precision."""
         return self.then // HOUR
 
     @property
@@ -49,14 +49,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """All that a report needs. Days are those of both periods; `opening` is everything before them."""
+    """The input of a report. It has the days of both periods; `opening` sums up everything before them."""
 
     opening: ByCurrency
     days: Mapping[int, ByCurrency]
-    # What is in today's sum though it lies ahead of now, and the same for the day and the moment a period ago.
+    # The part of today's sum that lies after now, and the same for the day one period ago.
     ahead: ByCurrency
     ahead_then: ByCurrency
-    # Customers by the day on which they were first seen, and those of the earlier period until the moment a period ago.
+    # New customers by day, and those of the earlier period's last day until the same time of day.
     newcomers: Mapping[int, int]
     newcomers_then: int
 
@@ -67,7 +67,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What happened in one currency, or in all: in the period and the one before, and all that had by their ends."""
+    """The sums of one currency, or of all: in this period, in the one before, and everything up to the end of each."""
 
     opening: Tally
     previous_flow: Tally
@@ -88,7 +88,7 @@ class Account:
         return self.opening.plus(self.previous_flow)
 
     def levels(self, column: str) -> tuple[int, ...]:
-        """For each day of the period, all that had happened by its end."""
+        """For each day of the period, the sum of everything up to the end of that day."""
         index = Tally._fields.index(column)
         return tuple(accumulate((flow[index] for flow in self.flows), initial=self.at_start[index]))[1:]
 

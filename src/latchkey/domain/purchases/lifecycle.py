@@ -1,4 +1,4 @@
-"""How a subscription moves: `observe` merges what a store says, `tick` lets time pass."""
+"""State changes of a subscription: `observe` merges a store's report, `tick` applies the passing of time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.purchases.purchase import Expired, Reason, merge_facts
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
 
-# A store that renews reports it a little late. Until it has had this long to speak, the end of a renewing subscription
-# is not announced. Access itself ends with `expires_date` either way.
+# Stores report a renewal with some delay. The expiration event of a renewing subscription waits this long for the
+# report. Access itself ends at `expires_date` in any case.
 RENEWAL_LEEWAY: Ms = 6 * HOUR
 
 
 def observe(before: Subscription | None, seen: Subscription) -> Subscription:
-    """Periods, refunds and invoices are sets that only grow; of the status, and of a period's end, the newest moment
+    """Periods, refunds and invoices only accumulate; for the status, and for the end of a period, the newest moment
     wins. So the result does not depend on the order or the number of times in which snapshots arrive."""
     if before is None:
         return replace(seen, periods=_in_order(seen.periods), invoices=tuple(sorted(seen.invoices, key=_invoice_order)))
@@ -34,7 +34,8 @@ def observe(before: Subscription | None, seen: Subscription) -> Subscription:
 
 
 def tick(subscription: Subscription, now: Ms) -> Subscription:
-    """Mark the end of access that time has brought. A refund before the end has its own event and ends in silence."""
+    """Mark the end of access, if it passed by `now`. After a refund there is no expiration: the refund has its own
+    event."""
     due = due_at(subscription)
     if due is None or due > now:
         return subscription
@@ -56,11 +57,11 @@ def _awaits_renewal(subscription: Subscription) -> bool:
 
 
 def end_reason(subscription: Subscription) -> Reason:
-    """Why the running period was not followed by another."""
+    """Why no period followed the current one."""
     status = subscription.status
     if status.ended is not None:
         return status.ended
-    # Whoever turns renewal off after a failed payment has ended access had lost it already.
+    # If renewal is turned off after a failed payment has already ended access, the payment is the reason.
     lost = status.billing_issue_at is not None and (status.renewal_off_at or 0) > subscription.access_ends_at
     if not status.auto_renew and not lost:
         return status.renewal_off_reason or Reason.UNSUBSCRIBE
@@ -75,8 +76,8 @@ def _cut_short(subscription: Subscription) -> bool:
 
 
 def _overtaken(before: Subscription, after: Subscription) -> bool:
-    """Whether an end that was marked rests on what is no longer known to be so. Then time concludes anew: the same end
-    has the same event id and is not told twice, but its reason, or that it is not due yet, may have come out."""
+    """Whether a marked expiration rests on facts that have changed. It is then decided again. The same expiration has
+    the same event id and is not emitted twice, but its reason may change, or it may not be due yet."""
     return (
         after.status != before.status
         or after.current.id != before.current.id

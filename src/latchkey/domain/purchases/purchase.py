@@ -8,7 +8,7 @@ from enum import StrEnum
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.money import Price
 
-# The longest a temporary grant may last while a store is out of reach.
+# How long a temporary grant may last while a store cannot be reached.
 TEMPORARY_ACCESS: Ms = 24 * HOUR
 
 
@@ -36,16 +36,16 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class MoneyBack:
-    """A refund, or the reversal of one. Facts only accumulate; the latest one is the truth."""
+    """A refund, or the reversal of one. They only accumulate; the latest one counts."""
 
     at: Ms
-    # Keeps the order of several within one millisecond.
+    # Orders several within one millisecond.
     number: int = 0
     reversal: bool = False
 
 
 def refunded_at(facts: tuple[MoneyBack, ...]) -> Ms | None:
-    """The moment of the refund that stands, if one does. `facts` are in order of time."""
+    """When the purchase was refunded, unless that was reversed. `facts` are sorted by time."""
     return facts[-1].at if facts and not facts[-1].reversal else None
 
 
@@ -55,7 +55,7 @@ def merge_facts(one: tuple[MoneyBack, ...], other: tuple[MoneyBack, ...]) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """That this access ended, and was told."""
+    """Access ended, and the event was emitted."""
 
     transaction_id: str
     at: Ms
@@ -79,20 +79,20 @@ class Purchase:
     price: Price
     app_id: str | None = None
     ends_at: Ms | None = None
-    # A promotional grant names its entitlement itself; everything else is looked up in the catalog.
+    # A promotional grant names its entitlement itself; for others the catalog does.
     entitlement_id: str | None = None
     ownership: Ownership = Ownership.PURCHASED
     money_back: tuple[MoneyBack, ...] = ()
     revoked_at: Ms | None = None
-    # A temporary grant ends in silence when the real purchase arrives.
+    # A temporary grant ends without an event when the real purchase arrives.
     resolved_at: Ms | None = None
-    # Virtual currency that came with it and was not taken back. We gave it, so it is ours to remember, not the store's.
+    # Virtual currency credited for this purchase and not debited since. Latchkey keeps this, not the store.
     credited: int = 0
     expired: Expired | None = None
 
     @property
     def order(self) -> tuple[Ms, str, str]:
-        """An id is unique in its store only."""
+        """Includes the store, because an id is only unique within its store."""
         return self.purchased_at, self.id, self.store
 
     @property
@@ -106,7 +106,7 @@ class Purchase:
 
 
 def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
-    """Merge what a store says of a one-time purchase: facts accumulate, the rest never changes."""
+    """Merge a store's report of a one-time purchase: refunds accumulate, nothing else changes."""
     if before is None:
         return seen
     merged = merge_facts(before.money_back, seen.money_back)
@@ -114,7 +114,7 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
 
 
 def tick_purchase(purchase: Purchase, now: Ms) -> Purchase:
-    """Mark the end of access that time, or a revocation, has brought. A refund before it ends in silence."""
+    """Mark the end of access after it passed or was revoked. After a refund there is no expiration event."""
     due = purchase_due_at(purchase)
     if due is None or due > now:
         return purchase

@@ -1,4 +1,4 @@
-"""A subscription as a store tells it: periods that only accumulate, and a status of which the newest moment wins."""
+"""A subscription as a store reports it: periods that only accumulate, and a status of which the newest moment wins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PeriodType(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a period began. The store knows it, so the event does not depend on which notification came first."""
+    """Why a period began. The store reports it, so the event does not depend on which notification came first."""
 
     TRIAL = "trial"
     PURCHASE = "purchase"
@@ -30,7 +30,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """The moment a store speaks of. `revision` orders what a store says about one and the same millisecond."""
+    """The instant a store's report is about. `revision` orders several reports about the same millisecond."""
 
     at: Ms
     revision: int = 0
@@ -38,7 +38,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """One transaction: a stretch of access, paid or on trial."""
+    """One transaction: a period of access, paid or on trial."""
 
     id: str
     number: int
@@ -46,13 +46,13 @@ class Period:
     product_id: str
     period_type: PeriodType
     purchased_at: Ms
-    # Extensions and immediate product changes move it; the newest word counts, hence its own moment.
+    # Extensions and immediate product changes move the end. The newest report wins, so it has its own moment.
     ends_at: Ms
     as_of: Moment
     price: Price
     changed_from: str | None = None
     money_back: tuple[MoneyBack, ...] = ()
-    # Where its time begins, if before it was paid: a payment made good within the grace period has missed nothing.
+    # When its time begins, if before the payment: a payment recovered within the grace period leaves no gap.
     paid_from: Ms | None = None
 
     @property
@@ -65,14 +65,14 @@ class Period:
 
     @property
     def access_ends_at(self) -> Ms:
-        # Most were never refunded, and every read asks.
+        # Checked first because most periods were never refunded and every read calls this.
         refunded = self.refunded_at if self.money_back else None
         return self.ends_at if refunded is None else min(self.ends_at, refunded)
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Begins when the running period ends."""
+    """A pause begins when the current period ends."""
 
     asked_at: Ms
     resumes_at: Ms
@@ -88,7 +88,7 @@ class Status:
     grace_ends_at: Ms | None = None
     next_product_id: str | None = None
     pause: Pause | None = None
-    # The store's own word that it is over, and why.
+    # Set when the store itself says that the subscription is over.
     ended: Reason | None = None
 
 
@@ -101,7 +101,7 @@ class Invoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a store said (a snapshot has the same shape), and in `expired` what time has concluded from it."""
+    """What a store reported (a snapshot has the same shape); `expired` is what time added."""
 
     store: str
     id: str
@@ -123,13 +123,13 @@ class Subscription:
 
     @property
     def order(self) -> tuple[Ms, str, str]:
-        """An id is unique in its store only."""
+        """Includes the store, because an id is only unique within its store."""
         return self.started_at, self.id, self.store
 
     @property
     def in_grace(self) -> bool:
-        """A payment failed and the store keeps access open. A grace that ends before the paid time is none; a refund
-        within it ends it, and one that comes later changes nothing of what was."""
+        """A payment failed and the store keeps access open. A grace end before the end of the paid time does not count.
+        A refund within the grace period ends it; a later one has no effect on it."""
         status, current = self.status, self.current
         if status.billing_issue_at is None or status.grace_ends_at is None or status.grace_ends_at <= current.ends_at:
             return False
@@ -138,12 +138,12 @@ class Subscription:
 
     @property
     def access_would_end_at(self) -> Ms:
-        """When access ends that no refund cuts short: the grace end in a grace period."""
+        """When access ends without a refund: the grace end in a grace period."""
         status, end = self.status, self.current.ends_at
         return end if status.billing_issue_at is None else max(end, status.grace_ends_at or end)
 
     @property
     def access_ends_at(self) -> Ms:
-        """When the running period's access ends: the grace end in a grace period, the refund's moment after one."""
+        """When access of the current period ends: the grace end in a grace period, the time of the refund after one."""
         refunded = self.current.refunded_at
         return self.access_would_end_at if refunded is None else min(self.access_would_end_at, refunded)

@@ -1,4 +1,4 @@
-"""Who may do what in the dashboard: roles, what each is allowed, and what an e-mail address and a password must be."""
+"""Dashboard accounts: roles and their permissions, and the rules for e-mail addresses and passwords."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Role(StrEnum):
 
 
 class Permission(StrEnum):
-    # See everything in a project but secrets.
+    # See everything in a project except secrets.
     READ = "read"
-    # Give and take back access by hand.
+    # Grant access by hand, and revoke it.
     GRANT = "grant"
-    # Change what is configured, and what customers have bought.
+    # Change the configuration and customers' purchases.
     MANAGE = "manage"
-    # Decide who else may come in.
+    # Manage the team.
     OWN = "own"
 
 
@@ -40,13 +40,13 @@ EXPLAINED: dict[Role, str] = {
     Role.VIEWER: "Reads everything, changes nothing.",
 }
 
-# A session ends when nobody used it for so long, and at the latest after so long.
+# A session ends after this long without use, and after this long in any case.
 IDLE_FOR: Ms = 12 * HOUR
 LIVES_FOR: Ms = 14 * DAY
 INVITATION_LASTS: Ms = 7 * DAY
 
 SHORTEST_PASSWORD = 10
-# Far beyond what anybody types; hashing a megabyte would be a way to keep us busy.
+# Far longer than any real password. Without a limit, hashing megabytes would be a denial of service.
 LONGEST_PASSWORD = 500
 _EMAIL = re.compile(r"[^@\s\x00-\x1f<>\"',;:\\()\[\]]{1,64}@[^@\s\x00-\x1f<>\"',;:\\()\[\]]{1,190}")
 
@@ -56,7 +56,7 @@ def may(role: Role, permission: Permission) -> bool:
 
 
 def checked_email(text: str) -> str:
-    """The address as it is kept: one person, one spelling."""
+    """The address in lower case, so that one person has one spelling."""
     email = text.strip().lower()
     if not _EMAIL.fullmatch(email):
         raise Invalid("That is not an e-mail address.", param="email")
@@ -79,5 +79,5 @@ def checked_role(text: str) -> Role:
 
 
 def is_over(created_at: Ms, last_seen_at: Ms, now: Ms) -> bool:
-    """Whether a session that was begun and last used at these moments is over."""
+    """Whether a session with these timestamps has ended."""
     return now >= created_at + LIVES_FOR or now >= last_seen_at + IDLE_FOR

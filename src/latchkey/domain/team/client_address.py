@@ -1,4 +1,4 @@
-"""Where a request came from, for the audit log and for whoever guesses passwords."""
+"""The client's address, for the audit log and for the limits on wrong passwords."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 
 def client_address(peer: str | None, forwarded_for: str | None, *, behind_proxy: bool) -> str:
-    """The address of the connection; behind a proxy, the one that the nearest proxy has added to the list."""
+    """The address of the connection; behind a proxy, the one that the nearest proxy appended to the list."""
     found = peer or ""
     if behind_proxy and forwarded_for:
         found = forwarded_for.rpartition(",")[2].strip()

@@ -1,7 +1,7 @@
-"""How fast passwords may be guessed. Nobody is locked out: after some wrong ones, each next try has to wait longer.
+"""Limits on wrong passwords. No account is locked: after some failures each next attempt has to wait longer.
 
-Whose failures count depends on where they come from. A browser that signed in before is a known device, and only its
-own failures slow it down. So nobody else can keep the owner of an account out of it.
+Failures are counted by where they come from. A browser that signed in before is a known device, and only its own
+failures slow it down. So nobody else can keep the owner of an account out of it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    # So many wrong passwords cost nothing. Then a try has to wait for `first`, and twice as long after each failure.
+    # This many failures have no effect. After them an attempt waits for `first`, and twice as long after each failure.
     free: int
     first: Ms
     longest: Ms
-    # Failures count for so long.
+    # How long a failure counts.
     counted_for: Ms
 
 
@@ -26,7 +26,7 @@ class Pace:
 DEVICE = Pace(free=10, first=1 * SECOND, longest=1 * MINUTE, counted_for=1 * HOUR)
 # One account from one address, without a known device.
 PAIR = Pace(free=10, first=4 * SECOND, longest=15 * MINUTE, counted_for=1 * DAY)
-# One account from all unknown devices together, for whoever has many addresses: about 750 guesses a day.
+# One account from all unknown devices together, against attackers with many addresses: about 750 guesses a day.
 ACCOUNT = Pace(free=30, first=1 * SECOND, longest=2 * MINUTE, counted_for=1 * DAY)
 # One address with any account. Many people may share it.
 ADDRESS = Pace(free=50, first=4 * SECOND, longest=15 * MINUTE, counted_for=1 * HOUR)
@@ -36,16 +36,16 @@ LONGEST_COUNTED: Ms = max(pace.counted_for for pace in (DEVICE, PAIR, ACCOUNT, A
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Failures are counted under `subject`, and slow down whoever comes with the same one."""
+    """Failures are counted under `subject`, and slow down every attempt with the same one."""
 
     subject: str
     pace: Pace
-    # Whether a right password clears the failures. Those of an account and of an address are other people's, too.
+    # Whether a correct password clears the failures. Failures of an account or an address may be somebody else's.
     cleared: bool
 
 
 def limits(email: str, address: str, account_id: str | None, device: str | None) -> tuple[Limit, ...]:
-    """What a try is held against."""
+    """The limits that apply to an attempt."""
     if account_id is not None and device is not None:
         return (Limit(f"device {account_id} {device}", DEVICE, cleared=True),)
     network = network_of(address)
@@ -57,7 +57,7 @@ def limits(email: str, address: str, account_id: str | None, device: str | None)
 
 
 def wait(pace: Pace, failures: int, last_at: Ms | None, now: Ms) -> Ms:
-    """How long the next try has to wait; 0 when it may be made."""
+    """How long the next attempt has to wait; 0 if it may be made now."""
     if last_at is None or failures < pace.free:
         return 0
     delay = min(pace.first << min(failures - pace.free, 30), pace.longest)
@@ -65,7 +65,7 @@ def wait(pace: Pace, failures: int, last_at: Ms | None, now: Ms) -> Ms:
 
 
 def network_of(address: str) -> str:
-    """The address; of IPv6 the /64, because whoever has one of its addresses has all of them."""
+    """The address; for IPv6 its /64, because one client usually has all addresses of it."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

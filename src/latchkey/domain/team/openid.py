@@ -1,4 +1,4 @@
-"""What an identity token must say before anybody is let in by it. That its signature is the provider's was checked."""
+"""The claims that an identity token must have. Its signature has been verified before."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from latchkey.domain.refusal import Refusal
 
 # How far the provider's clock and ours may be apart.
 SKEW: Ms = 1 * MINUTE
-# From leaving for the provider to coming back.
+# From the redirect to the provider until the return.
 LASTS: Ms = 10 * MINUTE
 
 
 class NotBelieved(Refusal):
-    """The provider's answer is not one we asked for, or not one we can trust."""
+    """The provider's response does not match our request, or cannot be trusted."""
 
 
 class NotKnown(Refusal):
-    """The provider knows them; we do not, or not surely enough."""
+    """The provider knows the user, but we have no account for them, or the e-mail address is not verified."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     issuer: str
     subject: str
-    # None where the provider does not vouch for it.
+    # None if the provider did not verify it.
     email: str | None
 
     @property
     def key(self) -> str:
-        """As an account remembers it."""
+        """How an account stores it."""
         return f"{self.issuer} {self.subject}"
 
 
 def identity_of(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str, now: Ms) -> Identity:
-    """Who it is, from the claims of a token whose signature is the provider's."""
+    """The identity in the claims of a verified token."""
     if claims.get("iss") != issuer:
         raise NotBelieved("The token was issued by somebody else.")
     audience = claims.get("aud")
     audiences = audience if isinstance(audience, list) else [audience]
     if client_id not in audiences:
         raise NotBelieved("The token was issued for another application.")
-    # One that is good for several applications must say which of them asked for it.
+    # A token for several applications must name the one that requested it.
     if claims.get("azp", None if len(audiences) > 1 else client_id) != client_id:
         raise NotBelieved("The token was issued for another application.")
     if _instant(claims, "exp") + SKEW <= now:
@@ -59,7 +59,7 @@ def identity_of(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonce
     if not isinstance(subject, str) or not 1 <= len(subject) <= 255:
         raise NotBelieved("The token names nobody.")
     email, verified = claims.get("email"), claims.get("email_verified")
-    # Some providers send the word instead of the value.
+    # Some providers send "true" as text.
     vouched = verified is True or verified == "true"
     return Identity(issuer, subject, email if vouched and isinstance(email, str) else None)
 

@@ -1,6 +1,6 @@
-"""Where a webhook may point: https, and only to addresses that belong to the public Internet.
+"""Where a webhook may point: https, and only to addresses of the public Internet.
 
-The checks are over addresses, never over names: a name is resolved first, and every address it gives is judged.
+The checks apply to addresses, never to names: a name is resolved first, and every address it resolves to is checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REFUSED: Sequence[tuple[Network, str]] = [
         ("203.0.113.0/24", "documentation"),
         ("224.0.0.0/4", "multicast"),
         ("240.0.0.0/4", "reserved"),
-        # ::, ::1, and an obsolete form that has an IPv4 address inside.
+        # ::, ::1, and the obsolete form that embeds an IPv4 address.
         ("::/96", "loopback or unspecified"),
         ("::ffff:0:0:0/96", "IPv4-translated"),
         ("64:ff9b::/96", "NAT64"),
@@ -48,8 +48,8 @@ _REFUSED: Sequence[tuple[Network, str]] = [
         ("ff00::/8", "multicast"),
     )
 ]
-# The only IPv6 addresses that the registry gives to the public Internet. A list of what is refused would let through
-# every block that is not assigned yet, and forms of an IPv4 address that nobody thought of.
+# The only range of IPv6 assigned to the public Internet. A list of refused ranges would allow every block that is
+# assigned later, and unknown ways to embed an IPv4 address.
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
@@ -59,7 +59,7 @@ class NotAllowed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL leads. `literal` is the address where the URL names one instead of a host."""
+    """Host and port of a URL. `literal` is set if the URL has an address instead of a host name."""
 
     host: str
     port: int
@@ -67,7 +67,7 @@ class Target:
 
 
 def target(url: str) -> Target:
-    """The host and port of a webhook's URL, or NotAllowed with what is wrong with it."""
+    """Host and port of a webhook's URL; NotAllowed says what is wrong with it."""
     if not url.isascii() or not url.isprintable() or any(letter in url for letter in ' \\"<>^`{|}'):
         raise NotAllowed("The URL has characters that must be percent-encoded (host names in their xn-- form).")
     try:
@@ -88,7 +88,7 @@ def target(url: str) -> Target:
 
 
 def literal(host: str) -> Address | None:
-    """The address a host is, in any notation browsers and resolvers accept (0x7f.1, 017700000001, 2130706433, ::1)."""
+    """The host as an address, in any notation that browsers and resolvers accept (0x7f.1, 2130706433, ::1)."""
     host = host.removeprefix("[").removesuffix("]")
     if ":" in host:
         try:
@@ -105,8 +105,8 @@ def literal(host: str) -> Address | None:
 
 
 def refusal(address: Address, allowed: Iterable[Network] = ()) -> str | None:
-    """Why this address must not be reached; nothing when it may."""
-    # A zone (fe80::1%eth0) would make two spellings of one address unequal.
+    """Why this address must not be contacted; None if it may."""
+    # With a zone (fe80::1%eth0) two spellings of one address would be unequal.
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
         address = ipaddress.IPv6Address(int(address))
     inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

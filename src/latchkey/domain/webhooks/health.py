@@ -1,4 +1,4 @@
-"""How a webhook fares: its circuit, its pause, and what is announced of both."""
+"""The health of a webhook: its circuit breaker, its pause, and the operational events about them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import StrEnum
 
 from latchkey.domain.instants import Ms
 
-# So many failures without a success between them open the circuit.
+# This many failures in a row open the circuit.
 FAILURES_TO_OPEN = 10
-# While open nothing is sent; then one delivery probes. The longer the trouble lasts, the rarer the probes.
+# While the circuit is open nothing is sent; then one delivery probes. The open time grows with every failed probe.
 SHORTEST_OPEN_MS, LONGEST_OPEN_MS = 5_000, 60_000
-# A receiver that restarts is back within this; only then is it worth telling somebody.
+# A restarting receiver is back within this time; only a longer failure is announced.
 ANNOUNCE_AFTER_MS = 60_000
 PAUSE_AFTER_MS = 5 * 24 * 3600 * 1000
 
@@ -45,7 +45,7 @@ def after_failures(health: Health, count: int, now: Ms) -> tuple[Health, Announc
     after = replace(health, failures=health.failures + count, failing_since=since)
     if after.failures < FAILURES_TO_OPEN:
         return after, None
-    # What was under way when the circuit opened comes back failed too; that is no news.
+    # Deliveries under way when the circuit opened may fail too. They do not extend it.
     if health.open_until is None or health.open_until <= now:
         after = replace(after, open_until=now + min(max((now - since) // 4, SHORTEST_OPEN_MS), LONGEST_OPEN_MS))
     if now - since >= PAUSE_AFTER_MS and health.paused_at is None:
@@ -56,12 +56,12 @@ def after_failures(health: Health, count: int, now: Ms) -> tuple[Health, Announc
 
 
 def resumed(health: Health) -> Health:
-    """After a pause everything is forgiven; the first success will still be told."""
+    """After a pause the failures are reset; the first success is still announced."""
     return Health(announced_at=health.announced_at)
 
 
 def paused_by_itself(health: Health) -> bool:
-    """Whether the pause came of days of failures; somebody who pauses by hand knows it already."""
+    """Whether days of failures caused the pause. A pause by hand is not announced."""
     if health.paused_at is None or health.failing_since is None:
         return False
     return health.paused_at - health.failing_since >= PAUSE_AFTER_MS

@@ -1,4 +1,4 @@
-"""How long a claimed delivery belongs to its worker."""
+"""How long a worker holds the lease of a claimed delivery."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from latchkey.domain.instants import Ms
 
 
 def lease_ms(timeout_ms: int) -> int:
-    """Longer than any attempt takes, recording included: until it runs out nobody else may send."""
+    """Longer than any attempt, including recording its outcome: until it ends no other worker may send."""
     return timeout_ms + max(2_000, timeout_ms // 4)
 
 
 def may_begin(lease_until: Ms, timeout_ms: int, now: Ms) -> bool:
-    """A worker that was held up must not begin what it could not finish while the lease is still its own."""
+    """A delayed worker must not begin an attempt that could outlast its lease."""
     return now + timeout_ms < lease_until

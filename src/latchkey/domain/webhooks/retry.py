@@ -1,4 +1,4 @@
-"""When a delivery that failed is tried again, and when it lets the next one pass."""
+"""When a failed delivery is retried, and when it stops blocking the customer's next one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from email.utils import parsedate_to_datetime
 from latchkey.domain.instants import Ms
 
 _MINUTE, _HOUR = 60, 3600
-# Seconds after each failure. With the last one a delivery has been tried for about two days.
+# Seconds to wait after each failure. After the last one a delivery has been tried for about two days.
 SCHEDULE = (
     5, 30, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 20 * _MINUTE, 40 * _MINUTE, 80 * _MINUTE,
     3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR,
 )  # fmt: skip
 JITTER = 0.2
 LONGEST_WAIT_MS = 24 * _HOUR * 1000
-# Through this much of a delivery's retries the customer's next one waits; then it steps aside.
+# For this long the retries of a delivery block the customer's next one; then the next one may overtake it.
 PATIENCE_MS = 2 * _MINUTE * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again at `at`. Where `others_at` is given, the delivery steps aside and the others go on at that moment."""
+    """Retry at `at`. With `others_at`, the delivery stops blocking the customer's later ones, which go on at that
+    time."""
 
     at: Ms
     others_at: Ms | None = None
@@ -31,7 +32,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The schedule is used up; it is kept as failed and can be resent."""
+    """All retries are used up; the delivery is kept as failed and can be resent."""
 
 
 Decision = Retry | GiveUp
@@ -40,9 +41,9 @@ Decision = Retry | GiveUp
 def after_failure(
     schedule: Sequence[int], *, tries: int, first_at: Ms, now: Ms, chance: float, retry_after_ms: int | None = None
 ) -> Decision:
-    """What follows the `tries`-th failure of a delivery first tried at `first_at`.
+    """What to do after the `tries`-th failure of a delivery first tried at `first_at`.
 
-    `chance` is a number from 0 to 1 drawn at the edge: 0.5 waits exactly as long as the schedule says.
+    `chance` is a random number from 0 to 1, drawn by the caller: with 0.5 the wait is exactly the scheduled one.
     """
     if tries > len(schedule):
         return GiveUp()
@@ -55,12 +56,12 @@ def after_failure(
 
 
 def parse_retry_after(value: str | None, now: Ms) -> int | None:
-    """Milliseconds to wait by a Retry-After header, in seconds or as a date; nothing when it is neither."""
+    """Milliseconds to wait according to a Retry-After header, in seconds or as a date; None if it is neither."""
     if value is None:
         return None
     text = value.strip()
     if text.isascii() and text.isdigit():
-        # More digits than any calendar has: the cap decides anyway, and int() would be slow.
+        # 12 digits are more than enough: the wait is capped anyway, and int() is slow for long input.
         return int(text[:12]) * 1000
     try:
         moment = parsedate_to_datetime(text)

@@ -1,1 +1,1 @@
-"""A store that lives inside Latchkey: it sells, renews, fails and refunds on demand, and tells of it like any other."""
+"""A simulated store inside Latchkey: it sells, renews, fails and refunds on demand, and reports like a real one."""

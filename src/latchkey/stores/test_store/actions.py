@@ -1,4 +1,4 @@
-"""What one can do in the test store. Each takes what is known and gives a snapshot, or refuses and says why."""
+"""The actions of the test store. Each takes the known state and returns a snapshot, or refuses with a reason."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def sell(
     ownership: Ownership = Ownership.PURCHASED,
     app_id: str | None = None,
 ) -> Subscription | Purchase:
-    """A new purchase at the catalog's price, whatever else the buyer has: an app may show several receipts for one
+    """A new purchase at the catalog's price, whatever else the buyer owns: an app may send several receipts for one
     product."""
     if product.kind is ProductKind.SUBSCRIPTION:
         return Subscription(
@@ -141,7 +141,7 @@ def recover_billing(subscription: Subscription, catalog: Catalog, now: Ms) -> Su
         raise Refusal("The subscription has ended; purchase anew.", param="action")
     if not subscription.status.auto_renew:
         raise Refusal("Renewal is off, so no payment is tried; use uncancel, or purchase anew.", param="action")
-    # Within the paid time or the grace period nothing was missed; after it the new period begins with the payment.
+    # Within the paid time or the grace period there is no gap; after it the new period begins with the payment.
     follows = subscription.current.ends_at if subscription.access_ends_at > now else now
     return renewed(subscription, catalog, now, follows=follows)
 
@@ -150,7 +150,7 @@ def expire(subscription: Subscription, now: Ms, reason: Reason | None = None) ->
     _running(subscription, now)
     status = subscription.status
     derived = Reason.BILLING_ERROR if status.billing_issue_at is not None else status.renewal_off_reason
-    # In a grace period access lasts until now, though only the time before it was paid.
+    # In a grace period access lasts until now, although only the time before the grace period was paid.
     grace = now if subscription.in_grace and now > subscription.current.ends_at else None
     ended = _ends(subscription, min(now, subscription.current.ends_at), now)
     return _status(ended, now, ended=reason or derived or Reason.UNSUBSCRIBE, grace_ends_at=grace, pause=None)
@@ -250,7 +250,7 @@ def issue_invoice(subscription: Subscription, now: Ms) -> Subscription:
 def store_outage(
     customer: Customer, product: Product, now: Ms, *, id: str, environment: Environment, app_id: str | None = None
 ) -> Purchase:
-    """The store cannot be reached while it checks a purchase: access is given for a while, to be settled later."""
+    """The store cannot be reached to check a purchase: a temporary grant gives access until it answers."""
     _fits_clock(customer, environment)
     if not product.grants:
         raise Refusal(f"{product.id!r} grants no entitlement, so there is none to give meanwhile.", param="product_id")

@@ -1,4 +1,4 @@
-"""What the test store does when money is due: the next period, and when it comes by itself."""
+"""Billing in the test store: the next period, and when the store renews or resumes by itself."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ STORE = "test_store"
 
 
 def next_moment(subscription: Subscription, now: Ms) -> Moment:
-    """A moment later than everything this store has said, also when two things happen in one millisecond."""
+    """A moment later than all earlier reports of this store, even within one millisecond."""
     last = subscription.status.as_of
     return Moment(now, 0) if now > last.at else Moment(last.at, last.revision + 1)
 
 
 def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: Ms) -> Subscription:
-    """The subscription after a successful charge at `now`, for the period that begins at `follows`. Charged early, the
-    new period takes over at once, with what was left of the old one in it: whatever ends it then ends access."""
+    """The subscription after a successful charge at `now`, for the period that begins at `follows`. If charged early,
+    the new period replaces the current one at once and includes its remaining time."""
     current, moment = subscription.current, next_moment(subscription, now)
     product = catalog.products.get(subscription.status.next_product_id or current.product_id)
     if product is None or product.duration is None or not catalog.test_store_open:
@@ -48,11 +48,11 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
 
 
 def period_end(subscription: Subscription, product: Product, start: Ms) -> Ms:
-    """A subscription begun on the 31st is billed on the last day of shorter months and on the 31st again after them."""
+    """A subscription begun on the 31st is billed on the last day of shorter months and on the 31st of longer ones."""
     assert product.duration is not None
     anchor = None
     moment = datetime.fromtimestamp(start // 1000, UTC)
-    # The day on which a trial began says nothing: billing begins with the first payment.
+    # The day on which a trial began does not matter: billing begins with the first payment.
     trial = subscription.current.period_type is PeriodType.TRIAL
     if not trial and moment.day == calendar.monthrange(moment.year, moment.month)[1]:
         first = next(
@@ -79,20 +79,20 @@ def first_period(id: str, product: Product, now: Ms, *, trial: bool) -> Period:
 
 
 def due_at(subscription: Subscription) -> Ms | None:
-    """When this store will next do something by itself: renew, or resume after a pause."""
+    """When this store next renews, or resumes after a pause, by itself."""
     status, current = subscription.status, subscription.current
     if subscription.store != STORE or status.ended is not None or not status.auto_renew:
         return None
     if status.billing_issue_at is not None or current.refunded_at is not None:
         return None
-    # The renewal that fell due while the money was given back did not happen.
+    # A renewal that fell due while the period was refunded did not happen.
     if current.money_back and current.money_back[-1].at >= current.ends_at:
         return None
     return max(status.pause.resumes_at, current.ends_at) if status.pause else current.ends_at
 
 
 def pass_time(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription:
-    """What this store has done by itself by `now`, one step. Called again as long as something is due."""
+    """The next step that this store does by itself by `now`. Callers repeat it while something is due."""
     due = due_at(subscription)
     if due is None or due > now:
         return subscription
