@@ -1,1 +1,1 @@
-"""What one can do with Latchkey, over storage and the rules, without a word of HTTP."""
+"""Everything Latchkey can do, built on storage and the rules, independent of HTTP."""

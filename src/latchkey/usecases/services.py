@@ -1,4 +1,4 @@
-"""What a route or a page may reach: one object, made when the application starts."""
+"""The objects that routes and pages share, created when the application starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from latchkey.usecases.webhooks.registry import Registry
 @dataclass(frozen=True, slots=True)
 class Services:
     database: Database
-    # The wall clock. Whatever concerns a customer on a test clock asks that clock instead.
+    # The wall clock. For a customer on a test clock, that clock is used instead.
     now: Callable[[], Ms]
     catalogs: Catalogs
     admission: Admission
@@ -28,9 +28,9 @@ class Services:
     changes: Changes
     presence: Presence
     webhooks: Registry
-    # For test events only; what really happened is sent by the delivery role.
+    # Only for test events; real events are sent by the delivery role.
     sender: Sender
-    # For whoever asks whether this process can do its work.
+    # For the health check.
     write_probe: WriteProbe
-    # Whether a proxy in front of us says where requests come from.
+    # Whether a proxy in front sends the client's address.
     behind_proxy: bool

@@ -97,7 +97,7 @@ async def hash_password(password: str) -> str:
 
 
 async def matches(password: str, hashed: str | None) -> bool:
-    """Takes the same time if there is no such account (`hashed` is None), so that nobody can tell."""
+    """Takes the same time if there is no such account (`hashed` is None), so that timing does not reveal accounts."""
     async with _turn:
         try:
             return await asyncio.to_thread(_hasher.verify, hashed or _nobody(), password) and hashed is not None

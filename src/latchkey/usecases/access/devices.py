@@ -1,4 +1,4 @@
-"""Browsers that have signed in before: what their cookie says, and whether to believe it.
+"""Known devices: browsers that have signed in before, proved by a cookie.
 
 The cookie is a random id and, for each account that signed in with it, a signature over both and the time. It proves an
 earlier sign-in and nothing else: whoever steals it can guess passwords at the pace of one known device.
@@ -14,7 +14,7 @@ import secrets
 from latchkey.domain.instants import DAY, Ms
 
 KNOWN_FOR: Ms = 180 * DAY
-# People share browsers, but not among many.
+# A browser is rarely shared by more people.
 MOST_ACCOUNTS = 5
 _FORM = re.compile(rf"(?P<id>[0-9a-f]{{32}})(?P<entries>(?:\.[0-9]{{1,15}}-[0-9a-f]{{64}}){{1,{MOST_ACCOUNTS}}})")
 
@@ -33,7 +33,7 @@ class Devices:
         return None
 
     def remember(self, cookie: str, account_id: str, now: Ms) -> str:
-        """The cookie after this account has signed in. Others that did before stay known."""
+        """The cookie after this account signed in. Other accounts in it stay known."""
         device, entries = _read(cookie)
         device = device or secrets.token_hex(16)
         others = [entry for entry in entries if not self._is_for(entry, device, account_id)]

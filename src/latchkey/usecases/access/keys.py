@@ -18,12 +18,12 @@ from latchkey.storage.access.keys import Scope as Scope
 from latchkey.storage.database import Database
 from latchkey.usecases.access.projects import PUBLIC_PREFIXES, load_app, load_project
 
-SECRET_PREFIX = "sk_"  # noqa: S105 - how a secret begins, not one
+SECRET_PREFIX = "sk_"  # noqa: S105 - a prefix, not a secret
 SCOPES: tuple[Scope, ...] = ("read", "write")
 RATE_LIMIT = 480
 FASTEST = 1_000_000
 _LETTERS = string.ascii_letters + string.digits
-# 32 of 62 letters are 190 bits. Nobody can guess one, so a fast hash is as safe as a slow one.
+# 32 of 62 characters are 190 bits. That cannot be guessed, so a fast hash is as safe as a slow one.
 _LENGTH = 32
 
 
@@ -40,7 +40,7 @@ def hash_of(plaintext: str) -> bytes:
 
 
 def actor_of(key: ApiKey) -> str:
-    """What the audit log calls somebody who changes something with this key."""
+    """The name of this key as an actor in the audit log."""
     return f"API key {key.name} ({key.id})"
 
 
@@ -64,7 +64,7 @@ async def create_secret_key(
 async def create_public_key(
     database: Database, project_id: str, app_id: str, name: str, now: Ms, *, rate_limit: int = RATE_LIMIT
 ) -> IssuedKey:
-    """A key that ships inside an app. Being public limits what it may do, whatever its scopes."""
+    """A key that ships inside an app. Anybody can read it there, so it may do little, whatever its scopes."""
     app = await load_app(database, project_id, app_id)
     return await _issue(database, project_id, app.id, PUBLIC_PREFIXES[app.store], name, list(SCOPES), rate_limit, now)
 
@@ -78,7 +78,7 @@ async def list_keys(
     kind: Kind | None = None,
     app_id: str | None = None,
 ) -> list[ApiKey]:
-    """A project's keys, oldest first, revoked ones too; of one kind or app if that is given."""
+    """A project's keys, oldest first, including revoked ones; optionally of one kind or app."""
     async with database.acquire() as connection:
         if after is not None and await keys.load(connection, project_id, after) is None:
             raise NotFound(f"There is no key {after!r} to start after.", param="starting_after")
@@ -97,7 +97,7 @@ async def find_key(database: Database, plaintext: str) -> ApiKey | None:
 
 
 async def revoke_key(database: Database, project_id: str, key_id: str, now: Ms) -> ApiKey:
-    """The next request with it is refused. A key that is revoked already keeps its first moment."""
+    """The next request with it is refused. Revoking twice keeps the first time."""
     async with database.transaction() as connection:
         return _found(await keys.revoke(connection, project_id, key_id, now), key_id)
 

@@ -1,4 +1,4 @@
-"""Sign-in with an OpenID provider: its description and keys, the sign-in itself, and the account it leads to.
+"""Sign-in with an OpenID provider: its metadata and keys, the sign-in itself, and the account it leads to.
 
 The authorization code flow with PKCE. A token is accepted only if it is signed with a key that the provider publishes
 now. The person it names gets in only if an owner has made an account for them before.
@@ -32,18 +32,18 @@ from latchkey.usecases.access.accounts import Account, find_account
 # Asymmetric signatures only: never "none", never one with a shared secret.
 ALGORITHMS = ("RS256", "ES256")
 DESCRIPTION_KEPT: Ms = 1 * HOUR
-# An unknown key may be new, so the keys are asked for again, but not more often than this.
+# An unknown key id may be a new key, so the keys are fetched again, but not more often than this.
 KEYS_ASKED_EVERY: Ms = 1 * MINUTE
 PATIENCE = timedelta(seconds=10)
 LARGEST_ANSWER = 512 * 1024
 
 
 class ProviderAway(Refusal):
-    """The provider does not answer, or its answer makes no sense."""
+    """The provider does not respond, or its response is invalid."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One sign-in under way: what the browser must bring back. Kept only in a sealed cookie."""
+    """One sign-in under way: what the browser must send back. Kept only in an encrypted cookie."""
 
     state: str
     nonce: str
@@ -54,12 +54,12 @@ class Attempt(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The provider's own description."""
+    """The provider's metadata (its discovery document)."""
 
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
-    # Some providers take the client secret only in the form.
+    # Some providers accept the client secret only in the form body.
     secret_in_form: bool
     read_at: Ms
 
@@ -76,7 +76,7 @@ class Provider:
     _keys_asked_at: Ms | None = None
 
     async def begin(self, return_to: str, next: str, now: Ms) -> tuple[str, Attempt]:
-        """Where to send the browser, and what it must bring back."""
+        """Where to redirect the browser, and the attempt it must present on return."""
         description = await self._describe(now)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -94,7 +94,7 @@ class Provider:
         return description.authorization_endpoint + glue + urlencode(asked), Attempt(state, nonce, verifier, next, now)
 
     async def finish(self, code: str, attempt: Attempt, return_to: str, now: Ms) -> Identity:
-        """The person who came back with this code."""
+        """The identity of the person who returned with this code."""
         token = await self._exchange(code, attempt, return_to, now)
         claims = await self._checked(token, now)
         return identity_of(claims, issuer=self.issuer, client_id=self.client_id, nonce=attempt.nonce, now=now)
@@ -139,7 +139,7 @@ class Provider:
         return token
 
     async def _checked(self, token: str, now: Ms) -> Mapping[str, Any]:
-        """The claims, if the signature is the provider's."""
+        """The claims, if the provider's signature is valid."""
         try:
             header = jwt.get_unverified_header(token)
             algorithm, kid = header.get("alg"), header.get("kid")
@@ -150,7 +150,7 @@ class Provider:
                 token,
                 key,
                 algorithms=[algorithm],
-                # `identity_of` checks issuer, audience and times, at the instant that it is given.
+                # `identity_of` checks issuer, audience and times against the given `now`.
                 options={f"verify_{what}": False for what in ("exp", "iat", "nbf", "aud", "iss", "sub", "jti")},  # type: ignore[arg-type]  # the keys are of the typed dict
             )
         except jwt.PyJWTError:

@@ -54,7 +54,7 @@ async def update_project(
     restore_behavior: RestoreBehavior | None = None,
     test_store: TestStore | None = None,
 ) -> Project:
-    """What is not given stays as it is."""
+    """Fields that are not given stay as they are."""
     if name is not None:
         name = checked_name(name)
     async with database.transaction() as connection:
@@ -95,7 +95,7 @@ async def list_apps(database: Database, project_id: str, *, after: str | None = 
 
 
 async def delete_app(database: Database, project_id: str, app_id: str) -> None:
-    """Deletes the app and its keys, so that installed copies are refused. What was bought in it stays."""
+    """Deletes the app and its keys, so that installed copies are refused. Purchases made in it stay."""
     async with database.transaction() as connection:
         if not await projects.delete_app(connection, project_id, app_id):
             raise NotFound(f"There is no app {app_id} in this project.", param="app_id")

@@ -26,13 +26,13 @@ from latchkey.storage.database import Database
 from latchkey.usecases.access.accounts import Account, load_account, matches
 from latchkey.usecases.access.keys import hash_of
 
-# How often a session's last use is written. Writing it with every click would make a write of every read.
+# How often the last use of a session is written. Otherwise every read would cause a write.
 TOUCHED_EVERY: Ms = 1 * MINUTE
 LONGEST_AGENT = 300
 
 
 class WrongCredentials(Refusal):
-    """This is not the password of this address. The message does not say which of the two is wrong."""
+    """Wrong e-mail address or password. The message does not say which."""
 
 
 class TooManyGuesses(Refusal):
@@ -49,7 +49,7 @@ class TooManyGuesses(Refusal):
 class Session:
     token: str = field(repr=False)
     account: Account
-    # The account's role in the project that was asked for.
+    # The account's role in the requested project.
     role: Role | None
     notice: Notice | None
 
@@ -65,7 +65,7 @@ class Session:
 
 
 def unknown_device(_account_id: str) -> None:
-    """The browser brings no proof that anybody signed in with it."""
+    """The browser has no proof of an earlier sign-in."""
     return
 
 
@@ -77,8 +77,8 @@ async def sign_in(
     now: Ms,
     device_of: Callable[[str], str | None] = unknown_device,
 ) -> Account:
-    """The account, if this is its password. Who guessed wrong too often has to wait, with the right one too: else the
-    refusal would tell that it was right. `device_of` knows which device an account signed in with before, if any."""
+    """The account, if this is its password. After too many failures even the right password has to wait: otherwise the
+    response would reveal that it is right. `device_of` returns the known device of an account, if any."""
     try:
         email = checked_email(email)
     except Refusal:
@@ -92,7 +92,7 @@ async def sign_in(
             failed = await sessions.failures(connection, limit.subject, now - limit.pace.counted_for)
             if left := wait(limit.pace, failed.count, failed.last_at, now):
                 raise TooManyGuesses(left)
-        # Counted before the password is checked, so that many guesses at once are not all let through.
+        # Counted before the password is checked, so that concurrent guesses are not all let through.
         await sessions.note_failures(connection, [limit.subject for limit in held], now)
     right = len(password) <= LONGEST_PASSWORD and await matches(password, known.password_hash if known else None)
     if known is None or not right:
@@ -124,7 +124,7 @@ async def find_session(database: Database, token: str, project_id: str | None, n
 
 
 async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:
-    """The role of the session's account in a project, if the session is not over. Does not prolong the session."""
+    """The role of the session's account in a project, if the session has not ended. Does not extend the session."""
     async with database.acquire() as connection:
         found = await sessions.find(connection, hash_of(token), project_id)
     return None if found is None or is_over(found.opened_at, found.last_seen_at, now) else found.role

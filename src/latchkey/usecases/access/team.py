@@ -57,8 +57,8 @@ async def remove_member(database: Database, project_id: str, account_id: str) ->
 async def new_link(database: Database, project_id: str, account_id: str, by: str, now: Ms) -> tuple[Account, str]:
     """A link with which a member chooses a new password, for the owner `by`.
 
-    Whoever holds the link can go wherever the member can. So `by` must own every project the member belongs to:
-    owning one project must not be a way into the others."""
+    Whoever holds the link gets all of the member's access. So `by` must own every project the member belongs to:
+    otherwise owning one project would give access to the others."""
     going = await places(database, account_id)
     if not any(place.project_id == project_id for place in going):
         raise NotFound("There is no such member in this project.", param="account_id")

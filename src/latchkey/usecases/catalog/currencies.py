@@ -1,4 +1,4 @@
-"""Virtual currencies: what a project's customers can hold balances of."""
+"""Virtual currencies: the currencies in which a project's customers can have a balance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def list_currencies(
 async def update_currency(
     database: Database, project_id: str, code: str, *, name: str | None = None, description: str | None = None
 ) -> Currency:
-    """What is not given stays as it is."""
+    """Fields that are not given stay as they are."""
     if name is not None:
         name = checked_name(name)
     if description is not None:
@@ -48,7 +48,7 @@ async def update_currency(
 
 
 async def delete_currency(database: Database, project_id: str, code: str) -> None:
-    """Refused if a product on sale comes with it or a customer ever had any: balances never vanish."""
+    """Refused if a product on sale credits it or a customer ever had any: balances must not disappear."""
     async with changing_catalog(database, project_id) as connection:
         _found(await currencies.load(connection, project_id, code), code)
         products = await currencies.products_crediting(connection, project_id, code)

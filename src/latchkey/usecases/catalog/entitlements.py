@@ -1,4 +1,4 @@
-"""Entitlements, and which products grant them. Attaching and detaching change at once what customers hold."""
+"""Entitlements, and which products grant them. Attaching and detaching change customers' access at once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def rename_entitlement(
 
 
 async def delete_entitlement(database: Database, project_id: str, entitlement_id: str) -> None:
-    """Refused while a product grants it: taking access from customers is a step of its own, never a side effect."""
+    """Refused while a product grants it: taking access from customers must be an explicit step, not a side effect."""
     async with changing_catalog(database, project_id) as connection:
         await _load(connection, project_id, entitlement_id)
         products = await entitlements.products_granting(connection, project_id, entitlement_id)
@@ -64,7 +64,7 @@ async def delete_entitlement(database: Database, project_id: str, entitlement_id
 async def attach_products(
     database: Database, project_id: str, entitlement_id: str, product_ids: Sequence[str]
 ) -> Entitlement:
-    """Attaches all of them, or none if one is unknown. A product that is attached already stays attached."""
+    """Attaches all of them, or none if one is unknown. Idempotent."""
     async with changing_catalog(database, project_id) as connection:
         entitlement = await _load(connection, project_id, entitlement_id)
         await _all_known(connection, project_id, product_ids, on_sale=True)
@@ -75,8 +75,8 @@ async def attach_products(
 async def detach_products(
     database: Database, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
 ) -> Entitlement:
-    """Customers who held the entitlement only through one of these products held it until now. Deleted products can be
-    named."""
+    """Customers who held the entitlement only through one of these products lose it now. Deleted products can be named
+    too."""
     async with changing_catalog(database, project_id) as connection:
         entitlement = await _load(connection, project_id, entitlement_id)
         await _all_known(connection, project_id, product_ids, on_sale=False)
@@ -87,7 +87,7 @@ async def detach_products(
 async def list_products_of(
     database: Database, project_id: str, entitlement_id: str, *, after: str | None = None, limit: int = 100
 ) -> list[Product]:
-    """Every product that grants it, also deleted ones: customers who hold those hold the entitlement."""
+    """Every product that grants it, including deleted ones: their owners still have the entitlement."""
     async with database.acquire() as connection:
         await _load(connection, project_id, entitlement_id)
         return await entitlements.page_of_products(connection, project_id, entitlement_id, after, limit)

@@ -15,7 +15,7 @@ from latchkey.usecases.catalog.version import changing_catalog
 
 
 class ChangedMeanwhile(Conflict):
-    """Somebody else changed the catalog after it was looked at."""
+    """Somebody else changed the catalog after it was read."""
 
 
 async def load_grid(database: Database, project_id: str) -> Grid:
@@ -26,7 +26,7 @@ async def load_grid(database: Database, project_id: str) -> Grid:
 async def save_mapping(database: Database, project_id: str, change: Remapping, version: int, now: Ms) -> int:
     """Saves the whole change if the catalog is still at `version`, and returns the new version."""
     async with changing_catalog(database, project_id) as connection:
-        # `changing_catalog` has counted one up. Any other difference is a change by somebody else.
+        # `changing_catalog` has incremented the version. Any other difference is a change by somebody else.
         now_at = version + 1
         if await versions.load(connection, project_id) != now_at:
             raise ChangedMeanwhile("The catalog was changed meanwhile, so nothing was saved.", param="version")

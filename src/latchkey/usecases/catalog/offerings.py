@@ -1,4 +1,4 @@
-"""What an app can offer its user now: every product on sale, as one offering."""
+"""What an app can offer its user: every product on sale, as one offering."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a change of the mapping would do to customers, counted before it is made: decision 45.
+"""Counts which customers a change of the mapping would affect, before it is made: decision 45.
 
-Each customer is examined with the rules that decide about access, so that the count has no rules of its own.
+Each customer is examined with the same rules that decide about access, so preview and result cannot differ.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from latchkey.usecases.catalog.version import changing_catalog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What an operator says about a product. Its kind can never change, because customers may hold it."""
+    """The fields of a product that an operator sets. Its kind can never change, because customers may own it."""
 
     kind: ProductKind
     price: float
     currency: str
-    # The product's id, if none is given.
+    # Defaults to the product's id.
     display_name: str | None = None
     duration: str | None = None
     trial_duration: str | None = None
@@ -34,7 +34,7 @@ class Terms:
 
 
 async def create_product(database: Database, project_id: str, product_id: str, terms: Terms, now: Ms) -> Product:
-    """A new product, or a deleted one on new terms. It still grants what it granted to customers who hold it."""
+    """A new product, or a deleted one on new terms. Its existing owners keep what it grants."""
     checked_id(product_id)
     if product_id.startswith(PREFIX):
         raise Invalid(f"Ids that begin with {PREFIX} are kept for promotional grants. Choose another id.", param="id")
@@ -52,7 +52,7 @@ async def create_product(database: Database, project_id: str, product_id: str, t
 
 
 async def update_product(database: Database, project_id: str, product_id: str, changes: dict[str, Any]) -> Product:
-    """The product with some of its terms changed. A running subscription keeps the price it was bought at."""
+    """The product with some terms changed. An active subscription keeps the price it was bought at."""
     async with changing_catalog(database, project_id) as connection:
         before = _on_sale(await products.load(connection, project_id, product_id), product_id)
         terms = replace(_terms(before), **changes)
@@ -60,7 +60,7 @@ async def update_product(database: Database, project_id: str, product_id: str, c
 
 
 async def delete_product(database: Database, project_id: str, product_id: str, now: Ms) -> None:
-    """Nobody can buy it any more. Customers who hold it keep what it grants; their subscriptions renew."""
+    """Takes it off sale. Its owners keep what it grants; their subscriptions renew."""
     async with changing_catalog(database, project_id) as connection:
         if not await products.delete(connection, project_id, product_id, now):
             raise _missing(product_id)
@@ -96,7 +96,7 @@ async def _save(connection: Connection, project_id: str, product_id: str, terms:
 
 
 def _checked(terms: Terms) -> Price:
-    """The price, if all of the terms make sense together."""
+    """The price, if the terms are valid together."""
     subscribes = terms.kind is ProductKind.SUBSCRIPTION
     if terms.duration is not None:
         checked_duration(terms.duration)

@@ -1,4 +1,4 @@
-"""What an app notes about a customer."""
+"""Setting a customer's attributes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from latchkey.usecases.engine.changes import Change, Changes, Committed, Situati
 async def set_attributes(
     changes: Changes, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], *, create: bool
 ) -> Committed:
-    # The wall clock, also for a customer on a test clock: the sender's device knows no other.
+    # The wall clock, even for a customer on a test clock: the sender's device has no other clock.
     dated = not_later_than(changes.now(), attributes)
 
     def noted(situation: Situation) -> Customer:
         after = with_attributes(situation.customer, dated)
-        # Receipts may bring more, because a refused one would lose a purchase: changing or deleting those is no growth.
+        # A receipt may exceed the limit, because refusing it would lose a purchase. Such customers may still change and
+        # delete attributes.
         if len(visible(after)) > max(MAX_COUNT, len(visible(situation.customer))):
             raise Refusal(f"A customer has at most {MAX_COUNT} attributes.", param="attributes")
         return after

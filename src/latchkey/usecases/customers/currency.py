@@ -1,4 +1,4 @@
-"""Credits and debits of virtual currency. A request that is repeated with its key changes nothing."""
+"""Credits and debits of virtual currency, idempotent by a key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def balances(changes: Changes, project_id: str, app_user_id: str) -> list[
 async def adjust(
     changes: Changes, project_id: str, app_user_id: str, adjustments: Mapping[str, int], idempotency_key: str
 ) -> Committed:
-    """All of the adjustments, or none. The same key again answers as the first time and changes nothing."""
+    """All of the adjustments, or none. The same key again returns the first response and changes nothing."""
     wall = changes.now()
     async with changes.db.transaction() as connection:
         asked = [(project_id, app_user_id)]

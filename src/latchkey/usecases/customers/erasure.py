@@ -1,4 +1,4 @@
-"""Erasing a customer: everything about the person is deleted, what was sold stays in the figures."""
+"""Erasing a customer: personal data is deleted, sales stay in the figures."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from latchkey.wire.event import Event
 
 
 async def erase(changes: Changes, project_id: str, app_user_id: str) -> None:
-    """Deletes the customer, its ids and attributes. Its events keep product, price and time under a pseudonym.
-    Customers who received purchases from it no longer know from whom, and the audit log no longer says about whom."""
+    """Deletes the customer, its ids and attributes. Its events keep product, price and time under a pseudonym. Its ids
+    are also removed from customers who received purchases from it, and from the audit log."""
     await again(lambda: _erase(changes, project_id, app_user_id))
 
 
@@ -68,7 +68,7 @@ async def _forget_in(connection: Connection, receivers: list[customers.Stored], 
 
 
 def without_source(customer: Customer, ids: Collection[str]) -> Customer:
-    """The customer that has received purchases from these ids, and no longer knows from whom."""
+    """The customer without these ids as sources of its transfers."""
     return replace(
         customer,
         transfers=tuple(
@@ -83,8 +83,8 @@ def forgotten_source(event: Event) -> Event:
 
 
 def anonymous(event: Event, pseudonym: str, ids: Collection[str]) -> Event:
-    """The event without the person. A TRANSFER keeps the other customers it came from: if it is still to be delivered,
-    the receiver must re-read them, because they lost what was transferred."""
+    """The event without personal data. A TRANSFER keeps the ids of the other source customers: if it is still to be
+    delivered, the receiver must re-read them, because they lost what was transferred."""
     sources = event.transferred_from
     own = isinstance(sources, list) and not set(ids).isdisjoint(sources)
     return structs.replace(

@@ -1,4 +1,4 @@
-"""Access given, or taken back, by the operator."""
+"""Promotional grants given and revoked by the operator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def grant(
 
 
 async def revoke(changes: Changes, project_id: str, app_user_id: str, entitlement_id: str) -> Committed:
-    """Every running promotional grant of this entitlement ends now; what was bought is not touched."""
+    """Ends every active promotional grant of this entitlement; purchases are not affected."""
 
     def revoked(situation: Situation) -> Customer:
         _known(situation, entitlement_id)

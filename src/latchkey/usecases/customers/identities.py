@@ -1,4 +1,4 @@
-"""Two customers at once: logging in, transferring purchases, restoring a purchase that is somebody else's."""
+"""Operations on two customers: logging in, transferring purchases, restoring a purchase of another customer."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class LoggedIn:
 
 
 async def log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
-    """The app's user is now known as `new_app_user_id`; what the anonymous one had goes along where the rules allow."""
+    """The app's user is now `new_app_user_id`; the data of an anonymous user is merged if the rules allow it."""
     return await again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id))
 
 
 async def transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
-    """All purchases of one customer go to another, and TRANSFER is told for the one who receives them."""
+    """Moves all purchases of one customer to another, and emits TRANSFER for the receiving one."""
     return await again(lambda: _transfer(changes, project_id, source_id, target_id))
 
 
 async def restore(
     changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog], None]
 ) -> Committed | None:
-    """A purchase turned up with `app_user_id` though it belongs to somebody else. None where it has changed hands
-    meanwhile, so that whoever asked must look again. `check` refuses by what the project's catalog says."""
+    """`app_user_id` presented a purchase that belongs to another customer. Returns None if the owner changed meanwhile;
+    the caller must then look again. `check` may refuse after looking at the project's catalog."""
     return await again(lambda: _restore(changes, project_id, app_user_id, key, check))
 
 
@@ -99,7 +99,7 @@ async def _restore(
         owner_id = await customers.owner_of(connection, project_id, key)
         if owner_id is None:
             return None
-        # Both are locked in the one order everywhere, and only then is it sure whose the purchase is.
+        # Both are locked in the same order everywhere. Only under the lock is it certain who owns the purchase.
         pair = await _Pair.locked(changes, connection, project_id, (owner_id, app_user_id), wall)
         check(pair.project.catalog)
         source, target = pair.found.get(owner_id), pair.found.get(app_user_id)
@@ -107,7 +107,7 @@ async def _restore(
             return None
         if not identity.came_from_an_app(source.customer, key):
             raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
-        # An anonymous owner is nobody else: the person had not signed in when they bought it.
+        # An anonymous owner is merged: it is the same person, before they signed in.
         merges = identity.is_anonymous_customer(source.customer)
         if not merges and pair.project.restore_behavior is RestoreBehavior.KEEP:
             raise OwnedByAnother("The purchase belongs to another customer, and this project keeps it there.")
@@ -120,7 +120,7 @@ async def _restore(
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two customers locked by one transaction, at one moment."""
+    """Two customers locked by one transaction, with one `now` for both."""
 
     connection: Connection
     found: dict[str, Stored]
@@ -141,7 +141,7 @@ class _Pair:
         return cls(connection, found, project, now, UnitOfWork(connection, wall))
 
     async def add_id(self, stored: Stored, app_user_id: str) -> Customer:
-        """An id that nobody had. Told where the customer has access: a receiver may know the id as one without."""
+        """Adds an unused id. Emits an event if the customer has access: a receiver may know that id as one without."""
         catalog = self.project.catalog
         customer = self.unit.catch_up(stored, catalog, self.now)
         if active(customer, catalog, self.now):
@@ -181,7 +181,7 @@ async def _create(connection: Connection, customer: Customer) -> Stored:
 
 
 async def again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Tries the work again after a collision with another transaction."""
+    """Retries after a collision with another transaction."""
     for tries_left in reversed(range(_TRIES)):
         try:
             return await attempt()

@@ -1,4 +1,4 @@
-"""Everything about one customer on one page: who they are, what they may do and why, and what can be done for them."""
+"""Everything the customer page shows: the customer, their entitlements with reasons, and the possible actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from latchkey.usecases.services import Services
 @dataclass(frozen=True, slots=True)
 class Profile:
     view: View
-    # Of every entitlement of the project and every one they ever had: what they have first, what they never had last.
+    # One for every entitlement of the project and every one the customer ever had: active first, never granted last.
     explanations: list[Explanation]
     balances: list[Balance]
     attributes: dict[str, Attribute]
@@ -41,7 +41,7 @@ async def load_profile(services: Services, project_id: str, customer_id: str) ->
 
 
 async def view_of(services: Services, project_id: str, customer_id: str) -> View:
-    """The customer behind any of their ids."""
+    """The customer with this id, which may be any of their ids."""
     row = await services.reader.read(project_id, customer_id)
     if row is None:
         raise NotFound(f"There is no customer {customer_id!r}.", param="customer_id")

@@ -1,7 +1,7 @@
-"""A receipt from an app: the store's proof of a purchase, taken in for whoever shows it.
+"""Receipts from apps: a store's proof of a purchase, recorded for the user who presents it.
 
-Only receipts of the test store can be checked so far. Their tokens are made up by the phone, so a token proves nothing
-but that its holder knows it. Everything else comes from us: price and currency from the catalog, the environment
+Only receipts of the test store can be verified so far. Their tokens are made up by the phone, so a token proves only
+that its sender knows it. Everything else comes from Latchkey: price and currency from the catalog, the environment
 (always SANDBOX) from the store, and the app from the key.
 """
 
@@ -24,27 +24,27 @@ from latchkey.usecases.customers.identities import restore
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 from latchkey.wire.event import Event
 
-# Two devices that show one receipt at the same time take it from each other a few times at most.
+# Two devices that present one receipt at the same time take it from each other a few times at most.
 _TRIES = 8
 TEST_STORE = billing.STORE
-# How every token of the test store begins. No other store issues such tokens.
+# Prefix of every token of the test store. No other store issues such tokens.
 TEST_PREFIX = "test_"
 _TEST_TOKEN = re.compile(r"test_\d{1,16}_[0-9A-Za-z-]{1,64}")
 
 
 class InvalidReceipt(Refusal):
-    """The receipt is certainly not the proof of a purchase."""
+    """The receipt is certainly not proof of a purchase."""
 
 
 class CannotCheck(Refusal):
-    """The receipt may be real, and there is no connection to its store to find out."""
+    """The receipt may be valid, but there is no connection to its store to verify it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     app_user_id: str
     token: str
-    # The app whose key the receipt came with, and that app's store. A secret key has neither.
+    # The app whose key the receipt was sent with, and that app's store. With a secret key both are None.
     app_id: str | None
     store: str | None
     product_id: str | None = None
@@ -52,7 +52,8 @@ class Receipt:
 
 
 async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> Committed:
-    """The same receipt twice is one purchase; somebody else's is restored as the project is set."""
+    """The same receipt twice is one purchase. Another customer's receipt is restored according to the project's
+    setting."""
     _check_token(receipt)
     key = TEST_STORE, receipt.token
     attributes = not_later_than(changes.now(), receipt.attributes)
@@ -88,7 +89,7 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
             restored = await restore(changes, project_id, receipt.app_user_id, key, _require_open)
             if restored is not None:
                 told += restored.events
-            # It is theirs now, or nobody's any more: what else the receipt says is noted in the next round.
+            # The purchase is now theirs, or nobody's: the next round records the rest of the receipt.
             continue
         return replace(taken, events=(*told, *taken.events))
     raise CollisionError("the purchase changes hands faster than it can be restored")

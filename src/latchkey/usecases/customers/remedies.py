@@ -1,6 +1,6 @@
-"""What an operator can do about something that was bought: which of it is possible, and doing it.
+"""What an operator can do about a purchase: which actions are possible, and doing them.
 
-The use cases behind it find a purchase by its product and take the newest one; only that one is offered.
+The use cases behind it find a purchase by its product and take the newest one, so only that one is offered.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from latchkey.usecases.sandbox import store as test_store
 class Remedies:
     refund: bool = False
     extend: bool = False
-    # Ends a promotional grant, or gives another one that lasts longer.
+    # Whether a promotional grant can be revoked or extended.
     revoke: bool = False
-    # In words, where somebody else has to do it.
+    # Where the action has to be done instead, as text.
     elsewhere: str = ""
 
 
 def remedies(customer: Customer, now: Ms) -> dict[PurchaseKey, Remedies]:
-    """For everything this customer has bought or was given, by store and id."""
+    """For every purchase and grant of this customer, by store and id."""
     found = {(one.store, one.id): _of_subscription(customer, one, now) for one in customer.subscriptions}
     return found | {(one.store, one.id): _of_purchase(customer, one, now) for one in customer.purchases}
 
 
 async def refund(changes: Changes, customer: Customer, key: PurchaseKey, now: Ms) -> Committed:
-    """A subscription's running period, or a one-time purchase; access ends at once. `customer` was just read."""
+    """Refunds the current period of a subscription, or a one-time purchase; access ends at once."""
     if not remedies(customer, now).get(key, Remedies()).refund:
         raise Refusal("This purchase cannot be refunded here.")
     subscription = customer.subscription(*key)
@@ -54,7 +54,7 @@ async def refund(changes: Changes, customer: Customer, key: PurchaseKey, now: Ms
 async def extend(
     changes: Changes, customer: Customer, key: PurchaseKey, now: Ms, *, until: Ms | None = None, by: Ms | None = None
 ) -> Committed:
-    """The running period ends at `until`, or that much later."""
+    """Moves the end of the current period to `until`, or by `by`."""
     subscription = customer.subscription(*key)
     if subscription is None or not remedies(customer, now)[key].extend:
         raise Refusal("This subscription cannot be extended here.")

@@ -1,7 +1,7 @@
-"""Finding customers by an id, an e-mail address, a transaction, or the beginning of an id or address.
+"""Searching customers by an id, an e-mail address, a transaction, or a prefix of an id or address.
 
-Every lookup uses an index, however many customers there are. What matches as a whole is the answer. Beginnings are
-looked up only if nothing matches as a whole, or if everything is asked for.
+Every lookup uses an index, however many customers there are. Exact matches come first. Prefixes are looked up only if
+there is no exact match, or if `everything` is requested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from latchkey.usecases.engine.changes import load_projects
 from latchkey.usecases.engine.passing_time import at_present
 from latchkey.usecases.rendering.view import View
 
-# No longer text can match: ids have 100 characters, e-mail addresses 500.
+# Longer text cannot match: ids have up to 100 characters, e-mail addresses 500.
 LONGEST = 500
 
 
@@ -42,7 +42,7 @@ class Match:
 @dataclass(frozen=True, slots=True)
 class Found:
     matches: list[Match]
-    # Whether the whole text matched, and not only a beginning.
+    # Whether the match is exact, not a prefix.
     whole: bool = False
     # More customers match than are shown.
     more: bool = False
@@ -77,7 +77,7 @@ async def search(
     everything: bool = False,
     limit: int = 50,
 ) -> Found:
-    """Customers whom this text names; with `everything`, also those of whom it is only a beginning."""
+    """Customers with an exact match; with `everything`, also prefix matches."""
     if not text.strip() or len(text) > LONGEST or customer_search.SEPARATOR in text or "\0" in text:
         return Found([])
     async with database.transaction(readonly=True) as connection:
@@ -104,8 +104,8 @@ def made(customer: Customer, transaction_id: str) -> bool:
 
 
 def possible_purchases(transaction_id: str) -> list[str]:
-    """The purchases that this may be a transaction of. Stores name a later period after the first one and append one or
-    two dots and a number."""
+    """The purchases that may contain this transaction. Stores derive the id of a later period from the first one and
+    append one or two dots and a number."""
     shorter = transaction_id.rpartition(".")[0].rstrip(".")
     return [transaction_id, shorter] if shorter else [transaction_id]
 
@@ -113,10 +113,10 @@ def possible_purchases(transaction_id: str) -> list[str]:
 async def _whole(
     connection: Connection, project_id: str, text: str, limit: int
 ) -> tuple[dict[int, tuple[By, str]], bool]:
-    """Customers by key whom the whole text names; and whether it is a purchase of a customer who was erased."""
+    """Exact matches by customer key; and whether it is a purchase of an erased customer."""
     trimmed = text.strip()
     found: dict[int, tuple[By, str]] = {}
-    # An id may begin with a space, so the text is looked up as it was typed, too.
+    # An id may begin with a space, so the untrimmed text is looked up too.
     for hit in await customer_search.by_ids(connection, project_id, {text, trimmed}):
         found.setdefault(hit.customer_key, (By.ID, hit.matched))
     for hit in await customer_search.by_email(connection, project_id, trimmed, limit):

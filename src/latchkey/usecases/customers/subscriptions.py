@@ -1,4 +1,4 @@
-"""What an operator can do to a running subscription: refund and end it, or move its end."""
+"""What an operator can do to an active subscription: refund and end it, or move its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def defer(
     until: Ms | None = None,
     by: Ms | None = None,
 ) -> Committed:
-    """The running period ends at `until`, or that much later."""
+    """Moves the end of the current period to `until`, or by `by`."""
 
     def extended(situation: Situation) -> Customer:
         subscription = _find(situation.customer, product_id)

@@ -1,4 +1,4 @@
-"""A customer's events, newest first, and where each was sent; and its movements of virtual currency."""
+"""A customer's events, newest first, with their deliveries; and its virtual currency transactions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Happening:
     type: str
     environment: str
     occurred_at: Ms
-    # The event exactly as it is delivered, as JSON.
+    # The event exactly as delivered, as JSON.
     body: bytes
     deliveries: tuple[Sent, ...]
 

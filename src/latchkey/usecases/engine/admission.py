@@ -1,6 +1,6 @@
-"""Who sends a request, and whether the rate limit of the key lets it through.
+"""Authentication of requests by API key, and the key's rate limit.
 
-One statement answers for all requests that come in the same tick: it names each key's owner and counts the requests in
+One statement answers for all requests that come in the same tick: it finds each key's owner and counts the requests of
 the key's last 60 seconds. Nothing is cached between requests, so a revoked key is refused at once.
 """
 
@@ -29,14 +29,14 @@ class Caller:
     app_id: str | None
     # The store of the key's app; None for a secret key.
     store: str | None
-    # The key of an app, which anybody can read out of the app. Every other key is secret.
+    # A key that ships inside an app, where anybody can read it. Every other key is secret.
     is_public: bool
     scopes: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """The key is known, but its rate limit is used up for now."""
+    """The key is valid, but its rate limit is used up for now."""
 
     caller: Caller
     retry_after_ms: int

@@ -1,8 +1,8 @@
-"""Questions that meet are asked together.
+"""Combines concurrent questions into one query.
 
-A question joins the batch that has not left yet; the batch leaves in the next turn of the event loop, or as soon as one
-of the batches under way returns. So a lone question waits for nothing, a crowd shares one query, and every answer was
-fetched after its question came: nothing is ever stale.
+A question joins the batch that has not been sent yet. The batch is sent in the next turn of the event loop, or as soon
+as one of the batches under way returns. So a single question does not wait, many concurrent ones share one query, and
+every answer was fetched after its question came: nothing is cached.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Batch(Generic[Question, Answer]):
         self._ask = ask
         self._largest = largest
         self._free = under_way
-        # Faults that one question may have caused: the others of its batch are then asked again without it.
+        # Errors that one question may have caused: the others of its batch are then asked again without it.
         self._splits_on = splits_on
         self._measure = measure
         self._waiting: deque[tuple[Question, asyncio.Future[Answer]]] = deque()
@@ -66,7 +66,7 @@ class Batch(Generic[Question, Answer]):
         self._leave()
 
     async def _go(self, batch: list[tuple[Question, asyncio.Future[Answer]]]) -> None:
-        # Whoever asked may have hung up meanwhile.
+        # Callers may have disconnected meanwhile.
         batch = [entry for entry in batch if not entry[1].done()]
         if not batch:
             return
@@ -84,7 +84,7 @@ class Batch(Generic[Question, Answer]):
             await self._go(batch[:middle])
             await self._go(batch[middle:])
         except BaseException as error:
-            # Handed to everybody who waits: none of them may hang.
+            # Every waiting caller gets the error; none of them may hang.
             _fail(batch, error)
             if not isinstance(error, Exception):
                 raise

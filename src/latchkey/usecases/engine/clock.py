@@ -1,4 +1,4 @@
-"""The clock role: makes happen what falls due for customers who are not on a test clock."""
+"""The clock role: applies what falls due for customers who are not on a test clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from latchkey.usecases.engine.changes import load_projects
 from latchkey.usecases.engine.passing_time import steps
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
 
-# Customers in one transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.
+# Customers per transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.
 AT_ONCE = 500
 # New purchases may be due earlier; cap the sleep.
 LONGEST_WAIT: Ms = 1 * SECOND
@@ -27,7 +27,7 @@ log = structlog.get_logger("latchkey.clock")
 
 
 async def run_clock(db: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Runs until `stop` is set. Several may run at once: each takes customers that no other is working on."""
+    """Runs until `stop` is set. Several may run at once: each skips customers that another has locked."""
     catalogs = Catalogs()
     while not stop.is_set():
         try:
@@ -36,8 +36,8 @@ async def run_clock(db: Database, now: Callable[[], Ms], stop: asyncio.Event) ->
         except CollisionError:
             continue
         except Exception:
-            # The database may be away, or one customer cannot be decoded. Log it and go on.
-            log.exception("clock.failed")
+            # The database may be unreachable, or one customer cannot be decoded. Log it and continue.
+            log.exception("clock failed")
             wait = LONGEST_WAIT
         if wait:
             try:
@@ -47,7 +47,7 @@ async def run_clock(db: Database, now: Callable[[], Ms], stop: asyncio.Event) ->
 
 
 async def pass_time(db: Database, catalogs: Catalogs, now: Ms, limit: int = AT_ONCE) -> int:
-    """Makes happen what is due by `now`, for up to `limit` customers. Returns how many there were."""
+    """Applies what is due by `now`, for up to `limit` customers. Returns how many there were."""
     async with collisions.transaction(db) as connection:
         due = await customers.due(connection, now, limit)
         if not due:
@@ -59,8 +59,8 @@ async def pass_time(db: Database, catalogs: Catalogs, now: Ms, limit: int = AT_O
             try:
                 fallen_due = list(steps(stored.customer, catalog, now))
             except Exception:
-                # One customer that the rules fail on must not stop all others.
-                log.exception("clock.customer_postponed", project_id=stored.customer.project_id, customer=stored.key)
+                # One customer on which the rules fail must not stop the others.
+                log.exception("customer postponed", project_id=stored.customer.project_id, customer=stored.key)
                 await customers.postpone(connection, stored, now + POSTPONED_FOR)
                 continue
             for step in fallen_due:

@@ -1,4 +1,4 @@
-"""Customers seen for the first time. Each gets the name of its record here, because the rules draw no lots."""
+"""Creates new customers. The random id of the record is drawn here, because the rules use no randomness."""
 
 from __future__ import annotations
 

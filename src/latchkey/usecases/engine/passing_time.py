@@ -1,4 +1,4 @@
-"""Time passes: what falls due for a customer, step by step, each at its own instant."""
+"""Applies the passing of time: what falls due for a customer, step by step, each at its own instant."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.test_store import billing
 
-# How often a store acts by itself in one read. It takes 20 µs each time; a subscription that renews every second, of
-# which nobody has written anything down for a week, must not hold up everybody else's reads.
+# How many store actions one read computes at most. Each takes 20 µs. A subscription that renews every second and was
+# not written for a week must not delay other reads.
 MOST_ACTS = 1000
 
 log = structlog.get_logger("latchkey.reading")
@@ -23,7 +23,7 @@ log = structlog.get_logger("latchkey.reading")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The customer before and after what happened at one instant."""
+    """The customer before and after one instant."""
 
     before: Customer
     after: Customer
@@ -31,14 +31,14 @@ class Step:
 
 
 def next_due_at(customer: Customer) -> Ms | None:
-    """When time alone will next change this customer: an end of access, or the test store acting by itself."""
+    """When this customer next changes by itself: access ends, or the test store acts."""
     dues = [billing.due_at(one) for one in customer.subscriptions]
     dues.append(customers.next_due_at(customer))
     return min((due for due in dues if due is not None), default=None)
 
 
 def at_present(customer: Customer, catalog: Catalog, now: Ms) -> Customer:
-    """The customer as it is now, for a reader: what `steps` would lead to, without the way there."""
+    """The customer as of `now`, for a reader: the result of `steps` without the steps between."""
     after = customer
     try:
         for subscription in customer.subscriptions:
@@ -47,8 +47,8 @@ def at_present(customer: Customer, catalog: Catalog, now: Ms) -> Customer:
                 after = customers.with_subscription(after, acted)
         return customers.let_time_pass(after, now)
     except Exception:
-        # A customer whom the rules cannot carry on is shown as it was written down, as the clock role leaves it.
-        log.exception("reading.customer_not_carried_on", project_id=customer.project_id)
+        # A customer on which the rules fail is shown as stored. The clock role leaves it unchanged too.
+        log.exception("customer shown as stored", project_id=customer.project_id)
         return customer
 
 
@@ -71,7 +71,7 @@ def steps(customer: Customer, catalog: Catalog, until: Ms) -> Iterator[Step]:
 
 
 def _at(customer: Customer, catalog: Catalog, now: Ms) -> Customer:
-    """The stores act first: a renewal that is due keeps the access from ending."""
+    """The stores act first: a renewal that is due prevents the end of access."""
     after = customer
     for subscription in customer.subscriptions:
         after = customers.with_subscription(after, billing.pass_time(subscription, catalog, now))

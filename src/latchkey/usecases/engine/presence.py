@@ -1,7 +1,7 @@
-"""When and from where customers were last seen. A read notes it in memory; the notes are written later, in batches.
+"""When and from where customers were last seen. A read keeps it in memory; it is written later, in batches.
 
-A crash loses the notes of the last second, so that `last_seen` is slightly too old. Writing them with the read would
-cost every read a commit.
+A crash loses the last second, so that `last_seen` is slightly too old. Writing it with the read would cost every read a
+commit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Presence:
             self._notes[place] = merged(known, seen)
 
     async def flush(self) -> None:
-        """Writes everything noted so far. What cannot be written is kept for the next time."""
+        """Writes everything collected so far. What cannot be written is kept for the next time."""
         notes, self._notes = self._notes, {}
         places = sorted(notes)
         for start in range(0, len(places), self._chunk):
@@ -90,11 +90,11 @@ class Presence:
         try:
             await self.flush()
         except Exception as error:
-            log.warning("last_seen_not_written", waiting=len(self._notes), error=str(error))
+            log.warning("last seen not written", waiting=len(self._notes), error=str(error))
 
 
 def merged(earlier: LastSeen, later: LastSeen) -> LastSeen:
-    """What the later visit does not say stays known, but for the version of another platform."""
+    """Fields that the later visit leaves out keep their value, except the version of another platform."""
     same = later.platform is None or later.platform == earlier.platform
     return LastSeen(
         max(earlier.at, later.at),

@@ -1,7 +1,6 @@
-"""Reading customers. Reads that come at the same time share one query; only the parsed catalog of a known version is
-kept.
+"""Reading customers. Concurrent reads share one query; only the parsed catalog of a known version is cached.
 
-A read that brings a key is admitted by the same query: it is counted, checked and answered in one round trip.
+A read with a key is authenticated by the same query: it is counted, checked and answered in one round trip.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ class Question(Struct, frozen=True, gc=False):
 
 
 class KeyQuestion(Struct, frozen=True, gc=False):
-    """Of the project that the key with this hash belongs to."""
+    """A question about a customer in the project that the key with this hash belongs to."""
 
     key_hash: bytes
-    # None asks about the key alone.
+    # None: only authenticate the key.
     app_user_id: str | None
 
 
@@ -49,7 +48,7 @@ class Reader:
         self._database = database
         self._catalogs = catalogs
         self._batch: Batch[Question, Row | None] = Batch(self._ask, splits_on=(InvalidValueError,), measure=measure)
-        # Split like the other: requests that a failed statement has counted are rolled back with it.
+        # Split on errors like the other: the counts of a failed statement are rolled back with it.
         self._admitting: Batch[KeyQuestion, Answer] = Batch(
             self._admit, splits_on=(InvalidValueError,), measure=measure
         )
@@ -59,7 +58,7 @@ class Reader:
         return self._batch.ask(Question(project_id, app_user_id))
 
     def admit(self, key_hash: bytes, app_user_id: str | None) -> asyncio.Future[Answer]:
-        """The same for a request with this key, and the verdict on the request, which this counts."""
+        """The same for a request with this key, and the verdict on the request. Counts as one request."""
         return self._admitting.ask(KeyQuestion(key_hash, app_user_id))
 
     async def _ask(self, questions: list[Question]) -> list[Row | None]:

@@ -1,4 +1,4 @@
-"""Everything that one transaction changes: customers, their purchases and balances, and the events of the changes."""
+"""Everything that one transaction changes: customers, their purchases and balances, and the resulting events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from latchkey.wire.event import Event as WireEvent
 class _Entry:
     stored: Stored
     current: Customer
-    # Merged into another: what happened to it is still told, but there is no row to write any more.
+    # Merged into another customer: its events are still written, but its row is gone.
     gone: bool = False
 
 
@@ -48,31 +48,31 @@ class UnitOfWork:
     now: Ms
     _entries: dict[tuple[str, int], _Entry] = field(default_factory=dict)
     _told: list[_Told] = field(default_factory=list)
-    # Of purchases that changed hands: who was credited with their virtual currency; None where they were erased.
+    # For purchases that changed owners: who was credited with their virtual currency; None if erased.
     credited: Mapping[tuple[str, str, str], Stored | None] = field(default_factory=dict)
-    # The customer that was absorbed, by the one that it became part of.
+    # Maps the customer that a merge kept to the customer it absorbed.
     _absorbed: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
-    # Purchases whose row exists already, with another owner or none.
+    # Purchases whose row already exists, with another owner or none.
     _moved: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def current(self, stored: Stored) -> Customer:
         return self._entry(stored).current
 
     def record(self, stored: Stored, step: Step, catalog: Catalog, tag: int = 0) -> None:
-        """What happened at one instant. `tag` says which request asked for it."""
+        """Records one step at one instant. `tag` identifies the request that caused it."""
         entry = self._entry(stored)
         entry.current = step.after
         for event in diff(step.before, step.after):
             self._told.append(_Told(entry, event, step.after, catalog, step.at, tag))
 
     def catch_up(self, stored: Stored, catalog: Catalog, now: Ms, tag: int = 0) -> Customer:
-        """Whatever has fallen due by now happens first, each at its own instant."""
+        """Applies what has fallen due by `now` first, each at its own instant."""
         for step in steps(self.current(stored), catalog, now):
             self.record(stored, step, catalog, tag)
         return self.current(stored)
 
     def change(self, stored: Stored, after: Customer, catalog: Catalog, now: Ms, tag: int = 0) -> Customer:
-        """A change asked for at this moment, and what follows from it at once."""
+        """Applies a requested change, and what follows from it at once."""
         before = self.current(stored)
         others: dict[int, tuple[Stored, Customer]] = {}
         for purchase, credit in unsettled(before, after, catalog):
@@ -92,12 +92,12 @@ class UnitOfWork:
         return self.catch_up(stored, catalog, now, tag)
 
     def take_over(self, stored: Stored, customer: Customer, keys: frozenset[PurchaseKey]) -> None:
-        """The customer holds purchases that were another's; nothing is told of it by this alone."""
+        """The customer now owns purchases of another one. This alone emits no event."""
         self._entry(stored).current = customer
         self._moved.extend((customer.project_id, store, id, stored.key) for store, id in keys)
 
     def absorb(self, source: Stored, target: Stored, merged: Customer) -> None:
-        """`source` is part of `target` from now on; the rows of its ids have been moved already."""
+        """`source` is merged into `target`; the rows of its ids have been moved already."""
         entry = self._entry(target)
         entry.stored = replace(target, customer=replace(target.customer, aliases=merged.aliases))
         self.take_over(target, merged, purchase_keys(source.customer))
@@ -106,7 +106,7 @@ class UnitOfWork:
         self._absorbed[project_id, target.key] = project_id, source.key
 
     async def commit(self) -> dict[int, list[WireEvent]]:
-        """Write everything down. What has happened before, ever, is not told again."""
+        """Writes everything. Events that already exist are not written again."""
         asked = [(told.entry.current.project_id, told.event.id) for told in self._told]
         known = await events.known(self.connection, asked)
         numbered: list[tuple[str, int, WireEvent]] = []
@@ -141,7 +141,7 @@ class UnitOfWork:
     def _merged(
         self, event: Event, key: tuple[str, int], sequences: dict[tuple[str, int], int]
     ) -> tuple[tuple[str, int], ...]:
-        """The customers that are one by this event, each with the number of its last event before."""
+        """The customers merged by this event, each with the sequence of its last event before."""
         if event.joined is None:
             return ()
         keys = (self._absorbed[key], key) if len(event.joined) > 1 else (key,)
@@ -180,7 +180,7 @@ def _bought(customer: Customer) -> tuple[object, object]:
 
 
 def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:
-    """The purchases that a store knows, and that can therefore turn up with another customer."""
+    """The purchases known to a store, which can therefore be presented by another customer."""
     bought = {(one.store, one.id) for one in customer.subscriptions}
     bought.update((one.store, one.id) for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME)
     return frozenset(bought)

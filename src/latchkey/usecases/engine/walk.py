@@ -1,7 +1,7 @@
-"""Walking through all customers of a project, a little at a time, for what no index can answer.
+"""Scanning all customers of a project, a little at a time, for questions that no index can answer.
 
-A walk has a time limit. It returns how far it came, and the next walk continues there: a page shows a number that grows
-and does not wait for a hundred thousand customers.
+A walk has a time limit. It returns how far it came, and the next walk continues there: a page shows a growing number
+instead of waiting for a hundred thousand customers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from latchkey.storage.customers import walk as customer_walk
 from latchkey.storage.customers.walk import mention as mention
 from latchkey.storage.database import Database
 
-# How long a page may walk. With its other work a page stays under its 200 ms.
+# How long one page may scan. Together with its other work a page stays under its 200 ms.
 SECONDS = 0.08
-# Customers in one stretch. Other requests are served between two stretches, so they wait about 10 ms at most.
+# Customers per step. Other requests are served between two steps, so they wait about 10 ms at most.
 AT_ONCE = 500
 
 
@@ -47,7 +47,7 @@ async def walk(
     place: Place,
     seconds: float | None = None,
 ) -> Place:
-    """Calls `look` with every customer whose state contains one of the words, and with the customer's present time."""
+    """Calls `look` with every customer whose state contains one of the words, and with the customer's current time."""
     until = time.monotonic() + (SECONDS if seconds is None else seconds)
     async with database.acquire() as connection:
         while True:

@@ -1,4 +1,4 @@
-"""Events for the dashboard, newest first. A page for a rare type costs no more than any other page."""
+"""Events for the dashboard, newest first. A page with a filter for a rare type costs no more than any other page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from latchkey.storage.events.listing import Listed as Listed
 from latchkey.storage.events.listing import Shown as Shown
 from latchkey.storage.events.listing import Tally as Tally
 
-# Events that a page looks at, at most, for those of one type or environment. Measured: 13 ms, from a cold disk 100.
+# How many events a page examines at most to find those that match. Measured: 13 ms, from a cold disk 100.
 EXAMINED = 25_000
 # Customers of a test clock whose events a page shows.
 CLOCK_CUSTOMERS = 100

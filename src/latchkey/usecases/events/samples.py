@@ -1,6 +1,6 @@
-"""One realistic event of every type: short lives in the test store, told by the same rules as everybody else's.
+"""One realistic event of every type, produced by the real rules from short scenarios in the test store.
 
-Pure. Test events are made from these, and so are the examples in the documentation.
+Pure. Used for test events and for the examples in the documentation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PROJECT_ID = "proj_sample"
 USER_ID = "sample_user"
 ANONYMOUS_ID = "$RCAnonymousID:5a6d706c65000000000000000000cafe"
 OTHER_USER_ID = "sample_previous_user"
-# How the id of a test event begins; no other event's id does.
+# Prefix of the ids of test events; no other event's id begins with it.
 TEST_PREFIX = "test_"
 TEST = "TEST"
 TYPES = (*(type.value for type in EventType), TEST)
@@ -62,7 +62,7 @@ _EXPERIMENT = Experiment("exp_paywall", "Paywall", (Variant("control", 1), Varia
 
 @dataclass(slots=True)
 class Life:
-    """One customer from its first day on, and everything that was told of it."""
+    """A sample customer, and all events emitted for it so far."""
 
     born: Ms
     environment: Environment
@@ -102,7 +102,7 @@ class Life:
         self.sees(sold, at)
 
     def does(self, action: Callable[[Subscription, Ms], Subscription], at: Ms) -> None:
-        """Something with the newest subscription."""
+        """An action on the newest subscription."""
         self.lives_until(at)
         self.sees(action(self.customer.subscriptions[-1], at), at)
 
@@ -110,7 +110,7 @@ class Life:
         self.becomes(take_in(self.customer, seen, at), at)
 
     def joins(self, other: Life, at: Ms) -> None:
-        """The other customer becomes part of this one."""
+        """Merges the other customer into this one."""
         numbers = [(one.customer.app_user_id, len(one.told)) for one in (other, self)]
         merged = identity.merge(other.customer, self.customer, at)
         (happened,) = diff(merged.before, merged.after)
@@ -127,7 +127,7 @@ class Life:
 def sample(
     type: EventType, now: Ms, *, environment: Environment = Environment.SANDBOX, app_id: str | None = None
 ) -> Event:
-    """A real event of this type that happened to a sample customer at `now`, or shortly before it."""
+    """A real event of this type for a sample customer at `now`, or shortly before."""
     life = Life(add(now, _MONTH, times=-1), environment, app_id)
     _LIVES[type](life, now)
     return next(event for event in reversed(life.told) if event.type == type)
@@ -136,7 +136,7 @@ def sample(
 def event_for_test(
     type: str, now: Ms, unique: str, *, environment: Environment = Environment.SANDBOX, app_id: str | None = None
 ) -> Event:
-    """An event to try a receiver with. Its id says that it is a test, and it has no place in anybody's sequence."""
+    """An event to test a receiver with. Its id marks it as a test, and it is in no customer's sequence."""
     id = TEST_PREFIX + unique
     if type != TEST:
         made = sample(EventType(type), now, environment=environment, app_id=app_id)

@@ -1,5 +1,5 @@
-"""How many customers each variant of an experiment has. Counts the customers as they are now: merged customers count
-once, erased customers do not count."""
+"""How many customers each variant of an experiment has now. Merged customers count once, erased customers do not
+count."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from latchkey.usecases.experiments.experiments import load_experiment
 
 
 async def enroll_customer(changes: Changes, project_id: str, experiment_id: str, app_user_id: str) -> Committed:
-    """Enrols once: asked again, the customer keeps the same variant and no event is made."""
+    """Idempotent: an enrolled customer keeps the variant and no event is emitted."""
     stored = await load_experiment(changes.db, project_id, experiment_id)
     experiment = Experiment(stored.id, stored.name, stored.variants)
     return await changes.make(

@@ -1,4 +1,4 @@
-"""The books behind the figures: the lines of each purchase and their sums by day, always written together."""
+"""The tables behind the figures: the lines of each purchase and their sums by day, always written together."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from latchkey.storage.figures.books import DayChange, PurchaseLine
 
 
 class Difference(NamedTuple):
-    """Lines to delete and lines to add, so that the books say what is known now."""
+    """Lines to delete and lines to add, so that the tables match what is known now."""
 
     gone: list[PurchaseLine]
     new: list[PurchaseLine]
 
     def by_day(self) -> list[DayChange]:
-        """What the sums change by, in the order of the key."""
+        """The changes of the daily sums, sorted by key."""
         days: dict[tuple[Environment, int, str], Tally] = defaultdict(lambda: NOTHING)
         for _, (at, currency, environment, tally) in self.new:
             days[environment, at // DAY, currency] = days[environment, at // DAY, currency].plus(tally)
@@ -44,7 +44,7 @@ def difference(known: Mapping[UUID, set[Line]], now: Mapping[UUID, Iterable[Line
 
 
 async def write(connection: Connection, project_id: str, contributed: Mapping[PurchaseKey, Iterable[Line]]) -> None:
-    """From now on these purchases contribute exactly these lines. The caller holds the project's `figure_rolls` row."""
+    """Replaces the lines of these purchases. The caller holds the lock on the project's `figure_rolls` row."""
     now = {pseudonym(key): lines for key, lines in contributed.items()}
     known = await books.lines_of(connection, project_id, now.keys())
     changed = difference(known, now)
@@ -54,6 +54,6 @@ async def write(connection: Connection, project_id: str, contributed: Mapping[Pu
 
 
 def pseudonym(key: PurchaseKey) -> UUID:
-    """The id of a purchase in the books. It stays the same when the purchase gets another owner or its owner is erased,
-    and it does not reveal the store's id."""
+    """The id of a purchase in these tables. It stays the same when the purchase gets another owner or its owner is
+    erased, and it does not reveal the store's id."""
     return UUID(bytes=blake2b("\0".join(key).encode(), digest_size=16).digest())

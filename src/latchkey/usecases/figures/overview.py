@@ -1,4 +1,4 @@
-"""The figures of a project at a moment, from sums that the roller keeps. No customer or event is read."""
+"""The figures of a project at a given time, from the sums that the roller keeps. No customer or event is read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from latchkey.usecases.figures.roller import AT_ONCE, roll
 
 
 async def overview(database: Database, project_id: str, environment: Environment, days: int, now: Ms) -> Overview:
-    """The cards and series of one of `domain.figures.PERIODS`. They lag by about a second; `as_of` says how much."""
+    """The cards and series of one of `domain.figures.PERIODS`. They lag by about a second; `as_of` is their time."""
     if days not in PERIODS:
         raise Invalid(f"A period has {', '.join(map(str, PERIODS[:-1]))} or {PERIODS[-1]} days.", param="days")
     window = Window(days, now)
-    # One snapshot: a customer is either counted already or not counted yet, never both.
+    # One snapshot, so that no customer is counted twice or missed.
     async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
         rolled = await _progress(connection, project_id)
         report = Report(window, await _sums(connection, project_id, environment, window, rolled.counted))
@@ -49,7 +49,7 @@ async def environments(database: Database, project_id: str) -> set[Environment]:
 
 
 async def catch_up(database: Database, project_id: str, now: Ms, *, most: int = 20_000) -> bool:
-    """Brings the figures up to the present feed, by `most` events at most. Returns whether that was all."""
+    """Processes up to `most` events of the feed. Returns whether the figures are now up to date."""
     async with database.acquire() as connection:
         head = (await _progress(connection, project_id)).head
     catalogs = Catalogs()
@@ -85,8 +85,8 @@ async def _sums(
 async def _newcomers(
     connection: Connection, project_id: str, environment: Environment, window: Window, counted: int
 ) -> tuple[dict[int, int], int]:
-    """New customers by day, and those of the period before until the same hour. Who has bought in the sandbox only
-    counts there; everybody else, buyer or not, in production."""
+    """New customers by day, and those of the period before until the same hour. Customers who bought only in the
+    sandbox count there; all others, buyers or not, count in production."""
     sandbox = await sums.sandbox_newcomers(connection, project_id, window.previous_start, window.today)
     hour, next_day = window.then_hour * HOUR, (window.then // DAY + 1) * DAY
     later = await sums.between(connection, project_id, Environment.SANDBOX, hour - 1, next_day)
@@ -101,6 +101,6 @@ async def _newcomers(
     ):
         everybody[one.day] += one.customers
         everybody_then += one.before_hour
-    # Not below nothing: an erased customer can be missing from the count of everybody, and is kept in the other.
+    # Not below zero: an erased customer may be missing from the total count but still be in the sandbox count.
     production = {day: max(0, count - sandbox.get(day, 0)) for day, count in everybody.items()}
     return production, max(0, everybody_then - sandbox_then)

@@ -1,8 +1,8 @@
 """The roller: follows each project's feed and keeps the figures up to date.
 
 A batch is one transaction: the lines of the customers that its events name, the sums by day, and the position in the
-feed. A roller that is killed leaves all of a batch or nothing. Lines are made from the customers as they are now, not
-from the events, so a batch that is done twice or late changes nothing.
+feed. If a roller is killed, its whole batch is rolled back. Lines are computed from the customers as they are now, not
+from the events, so processing a batch twice or late is harmless.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from latchkey.usecases.engine.changes import load_projects
 from latchkey.usecases.figures import books as figures_books
 from latchkey.usecases.figures.newcomers import carry_on
 
-# Events in one transaction: enough to be worth the round trips, few enough to be done in a tenth of a second.
+# Events per transaction: enough to be worth the round trips, few enough to take a tenth of a second.
 AT_ONCE = 500
 _IDLE = 1.0
-# Seconds between two batches while there is more to do, so that purchases come first.
+# Seconds between two batches while there is more to do, so that purchases are not delayed.
 _BREATH = 0.02
 
 log = structlog.get_logger("latchkey.figures")
 
 
 async def run_roller(db: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Runs until `stop` is set. Several may run at once: each takes projects that no other is working on."""
+    """Runs until `stop` is set. Several may run at once: each skips projects that another has locked."""
     catalogs = Catalogs()
     while not stop.is_set():
         try:
             wait = _BREATH if await roll_all(db, catalogs, now()) else _IDLE
         except Exception:
-            # The database may be away. Figures are late then; nothing else depends on them.
-            log.exception("figures.failed")
+            # The database may be unreachable. The figures are then late; nothing else depends on them.
+            log.exception("figures failed")
             wait = _IDLE
         try:
             await asyncio.wait_for(stop.wait(), wait)
@@ -62,7 +62,7 @@ async def roll_all(db: Database, catalogs: Catalogs, now: Ms) -> bool:
 
 async def roll(db: Database, catalogs: Catalogs, project_id: str, now: Ms, *, wait: bool = False) -> bool:
     """One batch of a project. Returns whether there is more to do at once. Without `wait`, a project that another
-    process is working on is left to that process."""
+    process has locked is skipped."""
     async with db.transaction() as connection:
         held = await progress.hold(connection, project_id, wait=wait)
         if held is None:
@@ -83,7 +83,7 @@ async def roll(db: Database, catalogs: Catalogs, project_id: str, now: Ms, *, wa
 
 
 async def settle(connection: Connection, project_id: str, customer: Customer, catalog: Catalog) -> None:
-    """Writes the lines of a customer who is about to be erased: what was sold stays in the figures."""
+    """Writes the lines of a customer who is about to be erased: the sales stay in the figures."""
     await progress.hold(connection, project_id, wait=True)
     await figures_books.write(connection, project_id, contributions(customer, catalog))
 
@@ -95,5 +95,5 @@ def _contributed(found: Iterable[RolledCustomer], catalog: Catalog) -> dict[Purc
             contributed |= contributions(decode(one.state), catalog)
         except Exception:
             # One customer that cannot be decoded must not stop the figures of all others.
-            log.exception("figures.customer_left_out", customer=one.key)
+            log.exception("customer left out of figures", customer=one.key)
     return contributed

@@ -1,1 +1,1 @@
-"""From the rules to the shapes that cross the wire."""
+"""Converts results of the rules to the types of `wire`."""

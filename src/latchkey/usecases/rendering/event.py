@@ -36,8 +36,8 @@ def event(
     sequence: int,
     merged: Sequence[tuple[str, int]] = (),
 ) -> wire.Event:
-    """The event with what the customer holds at this moment, which is what a receiver copies. `merged` names the
-    customers that became one by it, each with the number of its last event."""
+    """The event with the customer's current entitlements, which a receiver copies. `merged` lists the customers that it
+    merged, each with the sequence of its last event."""
     held = active(customer, catalog, now)
     attributes = visible(customer)
     price = happened.price
@@ -99,7 +99,7 @@ def event(
 
 
 def _granted(happened: domain.Event, catalog: Catalog) -> list[str] | UnsetType:
-    """What the purchase in question grants, whatever else the customer holds."""
+    """What the purchase of the event grants, whatever else the customer owns."""
     if happened.entitlement_id is not None:
         return [happened.entitlement_id]
     product_id = happened.new_product_id or happened.product_id

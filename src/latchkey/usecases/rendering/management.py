@@ -30,7 +30,7 @@ def project_path(project_id: str, *parts: str) -> str:
 def listed(
     found: Sequence[T], render: Callable[[str, T], Item], name: Callable[[Item], str], limit: int, *path: str
 ) -> Page[Item]:
-    """A page of what was found. One more than `limit` was looked for, so that it is known whether more follow."""
+    """A page of the found items. The query asked for one more than `limit`, which shows whether more follow."""
     return page([render(path[0], one) for one in found], name, project_path(*path), limit, None)
 
 

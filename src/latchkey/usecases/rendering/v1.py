@@ -21,15 +21,15 @@ from latchkey.wire import v1
 
 
 def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -> v1.SubscriberResponse:
-    """As a server sees it; or without attributes, as whoever has an app's key sees it. They see no token of the test
-    store either, but for the one that they have just sent."""
+    """With attributes for a secret key, without for a public key. A public key sees no test-store tokens either, except
+    the one it has just sent."""
     customer, now, public = view.customer, view.now, not with_attributes
     return v1.SubscriberResponse(
         request_date=to_iso(now),
         request_date_ms=now,
         subscriber=v1.Subscriber(
             original_app_user_id=customer.original_app_user_id,
-            # Only a receipt of the original app store tells it, and no adapter reads one yet.
+            # Only a receipt of the original app store contains it, and no adapter reads those yet.
             original_application_version=None,
             first_seen=to_iso(customer.first_seen_at),
             last_seen=to_iso(view.last_seen.at),
@@ -51,8 +51,8 @@ def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -
 
 
 def _subscriptions(customer: Customer, now: Ms) -> dict[str, v1.Subscription]:
-    """Each product that was ever subscribed to, as its latest period stands: of several, the one that ends last. Grants
-    and one-time purchases with an end stand here too, because the vendor's web SDK looks at no other end."""
+    """The latest period of each product ever subscribed to; of several subscriptions, the one that ends last. Grants
+    and one-time purchases with an end are listed here too, because the vendor's web SDK looks for an end only here."""
     shown: dict[str, v1.Subscription] = {}
     ends: dict[str, Ms] = {}
     for purchase in customer.purchases:
@@ -81,7 +81,7 @@ def _end(subscription: Subscription, period: Period) -> Ms:
 
 def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
     purchased = to_iso(purchase.purchased_at)
-    # As with a subscription, a refund does not move the end that was paid for. A revoked grant ended with that.
+    # As with a subscription, a refund does not move the paid end. A revoked grant ends when it is revoked.
     bought = purchase.kind is PurchaseKind.ONE_TIME
     ends_at = purchase.ends_at if bought else purchase.access_ends_at
     return v1.Subscription(
@@ -103,7 +103,7 @@ def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
 
 def _subscription(subscription: Subscription, period: Period, now: Ms) -> v1.Subscription:
     periods, status = subscription.periods, subscription.status
-    # The status speaks of the running period. A product that was changed away from keeps none of it.
+    # The status is about the current period. Products of earlier periods get none of it.
     running, failed_at = period is periods[-1], status.billing_issue_at
     return v1.Subscription(
         auto_resume_date=to_iso(status.pause.resumes_at) if running and status.pause is not None else None,
@@ -134,8 +134,8 @@ def _non_subscriptions(customer: Customer, public: bool, token: str | None) -> d
 
 
 def disguised(project_id: str, token: str) -> str:
-    """An id that stands for a token of the test store. Whoever shows a token can restore its purchase, and anybody with
-    an app's key can read every subscriber, so the token itself is not shown to them."""
+    """An id that replaces a token of the test store. Whoever presents a token can restore its purchase, and anybody
+    with an app's public key can read every subscriber, so the token itself is not shown to them."""
     return f"test_{hashlib.sha256(f'{project_id} {token}'.encode()).hexdigest()[:32]}"
 
 
@@ -161,7 +161,7 @@ def _management_url(customer: Customer, now: Ms) -> str | None:
 
 
 def _first_purchase_at(customer: Customer) -> Ms | None:
-    """Subscriptions and purchases are each in the order of their beginnings."""
+    """Subscriptions and purchases are each sorted by start."""
     first = customer.subscriptions[0].started_at if customer.subscriptions else None
     if customer.purchases and (first is None or customer.purchases[0].purchased_at < first):
         return customer.purchases[0].purchased_at

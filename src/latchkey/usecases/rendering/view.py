@@ -1,4 +1,4 @@
-"""What a read sees: a customer at a moment, with the catalog and the latest visit."""
+"""The input of rendering: a customer at an instant, with the catalog and the last visit."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class View(Struct, frozen=True, gc=False):
     key: int
     customer: Customer
     catalog: Catalog
-    # The customer's present time: that of its test clock, if it lives on one.
+    # The customer's current time: that of its test clock, if it is on one.
     now: Ms
     last_seen: LastSeen
 
 
 def look_at(row: Row, now: Ms) -> View:
-    """The customer with everything that is due by now, though the clock role may not have written it yet."""
+    """The customer including everything due by now, even if the clock role has not written it yet."""
     own_now = now if row.clock_now is None else row.clock_now
     customer = state_format.decode(row.state)
     if row.due_at is not None and row.due_at <= own_now:
@@ -35,7 +35,7 @@ def look_at(row: Row, now: Ms) -> View:
 
 
 def glance_at(row: Row, now: Ms) -> View:
-    """The same for rendering only, and quicker; see `state_format.glance`."""
+    """The same for rendering only, and faster; see `state_format.glance`."""
     own_now = now if row.clock_now is None else row.clock_now
     if row.due_at is not None and row.due_at <= own_now:
         return look_at(row, now)

@@ -1,4 +1,4 @@
-"""Test clocks as the dashboard lists them: newest first, who lives on each, and what falls due next."""
+"""Test clocks as the dashboard lists them: newest first, with their customers and what falls due next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from latchkey.storage.sandbox.clock_list import COUNTED as COUNTED
 from latchkey.storage.sandbox.clock_list import Inhabitant as Inhabitant
 from latchkey.storage.sandbox.clock_list import ListedClock as ListedClock
 
-# Customers of a clock that a page shows.
+# How many customers of a clock a page shows.
 SHOWN = 100
 
 
@@ -20,7 +20,7 @@ async def newest_clocks(database: Database, project_id: str, after: str | None, 
 
 
 async def inhabitants(database: Database, project_id: str, clock_id: str) -> list[Inhabitant]:
-    """Those who fall due first. One more than `SHOWN` means that there are more."""
+    """The customers who fall due first. One more than `SHOWN` means that there are more."""
     async with database.acquire() as connection:
         return await clock_list.inhabitants(connection, project_id, clock_id, SHOWN + 1)
 

@@ -1,4 +1,4 @@
-"""Test clocks: an operator moves the time of their customers. Every transition happens at its own instant."""
+"""Test clocks: an operator moves the time of the customers on a clock. Every transition gets its own instant."""
 
 from __future__ import annotations
 

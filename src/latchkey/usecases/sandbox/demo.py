@@ -37,7 +37,7 @@ async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, pu
         await create_app(database, PROJECT_ID, "Demo app", "test_store", now, app_id=APP_ID)
     async with database.acquire() as connection:
         bare = not await demo.has_catalog(connection, PROJECT_ID)
-    # Only into an empty catalog: what somebody deletes from the demo's catalog stays deleted.
+    # Only into an empty catalog: what was deleted from the demo's catalog stays deleted.
     if bare:
         await add_catalog(database, PROJECT_ID, now)
     if not await _is_good(database, secret_key, "secret"):
@@ -57,7 +57,7 @@ async def add_catalog(database: Database, project_id: str, now: Ms) -> None:
 
 
 async def ensure_owner(database: Database, now: Ms, password: str | None) -> str | None:
-    """Makes the demo's first account on the first call. Returns its password, or None if somebody has changed it."""
+    """Creates the demo's first account on the first call. Returns its password, or None if it was changed since."""
     account = await find_account(database, OWNER)
     if account is None:
         password = secrets.token_urlsafe(12)

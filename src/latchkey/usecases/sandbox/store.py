@@ -1,4 +1,4 @@
-"""The test store's counter: one action at a time, refused where it makes no sense."""
+"""Actions in the test store, one at a time, each refused if it is not possible in the current state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Name = Literal[
 class Action:
     name: Name
     app_user_id: str
-    # The id of a purchase that this action may make; the edge draws it.
+    # The id of a purchase that this action may create; drawn by the caller.
     new_id: str
     product_id: str | None = None
     environment: Environment = Environment.SANDBOX
@@ -57,7 +57,7 @@ class Action:
     app_id: str | None = None
 
 
-# What each action cannot do without, as the API names it.
+# The parameter that each action requires, as the API names it.
 NEEDS: Mapping[Name, str] = {
     "purchase": "product_id",
     "store_outage": "product_id",
@@ -65,7 +65,7 @@ NEEDS: Mapping[Name, str] = {
     "pause": "resume_at_ms",
     "extend": "days",
 }
-# What each action takes beside its name, the customer and the product.
+# The parameters that each action accepts besides its name, the customer and the product.
 TAKES: Mapping[Name, frozenset[str]] = {
     "purchase": frozenset({"environment", "trial", "ownership_type"}),
     "store_outage": frozenset({"environment"}),
@@ -76,12 +76,12 @@ TAKES: Mapping[Name, frozenset[str]] = {
     "pause": frozenset({"resume_at_ms"}),
     "extend": frozenset({"days"}),
 }
-# Only these are possible while the project's test store is closed: they give nobody anything.
+# The only actions while the project's test store is closed: they give no access.
 WHILE_CLOSED: frozenset[Name] = frozenset({"cancel", "expire", "refund"})
 
 
 async def act(changes: Changes, project_id: str, action: Action) -> Committed:
-    """Only buying makes a customer that does not exist yet."""
+    """Only a purchase creates a customer that does not exist yet."""
     buys = action.name in ("purchase", "store_outage")
     return await changes.make(
         Change(
@@ -95,7 +95,7 @@ async def act(changes: Changes, project_id: str, action: Action) -> Committed:
 
 
 def bought(customer: Customer) -> dict[str, Subscription | Purchase]:
-    """Of each product the newest purchase in this store, which is the one that an action means."""
+    """The newest purchase of each product in this store, which is the one that actions apply to."""
     found: dict[str, Subscription | Purchase] = {}
     for purchase in sorted(customer.purchases, key=lambda one: one.order):
         if purchase.store == STORE and purchase.kind is PurchaseKind.ONE_TIME:
@@ -107,7 +107,7 @@ def bought(customer: Customer) -> dict[str, Subscription | Purchase]:
 
 
 def refusal_of(situation: Situation, action: Action) -> Refusal | None:
-    """Why this would be refused as things stand; None when it would be done."""
+    """Why this action would be refused now; None if it would succeed."""
     try:
         _act(situation, action)
     except Refusal as refusal:

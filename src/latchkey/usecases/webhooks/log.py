@@ -18,7 +18,7 @@ from latchkey.storage.webhooks.log import FailedAttempt as FailedAttempt
 from latchkey.storage.webhooks.log import Place
 from latchkey.storage.webhooks.log import Status as Status
 
-# Deliveries that one page looks at, at most: about a tenth of a second.
+# How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
 
 
@@ -50,7 +50,7 @@ async def page_of_deliveries(
     async with database.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
         before = await _place(connection, project_id, key, after)
-        # The query has one upper bound, because an index is entered at one bound and read from there.
+        # The query has one upper bound, because an index scan starts at one bound.
         if chosen.until is not None:
             before = min(before, Place(chosen.until, 0, 0))
         if chosen.customer_id is None:

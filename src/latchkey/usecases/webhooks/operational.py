@@ -1,4 +1,4 @@
-"""What the service tells its operator: a webhook fails, was paused, or works again."""
+"""Operational events for the operator: a webhook fails, was paused, or works again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks as an operator sets them up: checked before anything is stored, shown with counts of their deliveries."""
+"""Creating and changing webhooks: checked before anything is stored, shown with counts of their deliveries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Registry:
 
     db: Database
     webhooks: Webhooks
-    # Networks that are allowed although they are not public.
+    # Private networks that webhooks may point to.
     allowed: Sequence[Network] = ()
 
     async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> Shown:

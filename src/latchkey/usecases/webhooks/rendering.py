@@ -30,7 +30,7 @@ def webhook(shown: Shown, *, with_secret: bool = False) -> wire.Webhook:
         project_id=one.project_id,
         name=setup.name,
         url=setup.url,
-        environment=setup.environment,  # type: ignore[arg-type]  # the table admits no other
+        environment=setup.environment,  # type: ignore[arg-type]  # the table allows no other value
         event_types=list(setup.event_types),
         app_id=setup.app_id,
         retry_schedule_seconds=list(setup.retry_seconds),
@@ -105,7 +105,7 @@ def operational_event(one: OperationalEvent) -> wire.OperationalEvent:
     return wire.OperationalEvent(
         id=one.id,
         project_id=one.project_id,
-        type=one.type,  # type: ignore[arg-type]  # the engine announces no other
+        type=one.type,  # type: ignore[arg-type]  # the engine emits no other type
         webhook_id=one.webhook_id,
         occurred_at=one.at,
         data=Raw(one.body),
@@ -145,5 +145,5 @@ def _attempt(one: Attempt) -> wire.Attempt:
 
 
 def _text(body: bytes) -> str:
-    """Whatever a receiver sent, as text; what is none shows as the replacement character."""
+    """A receiver's response body as text, with replacement characters for invalid bytes."""
     return body.decode("utf-8", "replace")

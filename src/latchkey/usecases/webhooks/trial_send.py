@@ -1,4 +1,4 @@
-"""Trying a webhook: one test event through the same sending as real ones, and what the receiver said to it."""
+"""Testing a webhook: one test event sent the same way as real ones, and the receiver's response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tried:
 
 async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tried:
     """Nothing is stored, retried or counted. A header tells the receiver that this is a test and must change nothing.
-    The event looks as the webhook's filters would let one through."""
+    Environment and app of the event match the webhook's filters."""
     production = webhook.setup.environment == "production"
     event = event_for_test(
         type,

@@ -9,7 +9,7 @@ from latchkey.domain.webhooks.health import paused_by_itself
 from latchkey.storage.database import Database
 from latchkey.storage.webhooks import troubles
 
-# A page shows no more; the list of webhooks shows all.
+# The most that a page shows; the list of webhooks shows all.
 MOST = 20
 
 
@@ -23,7 +23,7 @@ class Trouble:
 
 
 async def troubles_of(database: Database, project_id: str) -> list[Trouble]:
-    """Without the webhooks that somebody paused by hand."""
+    """Excludes webhooks paused by hand."""
     async with database.acquire() as connection:
         troubled = await troubles.troubled(connection, project_id, MOST)
     return [
