@@ -1,4 +1,4 @@
-"""Transactions whose work is tried again after a collision with another transaction."""
+"""Transactions that are retried after a collision with another transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import asyncpg
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.errors import CollisionError
 
-# Two transactions wanted the same new row, or waited for each other, or one deleted what the other refers to.
+# Two transactions created the same row, or deadlocked, or one deleted what the other refers to.
 _COLLISIONS = (
     asyncpg.UniqueViolationError,
     asyncpg.DeadlockDetectedError,

@@ -1,4 +1,4 @@
-"""The connection pool, and the few session settings every connection shares."""
+"""The connection pool, and the session settings of every connection."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _UNREACHABLE = (
 class Database:
     """A pool of connections to one PostgreSQL.
 
-    `json` columns travel as raw bytes in both directions: whoever knows the shape decodes it, once, in one pass.
-    A released connection is handed on as it is, without the usual RESET round trip (as dear as a read),
+    `json` columns are raw bytes in both directions: the module that knows the type decodes them, once, in one pass.
+    A released connection is reused without the usual RESET round trip (as expensive as a read),
     so session state must stay inside a transaction: `set local`, `pg_advisory_xact_lock`.
     """
 
@@ -122,7 +122,7 @@ class Database:
         statement_timeout_ms: int | None = None,
         lock_timeout_ms: int | None = None,
     ) -> AsyncIterator[PoolConnectionProxy[asyncpg.Record]]:
-        """One connection in one transaction; the time-outs, where given, hold for this transaction only."""
+        """One connection in one transaction; the timeouts, if given, apply only to this transaction."""
         async with self.pool.acquire() as connection, connection.transaction(isolation=isolation, readonly=readonly):
             if statement_timeout_ms is not None:
                 await connection.execute(f"set local statement_timeout = {int(statement_timeout_ms)}")
@@ -139,7 +139,7 @@ async def connect(
     lock_timeout_ms: int = 0,
     connect_timeout: float = 60.0,
 ) -> asyncpg.Connection[asyncpg.Record]:
-    """One connection outside any pool, for migrations and for listening."""
+    """One connection outside any pool, for migrations and for LISTEN."""
     try:
         connection = await asyncpg.connect(
             url,
@@ -161,21 +161,21 @@ def session_settings(*, application_name: str, statement_timeout_ms: int, lock_t
         "application_name": application_name,
         "statement_timeout": str(statement_timeout_ms),
         "lock_timeout": str(lock_timeout_ms),
-        # A process that dies between begin and commit must not hold a customer's row for longer than this.
+        # A process that hangs between begin and commit must not lock a customer's row for longer than this.
         "idle_in_transaction_session_timeout": "60000",
-        # Plans of our short queries take microseconds; compiling them takes milliseconds.
+        # Our short queries run in microseconds; compiling them takes milliseconds.
         "jit": "off",
-        # One plan for each query and connection. Left to itself PostgreSQL plans a query over arrays anew every time,
-        # because it guesses 10 rows for an array it has not seen: 710 µs for the read of one customer instead of 70.
-        # A plan is made anew when its tables are analysed.
+        # One plan for each query and connection. By default PostgreSQL plans a query over arrays anew every time,
+        # because it guesses 10 rows for an array it has not seen: 710 µs for the read of one customer instead of 70. A
+        # plan is renewed when its tables are analysed.
         "plan_cache_mode": "force_generic_plan",
-        # And a plan that is good for a million rows, even if it is made while the table is empty: every query of ours
-        # looks rows up by an index. Left to itself PostgreSQL reads a table that was empty a minute ago as a whole,
-        # for each batch, until it is next analysed (measured: 450 purchases a second instead of 2,500).
+        # Plan for a million rows even while the table is empty: every query of ours looks rows up by an index. By
+        # default PostgreSQL scans a table that was empty a minute ago, for each batch, until it is next analysed
+        # (measured: 450 purchases a second instead of 2,500).
         "enable_seqscan": "off",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
-        # Every row is asked for once: remembering customers in case the same one is asked for again only copies them.
+        # Every row is requested once: caching customers in case the same one is requested again only copies them.
         "enable_memoize": "off",
         "timezone": "UTC",
     }
@@ -202,7 +202,7 @@ def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:
 
 
 def without_password(url: str) -> str:
-    """The address as one may show it: no password, wherever it was written."""
+    """The address without a password, for display."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or first(parse_qs(parts.query), "host") or "localhost"

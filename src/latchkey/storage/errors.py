@@ -1,20 +1,20 @@
-"""What can go wrong below the use cases.
+"""The errors that storage raises.
 
 StorageError
-├── OutageError                 the database cannot do this now; the same work may succeed later
-│   └── DatabaseUnreachableError    nobody answers at the database's address
+├── OutageError                 the database cannot do this now; a retry may succeed later
+│   └── DatabaseUnreachableError    no server answers at the database's address
 ├── StatementRefusedError       the database refused a statement, and would refuse it again
-├── DatabaseBusyError           another process holds what we wait for
-├── InvalidValueError           the database cannot take a value that it was given, such as a NUL in a text
-├── CollisionError              two transactions changed the same rows; the same work may succeed now
+├── DatabaseBusyError           another process holds a lock we need
+├── InvalidValueError           the database cannot store a value, such as a NUL in a text
+├── CollisionError              two transactions changed the same rows; a retry may succeed now
 ├── SchemaNotMigratedError      the database is older than the code
 ├── SchemaTooNewError           the database is newer than the code
 ├── MigrationChangedError       a migration file differs from what was applied to this database
-├── StateVersionError           a customer's stored state is of a version that this code cannot read
-├── QueryNotNamedError          a query was asked for that no .sql file defines
+├── StateVersionError           a customer's stored state has a version that this code cannot read
+├── QueryNotNamedError          no .sql file defines the requested query
 └── EmbeddedServerError         the embedded server cannot be used
     ├── FolderInUseError        another process owns the data folder
-    └── ServerDidNotStartError  PostgreSQL started and gave up
+    └── ServerDidNotStartError  PostgreSQL was started but did not become ready
 """
 
 

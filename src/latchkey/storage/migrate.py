@@ -1,7 +1,7 @@
 """Runs the migrations: each once, in order, by one process at a time, and records what it ran.
 
-A process works on a database where everything but after parts has run. It also works on a database that a newer release
-has migrated, until that release's after parts have run.
+This code works with a database in which all migrations except after parts have run. It also works with a database that
+a newer release has migrated, until that release's after parts have run.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from latchkey.storage.errors import (
 )
 from latchkey.storage.migration_files import Migration, migrations
 
-# Any number will do, as long as nobody else in this database uses it: "latchkey" in ASCII, the first eight bytes.
+# Any number that nothing else in this database uses as an advisory lock: the first eight bytes of "latchkey".
 _LOCK = int.from_bytes(b"latchkey", "big", signed=True)
 
-# A migration that waits for a table's lock makes everybody else wait behind it: it gives up early and is tried again.
+# A migration that waits for a table's lock blocks everybody queued behind it: it gives up early and can be retried.
 LOCK_TIMEOUT_MS = 5_000
 STATEMENT_TIMEOUT_MS = 10 * 60_000
 # How long the second of two processes waits for the first to finish.
@@ -33,7 +33,7 @@ _TURN_INTERVAL_SECONDS = 0.1
 
 
 class _Record(Struct, frozen=True):
-    """A row of schema_migrations. Its last three columns are absent where only older releases have migrated."""
+    """A row of schema_migrations. Its last three columns are absent if only older releases have migrated."""
 
     version: int
     checksum: str | None = None
@@ -48,13 +48,13 @@ class _Record(Struct, frozen=True):
 
 
 async def applied(connection: Any) -> int:
-    """The version the database is at; 0 when it is empty."""
+    """The version the database is at; 0 if it is empty."""
     return max(await _records(connection), default=0)
 
 
 async def pending(connection: Any, *, after: bool = False) -> list[Migration]:
-    """What `migrate` would run now. After parts are among them if they are asked for, or if the database is empty: then
-    there is no process that they could disturb."""
+    """What `migrate` would run now. Includes after parts if requested, or if the database is empty: then there is no
+    process that they could disturb."""
     records = await _records(connection)
     known = migrations()
     newest = max(records, default=0)
@@ -81,13 +81,13 @@ async def newer_than_code(connection: Any) -> list[int]:
 
 
 async def require_unchanged(connection: Any) -> None:
-    """Stop here if a migration was changed after it was applied."""
+    """Raise if a migration was changed after it was applied."""
     if different := _changed(await _records(connection), migrations()):
         raise MigrationChangedError(_changed_words(different))
 
 
 async def require_current(connection: Any) -> None:
-    """Stop here unless this code can work with the database's schema."""
+    """Raise unless this code can work with the database's schema."""
     records, known = await _records(connection), migrations()
     waiting = [one for one in _waiting(records, known) if not one.after]
     if waiting:
@@ -107,9 +107,9 @@ async def require_current(connection: Any) -> None:
 async def migrate(
     connection: Any, *, after: bool = False, told: Callable[[Migration], None] = lambda _: None
 ) -> list[Migration]:
-    """Bring the database up to date; `told` hears of each step before it runs. Safe to run twice, or twice at once.
+    """Bring the database up to date; `told` is called before each step. Idempotent, and safe to run concurrently.
 
-    `after` also runs what no process of an older release can work with."""
+    `after` also runs the after parts, which break processes of an older release."""
     await _take_turn(connection)
     try:
         await _prepare_records(connection)
@@ -124,8 +124,8 @@ async def migrate(
 
 
 async def _take_turn(connection: Any) -> None:
-    """Asks again and again: a session that waits for the lock holds a snapshot, and building an index concurrently
-    waits for every older snapshot to go, so the two would wait for each other."""
+    """Polls for the lock: a session that blocks on it holds a snapshot, and building an index concurrently waits for
+    every older snapshot to end, so the two would wait for each other."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + TURN_TIMEOUT_MS / 1000
     while not await connection.fetchval("select pg_try_advisory_lock($1)", _LOCK):
@@ -147,7 +147,7 @@ def _waiting(records: dict[int, _Record], known: Iterable[Migration]) -> list[Mi
 
 
 def _changed(records: dict[int, _Record], known: Iterable[Migration]) -> list[Migration]:
-    """Those that ran with another text. What ran before checksums were recorded has none."""
+    """Migrations that ran with another text. Those that ran before checksums existed have none."""
     ran = [(one, records[one.version].checksum_of(one)) for one in known if one.version in records]
     return [one for one, recorded in ran if recorded is not None and recorded != one.checksum]
 
@@ -161,7 +161,7 @@ def _changed_words(different: list[Migration]) -> str:
 
 
 async def _prepare_records(connection: Any) -> None:
-    """The table of what has run, and the checksums of what ran before there were any."""
+    """Creates the table of applied migrations, and adds checksums to those recorded without."""
     async with connection.transaction():
         await connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}")
         await connection.execute(
@@ -201,7 +201,8 @@ async def _apply(connection: Any, migration: Migration) -> None:
 
 
 async def _build_index(connection: Any, name: str, statement: str) -> None:
-    """Without a time limit: it blocks nobody. One that was interrupted left an invalid index, which is built anew."""
+    """Without a time limit: it blocks nobody. An interrupted build leaves an invalid index, which is dropped and
+    rebuilt."""
     valid = await connection.fetchval("select indisvalid from pg_index where indexrelid = to_regclass($1)", name)
     if valid:
         return

@@ -1,10 +1,10 @@
 """The migrations of this code, read from `migrations/`.
 
-    0014_name.sql         runs before processes of this release start; processes of the release before go on working
+    0014_name.sql         runs before processes of this release start; processes of the release before keep working
     0014_name.after.sql   optional; runs when no process of the release before is left
 
 A file that builds an index on an existing table says `create index concurrently`, and holds only such statements.
-Decision 63 says what belongs into which file. A file never changes once it is released.
+Decision 63 says what belongs in which file. A file never changes once it is released.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Migration:
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """All of them, in the order of their numbers; the after part of a number follows its first part."""
+    """All of them by number; the after part of a number follows its first part."""
     return in_order(
         Migration(int(match["version"]), match["name"], file.read_text(encoding="utf-8"), bool(match["after"]))
         for file in (files("latchkey.storage") / "migrations").iterdir()

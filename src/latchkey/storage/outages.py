@@ -1,7 +1,6 @@
-"""Translates the driver's errors, so that callers of storage can tell an outage from a refusal without the driver.
+"""Translates the driver's errors, so that callers can tell an outage from a refusal without knowing the driver.
 
-`OutageError` means: try the same work again later. `StatementRefusedError` means: the same statement with the same
-values would be refused again.
+`OutageError` means: retry later. `StatementRefusedError` means: a retry with the same values would be refused again.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from latchkey.storage.passing import REFUSES_WRITES
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
-# The server is gone, stopping, starting, overloaded or takes no changes, or two transactions collided.
+# The server is gone, stopping, starting, overloaded or read-only, or two transactions collided.
 _OUTAGES = (
     *REFUSES_WRITES,
     OSError,
@@ -48,7 +47,7 @@ def translated_errors() -> Iterator[None]:
 def translates_errors(
     function: Callable[_Parameters, Coroutine[Any, Any, _Result]],
 ) -> Callable[_Parameters, Coroutine[Any, Any, _Result]]:
-    """Decorates a storage function that takes a `Database` and is complete by itself."""
+    """Decorates a storage function that takes a `Database` and manages its own transaction."""
 
     @wraps(function)
     async def translating(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
@@ -60,7 +59,7 @@ def translates_errors(
 
 @asynccontextmanager
 async def transaction(database: Database) -> AsyncIterator[Connection]:
-    """A transaction in which every driver error, that of its commit too, is translated."""
+    """A transaction in which every driver error, including those of its commit, is translated."""
     with translated_errors():
         async with database.transaction() as connection:
             yield connection

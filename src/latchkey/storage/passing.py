@@ -1,4 +1,5 @@
-"""Failures that are likely over soon. Apart from the errors themselves, which a machine without a driver knows too."""
+"""Driver errors that are likely temporary. Separate from `errors.py`, which is imported where no driver is
+installed."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ import asyncpg
 
 from latchkey.storage.errors import OutageError
 
-# The database answers, but takes no changes: its disk is full or broken, or it is a standby.
+# The database answers, but refuses changes: its disk is full or broken, or it is a standby.
 REFUSES_WRITES = (
     asyncpg.DiskFullError,
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-# The database is away, starting, stopping, overrun or takes no changes: likely over soon, and worth another try.
+# The database is unreachable, starting, stopping, overloaded or read-only: likely temporary, worth a retry.
 PASSING = (
     *REFUSES_WRITES,
     OutageError,
@@ -20,7 +21,7 @@ PASSING = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    # What the driver says of a connection that broke at an unlucky moment.
+    # What the driver raises if a connection breaks at certain moments.
     asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.InsufficientResourcesError,

@@ -1,24 +1,24 @@
--- Every table that belongs to a customer starts with (project_id, customer_id), so that one customer's rows can live on
--- one node of a distributed PostgreSQL. Instants are bigint epoch milliseconds; money is bigint millionths of a unit.
+-- Every table of a customer's data starts with (project_id, customer_id), so that one customer's rows can be on one node
+-- of a distributed PostgreSQL. Instants are bigint epoch milliseconds; money is bigint millionths of a unit.
 
--- An index beside a primary key begins with another column than project_id. While a table is empty PostgreSQL holds every
--- index with the right first column for equally good, and keeps the plan when the table has grown: a lookup would walk all
--- rows of the project. Queries that must not use the primary key hide its first column: `project_id || ''`.
+-- An index beside a primary key begins with another column than project_id. While a table is empty PostgreSQL considers
+-- every index with the right first column equally good, and keeps the plan when the table has grown: a lookup would then
+-- scan all rows of the project. Queries that must not use the primary key hide its first column: `project_id || ''`.
 
 create table projects (
     id text primary key,
     name text not null,
     restore_behavior text not null default 'transfer' check (restore_behavior in ('transfer', 'keep')),
-    -- Bumped with every change of products, entitlements or their mapping: readers compare it, so a parsed catalog may be
-    -- kept in memory and is never stale.
+    -- Incremented by every change of products, entitlements or their mapping. Readers compare it, so a parsed catalog can
+    -- be cached in memory and is never stale.
     catalog_version bigint not null default 1,
     created_at bigint not null,
-    -- Whether the test store sells and renews. Kept with the catalog: a change of it bumps catalog_version.
+    -- Whether the test store sells and renews. Part of the catalog: changing it increments catalog_version.
     test_store text not null default 'open' check (test_store in ('open', 'closed'))
 );
 
--- The head of each project's event feed. Writers take this row's lock last, so positions become visible in order and a
--- reader with a cursor can never step over an event that commits later.
+-- The head of each project's event feed. Writers lock this row last, so positions become visible in order and a reader
+-- with a cursor never skips an event that commits later.
 create table feeds (
     project_id text primary key references projects (id) on delete cascade,
     position bigint not null default 0
@@ -40,7 +40,7 @@ create table api_keys (
     kind text not null check (kind in ('secret', 'public')),
     name text not null,
     scopes text[] not null,
-    -- SHA-256 of the key. The key itself is random enough (over 128 bits) that a slow hash would add nothing.
+    -- SHA-256 of the key. The key is random (over 128 bits), so a slow hash would add nothing.
     hash bytea not null unique,
     hint text not null,
     rate_limit integer not null check (rate_limit > 0),
@@ -70,7 +70,7 @@ create table products (
     credits_code text,
     credits_amount bigint check (credits_amount > 0),
     created_at bigint not null,
-    -- A deleted product stays, so that those who hold it keep what it grants; it is shown and sold no more.
+    -- A deleted product stays, so that its owners keep what it grants; it is not listed or sold any more.
     deleted_at bigint,
     primary key (project_id, id)
 );
@@ -89,7 +89,7 @@ create table former_product_entitlements (
     product_id text not null,
     entitlement_id text not null,
     detached_at bigint not null,
-    -- The time that each test clock of the project showed at that moment, by the clock's id.
+    -- The time of each test clock of the project at that moment, by the clock's id.
     detached_on_clocks json not null,
     primary key (project_id, product_id, entitlement_id),
     foreign key (project_id, product_id) references products (project_id, id) on delete cascade,
@@ -129,9 +129,9 @@ create table customers (
     app_user_id text not null,
     original_app_user_id text not null,
     test_clock_id text,
-    -- The whole customer as the rules see it. One row read or written is one customer read or written.
+    -- The whole customer as the rules see it: reading or writing a customer is reading or writing one row.
     state json not null,
-    -- When time alone will next change this customer; null when it never will.
+    -- When this customer next changes by itself; null when it never will.
     next_due_at bigint,
     first_seen_at bigint not null,
     last_seen_at bigint not null,
@@ -145,9 +145,9 @@ create table customers (
 create index customers_due on customers (next_due_at) where test_clock_id is null and next_due_at is not null;
 create index customers_due_on_clock on customers (project_id, test_clock_id, next_due_at) where test_clock_id is not null;
 
--- No foreign keys to customers here and below: PostgreSQL checks them with a plan it makes while the tables are empty,
--- which walks a whole index for every row until the first ANALYZE (measured: 430 purchases a second instead of 3,800).
--- One transaction writes a customer with its rows, and the query `delete_customer` takes them along.
+-- No foreign keys to customers here and below: PostgreSQL checks them with a plan made while the tables are empty, which
+-- scans a whole index for every row until the first ANALYZE (measured: 430 purchases a second instead of 3,800). One
+-- transaction writes a customer with its rows, and the query `delete_customer` deletes them together.
 create table aliases (
     project_id text not null,
     app_user_id text not null,
@@ -155,13 +155,13 @@ create table aliases (
     primary key (project_id, app_user_id) include (customer_id)
 );
 create index aliases_of_customer on aliases (customer_id, project_id);
--- For searches by the beginning of an id, in any case. One expression, so that a search walks its own project's ids and
--- nobody else's; lookups by the whole id cannot mistake it for the primary key. Ids hold no control characters, so the
--- separator is in none of them.
+-- For searches by the prefix of an id, in any case. One expression, so that a search scans only its own project's ids;
+-- and the planner cannot use this index for lookups by the whole id. Ids contain no control characters, so the separator
+-- is in none of them.
 create index aliases_searched on aliases ((project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C");
 
--- The attribute $email of each customer that has one, in lower case as the C locale folds it. Beside the state and not an
--- index into it: an index over the state would be touched by every purchase, this row only when the address changes.
+-- The attribute $email of each customer that has one, in lower case as the C locale folds it. Its own table, not an index
+-- on the state: every purchase would update that index, but this row changes only when the address does.
 create table customer_emails (
     project_id text not null,
     email text collate "C" not null,
@@ -170,7 +170,7 @@ create table customer_emails (
 );
 create index customer_emails_of_customer on customer_emails (customer_id, project_id);
 
--- Customers that were merged into another. Their events keep the key they were told under.
+-- Customers that were merged into another. Their events keep the old key.
 create table absorbed_customers (
     project_id text not null,
     customer_id bigint not null,
@@ -178,8 +178,8 @@ create table absorbed_customers (
     primary key (project_id, customer_id, absorbed_id)
 );
 
--- Which customer a store's purchase belongs to. A deleted customer leaves the row with no owner, so that a purchase
--- restored afterwards is known to have been told once already.
+-- Which customer a store's purchase belongs to. When a customer is erased, the row stays without an owner, so that a
+-- purchase restored afterwards is known to have had its events already.
 create table purchase_owners (
     project_id text not null references projects (id) on delete cascade,
     store text not null,
@@ -200,7 +200,7 @@ create table currency_transactions (
     reference text,
     primary key (project_id, customer_id, idempotency_key, code)
 );
--- Who was credited by a purchase that has changed hands since is found by the key of the movement.
+-- Finds who was credited by a purchase that has changed owners since, by the key of the transaction.
 create index currency_transactions_by_key on currency_transactions (idempotency_key, project_id);
 
 create table events (
@@ -219,26 +219,26 @@ create table events (
 );
 create unique index events_by_id on events (id, project_id);
 create unique index events_of_customer on events (customer_id, project_id, sequence);
--- Whoever is erased must also be found where their purchases went: in the TRANSFER that the receiver was told.
+-- For erasure: the ids of an erased customer are also in the TRANSFER events of those who received its purchases.
 create index events_of_transfers on events (project_id, customer_id) where type = 'TRANSFER';
 
--- Requests of the last minute for each key, as runs of (bucket, count). Unlogged: after a crash of the database the
--- worst that happens is one fresh minute.
+-- Requests of the last minute for each key, as runs of (bucket, count). Unlogged: if the database crashes, each key
+-- starts a new minute.
 create unlogged table rate_windows (
     key_id text primary key,
     buckets bigint[] not null,
     counts integer[] not null,
-    -- How many requests the runs hold together, so that a check need not add them up.
+    -- The total of all runs, so that a check need not add them up.
     total integer not null default 0
 ) with (fillfactor = 50);
 
--- Takes up to `wanted` requests from a key's last 60 seconds and says how many were granted and, where some were not,
--- after how many microseconds the next one can be. Refused requests are not counted.
+-- Takes up to `wanted` requests from a key's last 60 seconds. Returns how many were granted and, if some were not, after
+-- how many microseconds the next one can be. Refused requests are not counted.
 --
--- The row lock is the queue: the clock is read after it is held, so instants only grow. A run is (instant, count); a run
+-- Callers queue on the row lock: the clock is read after it is held, so instants only grow. A run is (instant, count) and
 -- leaves the window 60 seconds after its instant. Up to 600 requests a minute every batch is its own run and the limit is
--- exact to the microsecond. Above that a run spans 500 ms and bears the instant of its end: never more than allowed, and
--- a place comes back at most 500 ms late. `at_us` replaces the clock in tests.
+-- exact to the microsecond. Above that a run spans 500 ms and has the instant of its end: the limit is never exceeded,
+-- and capacity returns at most 500 ms late. `at_us` replaces the clock in tests.
 create function take_requests(
     of_key text, wanted integer, allowed integer, at_us bigint default null,
     out granted integer, out retry_after_us bigint
@@ -308,49 +308,49 @@ begin
     end if;
 end $$;
 
--- Webhooks and the queue that feeds them. Nothing here refers to its parent with a foreign key where rows come by the
--- thousand: a check for each row would lock the webhook's row again and again. A deleted webhook keeps its row
--- (deleted_at) until `prune` has cleared what belonged to it, a batch at a time.
+-- Webhooks and their queue. Tables with many rows have no foreign keys here: a check for each row would lock the
+-- webhook's row again and again. A deleted webhook keeps its row (deleted_at) until `prune` has deleted its data, a
+-- batch at a time.
 
 create table webhooks (
-    -- Short name inside the queue; people and the API know the webhook by its id.
+    -- Short key inside the queue; users and the API use the webhook's id.
     key bigint generated always as identity unique,
     project_id text not null references projects (id) on delete cascade,
     id text not null unique,
     name text not null,
     url text not null,
-    -- AES-GCM; null when the receiver wants no Authorization header.
+    -- AES-GCM; null if the receiver needs no Authorization header.
     authorization_sealed bytea,
-    -- Null is both.
+    -- Null means both.
     environment text check (environment in ('production', 'sandbox')),
-    -- Empty is all.
+    -- Empty means all.
     event_types text[] not null default '{}',
     app_id text,
     retry_seconds integer[] not null,
     in_flight_limit integer not null check (in_flight_limit between 1 and 1000),
     enabled boolean not null default true,
     secret_sealed bytea not null,
-    -- The secret before the last rotation signs along until this moment.
+    -- The secret before the last rotation also signs until this time.
     previous_secret_sealed bytea,
     previous_secret_until bigint,
-    -- Bumped with every change of the above, so that a worker knows when its copy is old.
+    -- Incremented by every change of the above, so that a worker knows when its copy is old.
     version integer not null default 1,
     created_at bigint not null,
     updated_at bigint not null,
     deleted_at bigint,
-    -- Health. Consecutive failures, over all workers; the circuit is open while open_until lies ahead.
+    -- Health. Consecutive failures, over all workers; the circuit is open until open_until.
     failures integer not null default 0,
     open_until bigint,
-    -- Since when nothing but failures; null when the last attempt succeeded.
+    -- Since when every attempt failed; null when the last attempt succeeded.
     failing_since bigint,
-    -- When webhook.failing was announced for the present trouble.
+    -- When webhook.failing was announced for the current failures.
     announced_at bigint,
-    -- Paused by itself after days of failures, or by hand: deliveries gather and nothing is sent.
+    -- Paused automatically after days of failures, or by hand: deliveries are queued and nothing is sent.
     paused_at bigint,
     primary key (project_id, id)
 ) with (fillfactor = 70);
 
--- One event for one webhook. The event's id within its webhook is the delivery's public id.
+-- One event for one webhook. The delivery's public id is the event's id, within its webhook.
 create table deliveries (
     project_id text not null,
     customer_id bigint not null,
@@ -359,41 +359,41 @@ create table deliveries (
     event_id text not null,
     event_type text not null,
     status text not null default 'waiting' check (status in ('waiting', 'delivered', 'failed')),
-    -- No longer in its customer's line: it stepped aside after two minutes of retries, or was resent by hand.
+    -- No longer in its customer's lane: after two minutes of retries, or because it was resent by hand.
     aside boolean not null default false,
     attempts integer not null default 0,
     created_at bigint not null,
-    -- When it was delivered or given up.
+    -- When it was delivered or failed for good.
     finished_at bigint,
     response_status integer,
     error text,
     replay_id text,
     primary key (project_id, customer_id, webhook_key, sequence)
-    -- status is in no index: recording an outcome stays inside the row's page.
+    -- status is in no index, so that recording an outcome is a HOT update within the row's page.
 ) with (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 50);
 create index deliveries_listed on deliveries (webhook_key, created_at, customer_id, sequence);
 create index deliveries_of_replay on deliveries (replay_id) where replay_id is not null;
 
--- A line of deliveries, sent one after the other: all that wait for one customer at one webhook (aside = 0), or a single
--- one that stepped aside (aside = its sequence). Exists only while something waits. Whoever adds to it and whoever
--- records an outcome lock this row, so that neither can miss the other.
+-- A lane: deliveries sent one after the other. Either all that are pending for one customer at one webhook (aside = 0),
+-- or a single one that left that lane (aside = its sequence). Exists only while something is pending. Both queueing and
+-- recording an outcome lock this row, so that neither misses the other.
 create table lanes (
     project_id text not null,
     customer_id bigint not null,
     webhook_key bigint not null,
     aside bigint not null default 0,
     waiting integer not null,
-    -- The head is the first waiting delivery after this sequence.
+    -- The first pending delivery after this sequence is the one to send.
     done bigint not null,
     next_at bigint not null,
-    -- How often the head was tried in this round of its retry schedule, and when first.
+    -- How often that delivery was tried in this round of its retry schedule, and when first.
     tries integer not null default 0,
     tried_at bigint,
-    -- Fencing: only who holds the token may record; after lease_until anybody may take over.
+    -- Fencing: only the holder of the token may record; after lease_until another worker may claim the lane.
     lease_until bigint not null default 0,
     token bigint not null default 0,
     primary key (project_id, customer_id, webhook_key, aside)
-    -- lease_until and token are in no index: a claim stays inside the row's page.
+    -- lease_until and token are in no index, so that a claim is a HOT update within the row's page.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 create index lanes_due on lanes (webhook_key, next_at);
 
@@ -405,10 +405,10 @@ create table attempts (
     number integer not null,
     at bigint not null,
     took_ms integer not null,
-    -- In words, null when it was delivered.
+    -- As text; null when it was delivered.
     error text,
     status integer,
-    -- Secrets masked.
+    -- With secrets masked.
     request_headers json not null,
     response_headers json,
     -- The first 16 KiB.
@@ -416,7 +416,7 @@ create table attempts (
     primary key (project_id, customer_id, webhook_key, sequence, number)
 );
 
--- webhook.failing, webhook.paused, webhook.recovered: kept for the log and sent to the operations URL where one is set.
+-- webhook.failing, webhook.paused, webhook.recovered: kept for the log and sent to the operations URL if one is set.
 create table operational_events (
     project_id text not null references projects (id) on delete cascade,
     id text not null,
@@ -425,7 +425,7 @@ create table operational_events (
     at bigint not null,
     body json not null,
     attempts integer not null default 0,
-    -- When it is next sent to the operations URL; null when it was, or when there is none.
+    -- When it is next sent to the operations URL; null when it was sent, or when there is no URL.
     next_at bigint,
     delivered_at bigint,
     error text,
@@ -434,7 +434,7 @@ create table operational_events (
 create index operational_events_listed on operational_events (project_id, at);
 create index operational_events_due on operational_events (next_at) where next_at is not null;
 
--- "Send everything that failed since ...": worked off in batches by the delivery role.
+-- "Send everything that failed since ...": processed in batches by the delivery role.
 create table replays (
     id text primary key,
     project_id text not null references projects (id) on delete cascade,
@@ -444,7 +444,7 @@ create table replays (
     status text not null check (status in ('failed', 'all')),
     event_types text[] not null default '{}',
     created_at bigint not null,
-    -- How far it has come in the project's feed, and where it ends.
+    -- The current position in the project's feed, and the last one.
     position bigint not null,
     last_position bigint not null,
     scheduled bigint not null default 0,
@@ -453,9 +453,9 @@ create table replays (
 );
 create index replays_unfinished on replays (created_at) where finished_at is null;
 
--- Figures: what the business looks like, kept up by a roller that follows each project's feed.
+-- Figures about the business, kept up to date by a roller that follows each project's feed.
 
--- How far the roller has come in a project.
+-- The roller's progress in a project.
 create table figure_rolls (
     project_id text primary key references projects (id) on delete cascade,
     -- The last event of the feed that is in the figures, and when it was committed.
@@ -463,14 +463,14 @@ create table figure_rolls (
     rolled_to bigint not null default 0,
     -- Customers up to this id are counted in figure_newcomers.
     counted bigint not null default 0,
-    -- The next id to count up to. Ids become visible out of order: it is reached when every transaction that could have
-    -- taken a lower one has ended, which is when all transaction ids below mark_xid have.
+    -- The next id to count up to. Ids become visible out of order: it is safe once every transaction that could have taken
+    -- a lower id has ended, that is, once all transaction ids below mark_xid have ended.
     mark_id bigint,
     mark_xid bigint,
     marked_at bigint
 ) with (fillfactor = 50);
 
--- Customers who changed without an event: one that received another's purchases by a merge, one who gave theirs away.
+-- Customers who changed without an event: those who received purchases by a merge, or gave theirs away.
 create table figure_marks (
     project_id text not null references projects (id) on delete cascade,
     id bigint generated always as identity,
@@ -478,8 +478,8 @@ create table figure_marks (
     primary key (project_id, id)
 );
 
--- What each purchase contributes: what changes at one instant, past or to come, in one currency. A purchase keeps its
--- lines whoever owns it. `purchase` is a hash of the store's id, so that nothing here leads to a person who was erased.
+-- The lines of each purchase: what changes at one instant, past or future, in one currency. A purchase keeps its lines
+-- whoever owns it. `purchase` is a hash of the store's id, so that nothing here identifies an erased person.
 create table figure_lines (
     project_id text not null references projects (id) on delete cascade,
     purchase uuid not null,
@@ -495,7 +495,7 @@ create table figure_lines (
 );
 create index figure_lines_at on figure_lines (environment, project_id, at);
 
--- The sum of all lines of a day, UTC, days since 1970. Days to come hold what will end then if nothing happens.
+-- The sum of all lines of a day (UTC, in days since 1970). Future days hold what will end then if nothing happens.
 create table figure_days (
     project_id text not null references projects (id) on delete cascade,
     environment text not null,
@@ -508,7 +508,7 @@ create table figure_days (
     primary key (project_id, environment, day, currency)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
--- Customers by the day on which they were first seen, and by the 24 hours of that day.
+-- New customers by day, and by the 24 hours of that day.
 create table figure_newcomers (
     project_id text not null references projects (id) on delete cascade,
     day integer not null,
@@ -517,16 +517,16 @@ create table figure_newcomers (
     primary key (project_id, day)
 ) with (fillfactor = 50);
 
--- People who use the dashboard: who they are, in which projects they are what, and what they did.
+-- Dashboard accounts, their roles in projects, and the audit log.
 
 create table accounts (
     id text primary key,
-    -- In lower case: one person, one spelling.
+    -- In lower case, so that one person has one spelling.
     email text not null unique,
     name text not null default '',
-    -- Argon2id; null for who has not chosen a password yet, or signs in through OpenID Connect only.
+    -- Argon2id; null for an account without a password yet, or one that signs in only with OpenID Connect.
     password_hash text,
-    -- Issuer and subject, joined by a space, once they have signed in that way.
+    -- Issuer and subject, joined by a space, after the first OpenID sign-in.
     openid text unique,
     created_at bigint not null
 );
@@ -540,7 +540,7 @@ create table memberships (
 );
 create index memberships_of_project on memberships (project_id, created_at);
 
--- Of the cookie only a hash is kept: who reads the database cannot become anybody.
+-- Only a hash of the cookie is stored: reading the database does not allow taking over a session.
 create table sessions (
     token_hash bytea primary key,
     account_id text not null references accounts (id) on delete cascade,
@@ -548,7 +548,7 @@ create table sessions (
     last_seen_at bigint not null,
     address text not null,
     agent text not null,
-    -- What to tell on the next page, and whether it is good news.
+    -- The notice on the next page, and its kind.
     notice text,
     notice_kind text
 );
@@ -562,22 +562,22 @@ create table invitations (
     expires_at bigint not null
 );
 
--- Wrong passwords of the last day. Unlogged: after a crash of the database counting starts anew.
+-- Wrong passwords of the last day. Unlogged: after a database crash counting starts again.
 create unlogged table failed_sign_ins (
     subject text not null,
     at bigint not null
 );
 create index failed_sign_ins_of_subject on failed_sign_ins (subject, at);
 
--- Every change somebody made in the dashboard. Written before the change is made, and again with how it went: a crash
--- in between leaves 'begun', never nothing.
+-- Every change made in the dashboard. Written before the change, and completed with its outcome: after a crash in
+-- between, the entry says 'begun'.
 create table audit_entries (
     position bigint generated always as identity primary key,
-    -- Null for what concerns an account and no project.
+    -- Null for entries about an account and no project.
     project_id text,
     at bigint not null,
     account_id text,
-    -- Their e-mail address at that time; the entry outlives the account.
+    -- Their e-mail address at that time; the entry is kept after the account is gone.
     actor text not null,
     action text not null,
     subject text not null default '',

@@ -1,11 +1,10 @@
-"""Named SQL: every query lives in `queries/*.sql`, with a name and a line that says what it is for.
+"""Named SQL: every query is in `queries/*.sql`, with a name and a line that says what it is for.
 
     -- name: load_customers
-    -- what a read needs of several customers at once
+    -- the columns that a read needs, for several customers at once
     select ...
 
-A module asks for its queries while it is imported (`LOAD = query("load_customers")`), so a misspelt name stops the
-program before it serves anything.
+A module loads its queries at import (`LOAD = query("load_customers")`), so a misspelt name stops the program at start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Can the database take changes? A disk can be full, or the server a standby, while every read is still answered."""
+"""Checks that the database accepts writes. With a full disk, or on a standby, reads still work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.sql import query
 
 _PROBE = query("write_probe")
-# Whoever may ask for readiness may ask often. A probe costs about 3 ms and one commit, so one a second is shared.
+# Readiness may be polled often. A probe costs about 3 ms and one commit, so its result is reused for a second.
 _LASTS_SECONDS = 1.0
 
 
@@ -23,7 +23,7 @@ class WriteProbe:
         self._known: tuple[float, Exception | None] | None = None
 
     async def check(self) -> None:
-        """Raises what the database said when it was last tried, at most a second ago."""
+        """Raises the error of the last probe, which is at most a second old."""
         async with self._lock:
             if self._known is None or time.monotonic() - self._known[0] >= self._lasts:
                 try:
@@ -37,7 +37,7 @@ class WriteProbe:
 
     async def _write(self) -> None:
         async with self._database.transaction() as connection:
-            # Little memory, so that the query has to use a file.
+            # Little memory, so that the query has to write a temporary file.
             await connection.execute("set local work_mem = '64kB'")
             if await connection.fetchval(_PROBE):
                 raise asyncpg.ReadOnlySQLTransactionError("the database is read-only")

@@ -22,7 +22,7 @@ _LOAD = query("load_audit_entry")
 
 Outcome = Literal["begun", "done", "refused", "failed"]
 
-# Before which every entry is. A condition that may be null could not lead into the middle of an index.
+# A position after every entry. With a nullable condition the query could not seek within the index.
 END = 2**63 - 1
 
 
@@ -67,13 +67,13 @@ async def finish(
     account_id: str | None,
     actor: str | None,
 ) -> None:
-    """An `account_id` that the entry has already stays; an `actor` replaces the one it has."""
+    """Sets `account_id` only if the entry has none; `actor` replaces the entry's actor."""
     encoded = msgspec.json.encode(dict(detail))
     await connection.execute(_FINISH, position, outcome, subject, encoded, account_id, actor)
 
 
 async def forget(connection: Connection, project_id: str, ids: Collection[str], stand_in: str) -> None:
-    """Entries about a customer with these ids no longer say about whom."""
+    """Replaces these customer ids in all entries."""
     await connection.execute(_FORGET, project_id, list(ids), stand_in)
 
 
@@ -85,7 +85,7 @@ async def page(connection: Connection, project_id: str, before: int, action: str
 async def page_of_account(
     connection: Connection, project_id: str, before: int, action: str | None, limit: int, account_id: str
 ) -> list[Entry]:
-    """The same of one account."""
+    """The same for one account."""
     rows = await connection.fetch(_LIST_OF_ACCOUNT, project_id, before, action, limit, account_id)
     return [_entry(row) for row in rows]
 
@@ -93,7 +93,7 @@ async def page_of_account(
 async def page_by_name(
     connection: Connection, project_id: str, before: int, action: str | None, limit: int, actor: str
 ) -> list[Entry]:
-    """The same of an actor without an account, such as the command line."""
+    """The same for an actor without an account, such as the command line."""
     rows = await connection.fetch(_LIST_BY_NAME, project_id, before, action, limit, actor)
     return [_entry(row) for row in rows]
 

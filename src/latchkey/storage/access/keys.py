@@ -1,4 +1,4 @@
-"""API keys. Of a key only its hash and a hint are stored."""
+"""API keys. Only the hash of a key and a hint are stored."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def create(
 async def page(
     connection: Connection, project_id: str, after: str | None, limit: int, kind: Kind | None, app_id: str | None
 ) -> list[ApiKey]:
-    """Oldest first, revoked ones too; of one kind or app if that is given."""
+    """Oldest first, including revoked ones; optionally of one kind or app."""
     return [_key(row) for row in await connection.fetch(_PAGE, project_id, after, limit, kind, app_id)]
 
 
@@ -72,7 +72,7 @@ async def find(connection: Connection, hash: bytes) -> ApiKey | None:
 
 
 async def revoke(connection: Connection, project_id: str, key_id: str, now: Ms) -> ApiKey | None:
-    """A key that is revoked already keeps its first moment. None: there is no such key."""
+    """Revoking twice keeps the first time. None: there is no such key."""
     return _found(await connection.fetchrow(_REVOKE, project_id, key_id, now))
 
 

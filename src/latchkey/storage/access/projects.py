@@ -62,7 +62,7 @@ async def update(
     restore_behavior: RestoreBehavior | None,
     test_store: TestStore | None,
 ) -> Project | None:
-    """None as a new value keeps the old one. None as the result: there is no such project."""
+    """None as a new value keeps the old one. Returns None if there is no such project."""
     return _found(await connection.fetchrow(_UPDATE, project_id, name, restore_behavior, test_store))
 
 

@@ -41,14 +41,14 @@ class StoredSession:
     opened_at: Ms
     last_seen_at: Ms
     account: Account
-    # The account's role in the project that was asked for.
+    # The account's role in the requested project.
     role: Role | None
     notice: Notice | None
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """One place where somebody is signed in."""
+    """One session in the list of an account's sessions."""
 
     id: str
     created_at: Ms
@@ -60,7 +60,7 @@ class Stay:
 @dataclass(frozen=True, slots=True)
 class Failures:
     count: int
-    # When the last of them was; None if there were none.
+    # When the last of them happened; None if there were none.
     last_at: Ms | None
 
 
@@ -94,7 +94,7 @@ async def end_one_of(connection: Connection, account_id: str, stay_id: str) -> N
 
 
 async def end_all_of(connection: Connection, account_id: str, *, keep: bytes = b"") -> None:
-    """Every session of the account but the one with the hash `keep`."""
+    """Every session of the account except the one with the hash `keep`."""
     await connection.execute(_END_ALL_OF, account_id, keep)
 
 
@@ -125,7 +125,7 @@ async def clear_notice(connection: Connection, token_hash: bytes) -> None:
 
 
 async def failures(connection: Connection, subject: str, since: Ms) -> Failures:
-    """Failed sign-ins that are counted under this subject. Waits until no other transaction counts for this subject."""
+    """Failed sign-ins counted under this subject. Locks the subject until the transaction ends."""
     await connection.execute(_AWAIT_TURN, subject)
     row = await connection.fetchrow(_COUNT_FAILURES, subject, since)
     assert row is not None, "an aggregate always has a row"
@@ -137,10 +137,10 @@ async def note_failures(connection: Connection, subjects: Sequence[str], now: Ms
 
 
 async def forget_one_failure(connection: Connection, subjects: Sequence[str], at: Ms) -> None:
-    """One of each of these subjects, noted at this moment."""
+    """Deletes one failure of each of these subjects, recorded at this time."""
     await connection.execute(_FORGET_ONE_FAILURE, subjects, at)
 
 
 async def forget_failures(connection: Connection, subjects: Sequence[str], older_than: Ms) -> None:
-    """All of these subjects, and those of everybody that are too old."""
+    """Deletes all failures of these subjects, and expired ones of all subjects."""
     await connection.execute(_FORGET_FAILURES, subjects, older_than)

@@ -1,4 +1,4 @@
-"""Catalogs, parsed once for each version. The version is read with every request, so what is kept is never stale."""
+"""Catalogs, parsed once per version. The version is read with every request, so the cache is never stale."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _FORMER_ROWS = json.Decoder(list[_FormerRow])
 
 
 def _former(rows: list[_FormerRow]) -> dict[str | None, dict[str, tuple[Former, ...]]]:
-    """By the clock that a customer lives on, and by product."""
+    """By the customer's test clock, and by product."""
     found: dict[str | None, dict[str, tuple[Former, ...]]] = {}
     for row in rows:
         for clock_id, at in ((None, row.detached_at), *row.on_clocks.items()):

@@ -29,7 +29,7 @@ class Currency:
 
 @dataclass(frozen=True, slots=True)
 class CurrencyName:
-    """What a list of balances shows of a currency."""
+    """The part of a currency that a list of balances shows."""
 
     code: str
     name: str
@@ -61,12 +61,12 @@ async def names(connection: Connection, project_id: str) -> list[CurrencyName]:
 async def update(
     connection: Connection, project_id: str, code: str, name: str | None, description: str | None
 ) -> Currency | None:
-    """None as a new value keeps the old one. None as the result: there is no such currency."""
+    """None as a new value keeps the old one. Returns None if there is no such currency."""
     return _found(await connection.fetchrow(_UPDATE, project_id, code, name, description))
 
 
 async def products_crediting(connection: Connection, project_id: str, code: str) -> list[str]:
-    """The ids of products on sale that come with this currency."""
+    """The ids of products on sale that credit this currency."""
     return [row["id"] for row in await connection.fetch(_PRODUCTS_CREDITING, project_id, code)]
 
 
@@ -77,7 +77,7 @@ async def was_moved(connection: Connection, project_id: str, code: str) -> bool:
 
 
 async def delete(connection: Connection, project_id: str, code: str) -> None:
-    """Deleted products no longer mention the currency either."""
+    """Also removes the currency from deleted products."""
     await connection.execute(_FORGET_CREDITS, project_id, code)
     await connection.execute(_DELETE, project_id, code)
 

@@ -66,7 +66,7 @@ async def products_granting(connection: Connection, project_id: str, entitlement
 
 
 async def known_products(connection: Connection, project_id: str, product_ids: Sequence[str]) -> list[KnownProduct]:
-    """Those of the named products that exist, deleted ones too."""
+    """Those of the given products that exist, including deleted ones."""
     rows = await connection.fetch(_KNOWN_PRODUCTS, project_id, list(product_ids))
     return [KnownProduct(row["id"], row["deleted_at"] is None) for row in rows]
 
@@ -74,7 +74,7 @@ async def known_products(connection: Connection, project_id: str, product_ids: S
 async def page_of_products(
     connection: Connection, project_id: str, entitlement_id: str, after: str | None, limit: int
 ) -> list[Product]:
-    """Every product that grants it, deleted ones too, by id."""
+    """Every product that grants it, including deleted ones, by id."""
     rows = await connection.fetch(_PRODUCTS_OF, project_id, after, limit, entitlement_id)
     return [product_of(row) for row in rows]
 
@@ -86,7 +86,7 @@ async def attach(connection: Connection, project_id: str, entitlement_id: str, p
 async def detach(
     connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
 ) -> None:
-    """Whoever holds the entitlement by one of these products held it until now."""
+    """Records when customers who own one of these products lost the entitlement."""
     await connection.execute(_DETACH, project_id, entitlement_id, list(product_ids), now)
 
 

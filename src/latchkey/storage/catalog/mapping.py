@@ -21,7 +21,7 @@ class GridEntitlement(Struct, frozen=True):
 class GridProduct(Struct, frozen=True):
     id: str
     name: str
-    # A deleted product can give up what it grants; nothing new can be attached to it.
+    # A deleted product can be detached; nothing new can be attached to it.
     on_sale: bool
     grants: list[str]
 

@@ -1,4 +1,4 @@
-"""Products as an operator sees them. What purchases and reads need of them is in `storage/catalog/catalogs.py`."""
+"""Products as an operator sees them. `storage/catalog/catalogs.py` loads them for purchases and reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DELETE = query("delete_product")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductTerms:
-    """What an operator decides about a product, checked."""
+    """The checked fields of a product that an operator sets."""
 
     display_name: str
     kind: ProductKind
@@ -33,12 +33,12 @@ class Product(ProductTerms):
     id: str
     entitlement_ids: tuple[str, ...]
     created_at: Ms
-    # A deleted product is off sale; customers who hold it keep it.
+    # A deleted product is off sale; its owners keep it.
     deleted_at: Ms | None
 
 
 async def load(connection: Connection, project_id: str, product_id: str) -> Product | None:
-    """Deleted or not."""
+    """Including deleted ones."""
     row = await connection.fetchrow(_LOAD, project_id, product_id)
     return None if row is None else product_of(row)
 
@@ -49,7 +49,7 @@ async def page(connection: Connection, project_id: str, after: str | None, limit
 
 
 async def save(connection: Connection, project_id: str, product_id: str, terms: ProductTerms, created_at: Ms) -> None:
-    """A new product, or new terms of a known one. A deleted product is on sale again."""
+    """Creates a product, or changes an existing one. A deleted product is on sale again."""
     await connection.execute(
         _SAVE,
         project_id,

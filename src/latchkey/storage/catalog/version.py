@@ -1,4 +1,4 @@
-"""The version of a project's catalog. Every change of the catalog begins with the next version."""
+"""The version of a project's catalog. Every change of the catalog begins by incrementing it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _LOAD = query("catalog_version")
 
 
 async def announce(connection: Connection, project_id: str) -> bool:
-    """Counts the version up and locks the project's row until the transaction ends. False: there is no such project."""
+    """Increments the version and locks the project's row until the transaction ends. False: there is no such
+    project."""
     return await connection.execute(_ANNOUNCE, project_id) != "UPDATE 0"
 
 

@@ -22,18 +22,18 @@ _ENCODER = json.Encoder()
 @dataclass(frozen=True, slots=True)
 class Transfer:
     event: Event
-    # The present id of the customer who received the purchases; None if that customer was erased.
+    # The current id of the customer who received the purchases; None if that customer was erased.
     receiver: str | None
 
 
 async def events_of(connection: Connection, project_id: str, customer_key: int) -> list[Event]:
-    """Every event of the customer, with those of customers that were merged into it."""
+    """Every event of the customer, including those of customers merged into it."""
     rows = await connection.fetch(_OF_CUSTOMER, project_id, customer_key)
     return [_DECODER.decode(row["body"]) for row in rows]
 
 
 async def transfers_from(connection: Connection, project_id: str, ids: Collection[str]) -> list[Transfer]:
-    """The events that tell of purchases which came from one of these ids."""
+    """TRANSFER events of purchases that came from one of these ids."""
     rows = await connection.fetch(_TRANSFERS, project_id, ids)
     return [Transfer(_DECODER.decode(row["body"]), row["app_user_id"]) for row in rows]
 

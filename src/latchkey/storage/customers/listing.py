@@ -1,4 +1,4 @@
-"""Customers as the API lists them. The stored state is not read: a page costs one walk along an index."""
+"""Customers as the API lists them. The stored state is not read: a page costs one index scan."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ PurchaseKey = tuple[str, str]
 """A purchase's store and its id there."""
 
 
-# A struct, because a frozen dataclass takes ten times as long to make, and every read makes one.
+# A struct, because creating a frozen dataclass takes ten times as long, and every read creates one.
 class LastSeen(Struct, frozen=True, gc=False):
     at: Ms
     platform: str | None = None
@@ -52,16 +52,16 @@ class LastSeen(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A customer and the key of its row, locked by the transaction that loaded it."""
+    """A customer and the key of its row. The transaction that loaded it holds the row's lock."""
 
     key: int
     customer: Customer
-    # Where it was not asked for: None.
+    # None if it was not loaded.
     last_seen: LastSeen | None = None
 
 
 def stored(key: int, state: bytes, last_seen: LastSeen | None = None) -> Stored:
-    """A locked row, to be changed. A record from before records had names is named after its row."""
+    """A locked row, to be changed. A record stored before records had ids gets an id derived from its row."""
     customer = decode(state)
     if not customer.record:
         customer = replace(customer, record=f"row {key}")
@@ -74,7 +74,7 @@ async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dic
 
 
 async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Stored]:
-    """The customers behind (project, app user id); two ids of one customer give the same object."""
+    """The customers with these (project, app user id); two ids of one customer return the same object."""
     rows = await connection.fetch(_LOCK, *_columns(sorted(set(asked)), 2))
     by_key: dict[tuple[str, int], Stored] = {}
     found = {}
@@ -89,13 +89,13 @@ async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[
 
 
 async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> str | None:
-    """The id of whoever owns this purchase at the moment; nothing is locked, so it may be another's in the next."""
+    """The id of the current owner of this purchase. Nothing is locked, so the owner may change at any time."""
     owner: str | None = await connection.fetchval(_OWNER_OF, project_id, *purchase)
     return owner
 
 
 async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:
-    """Those that could be made; an id that another transaction has just taken is left out."""
+    """The customers that were created; an id that another transaction has just taken is left out."""
     rows = await connection.fetch(
         _CREATE,
         [one.project_id for one in newcomers],
@@ -120,7 +120,7 @@ async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict
 
 
 async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | None]]) -> None:
-    """Each row with the customer as it is now and the moment time will next change it."""
+    """Writes each customer and when it next falls due."""
     if not changed:
         return
     await connection.execute(
@@ -153,7 +153,7 @@ async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | N
 
 
 def email_of(customer: Customer) -> str | None:
-    """As searches know it: folded like the C locale, which is all that every database agrees on."""
+    """As stored for searching: lower-cased like the C locale, which works the same in every database."""
     noted = customer.attributes.get("$email")
     return folded(noted.value) if noted is not None and noted.value else None
 
@@ -173,7 +173,7 @@ async def move_purchases(connection: Any, claims: Sequence[tuple[str, str, str, 
 
 
 async def absorb(connection: Any, project_id: str, source: int, target: int) -> None:
-    """What pointed at a merged customer points at the one it became."""
+    """Repoints everything of the merged customer to the one it was merged into."""
     await connection.execute(_MOVE_ALIASES, project_id, source, target)
     await connection.execute(_MOVE_CURRENCY, project_id, source, target)
     await connection.execute(_ABSORB, project_id, source, target)
@@ -186,7 +186,7 @@ async def erase(connection: Any, project_id: str, key: int) -> None:
 
 
 async def file_currency(connection: Any, changed: Iterable[tuple[Stored, Customer]]) -> None:
-    """The currency movements of a change, each with the balance it left."""
+    """The currency transactions of a change, each with the balance after it."""
     rows = []
     for before, after in changed:
         balances = dict(before.customer.balances)
@@ -198,7 +198,7 @@ async def file_currency(connection: Any, changed: Iterable[tuple[Stored, Custome
 
 
 async def currency_by_key(connection: Any, project_id: str, key: int, idempotency_key: str) -> dict[str, int]:
-    """Amounts by currency of the request that bore this key; empty where there was none."""
+    """Amounts by currency of the request with this idempotency key; empty if there was none."""
     rows = await connection.fetch(_CURRENCY_BY_KEY, project_id, key, idempotency_key)
     return {row["code"]: row["amount"] for row in rows}
 
@@ -206,7 +206,7 @@ async def currency_by_key(connection: Any, project_id: str, key: int, idempotenc
 async def lock_credited(
     connection: Any, purchases: Mapping[tuple[str, str, str], Purchase]
 ) -> dict[tuple[str, str, str], Stored | None]:
-    """The customer who was credited with the virtual currency of each purchase; None where there is none any more."""
+    """The customer who was credited with the virtual currency of each purchase; None if erased."""
     wanted = [(place[0], movement, place) for place, one in purchases.items() for movement in movement_ids(one)]
     rows = await connection.fetch(
         _LOCK_CREDITED, [project for project, _, _ in wanted], [movement for _, movement, _ in wanted]

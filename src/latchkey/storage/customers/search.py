@@ -1,4 +1,4 @@
-"""Finding customers by what an index knows: an id, an e-mail address, a purchase, or the beginning of one."""
+"""Finding customers with an index: by id, e-mail address, purchase, or a prefix of an id or address."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BY_PURCHASE = query("customers_by_transaction")
 _BY_START_OF_ID = query("customers_by_start_of_id")
 _BY_START_OF_EMAIL = query("customers_by_start_of_email")
 
-# Stands between the project and the id in the index of ids. No text that contains it can be found.
+# Separates project and id in the index of ids. Text that contains it cannot be found.
 SEPARATOR = "\x1f"
-# Sorts after every text that begins with what stands before it.
+# Sorts after every text that begins with what precedes it.
 _LAST = "\U0010ffff"
 _END = 2**63 - 1
 
@@ -32,7 +32,7 @@ _END = 2**63 - 1
 class FoundCustomer:
     key: int
     customer: Customer
-    # The time of the test clock that the customer lives on, if it lives on one.
+    # The time of the customer's test clock, if it is on one.
     clock_now: Ms | None
     last_seen: LastSeen
 

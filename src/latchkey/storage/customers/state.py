@@ -17,6 +17,6 @@ async def load(connection: Connection, project_id: str, app_user_id: str) -> Cus
 
 
 async def key_of(connection: Connection, project_id: str, app_user_id: str) -> int | None:
-    """The key of the customer's row, which its events and movements are stored under."""
+    """The key of the customer's row, under which its events and currency transactions are stored."""
     key: int | None = await connection.fetchval(_KEY, project_id, app_user_id)
     return key

@@ -37,7 +37,7 @@ VERSION = 1
 # A step from VERSION + 1 lets this release read what the next one writes while both run.
 STEPS: Mapping[int, Step] = {0: unchanged}
 
-# What neither of the two reads shows or needs in order to know.
+# Fields that neither of the two hot reads shows or needs.
 UNSEEN: Unseen = (
     (Customer, frozenset({"aliases", "record", "balances", "transfers", "currency_transactions", "joined"})),
     (Subscription, frozenset({"id", "app_id", "invoices", "expired"})),
@@ -82,8 +82,8 @@ class StateFormat(Generic[T]):
         return msgspec.convert(self._converted(state, version), self._shape)
 
     def glance(self, state: bytes) -> T:
-        """For the two reads, to look at and not to change: quicker decoded, see `storage.shapes`. The decoder checks
-        the version as it meets it: looking for the version first would cost every read."""
+        """For the two hot reads: read-only, and faster to decode, see `storage.shapes`. The decoder checks the version
+        while decoding: looking for the version first would slow down every read."""
         try:
             return self._glance(state)
         except ValidationError:
@@ -95,7 +95,7 @@ class StateFormat(Generic[T]):
 
     def _converted(self, state: bytes, version: int) -> State:
         """The state in the current version."""
-        # Whatever number stands there, this stops at the first version that has no step.
+        # Works for any number: it stops at the first version that has no step.
         if any(at not in self._steps for at in _way(version, self._version)):
             raise StateVersionError(
                 f"A customer's stored state has version {version}; this Latchkey reads versions up to "

@@ -1,4 +1,4 @@
-"""A customer's events with their deliveries, and its movements of virtual currency, newest first."""
+"""A customer's events with their deliveries, and its virtual currency transactions, newest first."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MAX = 2**63 - 1
 
 
 class Place(NamedTuple):
-    """Where an event stands in a customer's timeline. Later places are newer."""
+    """The position of an event in a customer's timeline. Higher is newer."""
 
     position: int
-    # The key and sequence it was made under.
+    # The customer key and sequence with which it was created.
     customer_key: int
     sequence: int
 
@@ -32,7 +32,7 @@ END = Place(_MAX, 0, _MAX)
 
 
 class MovementPlace(NamedTuple):
-    """Where a movement stands among a customer's movements."""
+    """The position of a currency transaction among a customer's. Higher is newer."""
 
     at: Ms
     key: str
@@ -46,19 +46,19 @@ LAST_MOVEMENT = MovementPlace(_MAX, "", "")
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
     id: str
-    # The customer's key and sequence when the event was made; its deliveries are stored under these.
+    # The customer's key and sequence when the event was created; its deliveries are stored under these.
     customer_key: int
     sequence: int
     type: str
     environment: str
     occurred_at: Ms
-    # The event exactly as it is delivered, as JSON.
+    # The event exactly as delivered, as JSON.
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An event's delivery to one webhook. The event's id is the delivery's."""
+    """An event's delivery to one webhook. The delivery has the event's id."""
 
     webhook_id: str
     webhook_name: str
@@ -67,7 +67,7 @@ class Sent:
     finished_at: Ms | None
     response_status: int | None
     error: str | None
-    # The webhook was deleted since, and its log with it.
+    # The webhook and its log were deleted since.
     is_gone: bool
 
 

@@ -1,4 +1,4 @@
-"""Reading all customers of a project, a stretch at a time, for what no index can answer."""
+"""Reading all customers of a project, a range at a time, for questions that no index can answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stretch:
 @dataclass(frozen=True, slots=True)
 class Mentioning:
     customer: Customer
-    # The time of the test clock that the customer lives on, if it lives on one.
+    # The time of the customer's test clock, if it is on one.
     clock_now: Ms | None
 
 
@@ -41,11 +41,11 @@ async def next_stretch(connection: Connection, project_id: str, after: int, limi
 async def mentioning(
     connection: Connection, project_id: str, after: int, stretch: Stretch, words: Sequence[str]
 ) -> list[Mentioning]:
-    """The customers of a stretch whose stored state contains one of the words; see `mention`."""
+    """The customers of a range whose stored state contains one of the words; see `mention`."""
     rows = await connection.fetch(_MENTIONING, project_id, after, stretch.ends_at, list(words))
     return [Mentioning(decode(row["state"]), row["now_ms"]) for row in rows]
 
 
 def mention(field: str, value: str) -> str:
-    """How a stored customer writes this field. Values are ids of ours, so that nothing in them needs an escape."""
+    """How the stored state writes this field. Values are our own ids, so nothing in them needs escaping."""
     return f'"{field}":"{value}"'

@@ -1,4 +1,4 @@
-"""Operational events: what an operator should know of a webhook, and whether it has reached the operator's own URL."""
+"""Operational events about webhooks, and whether they were delivered to the operator's own URL."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class DueAnnouncement:
 
 
 async def announce(connection: Connection, event: OperationalEvent) -> None:
-    """Keep an operational event; it is due at the operator's URL at once."""
+    """Stores an operational event; it is due for delivery at once."""
     await connection.execute(_ANNOUNCE, event.project_id, event.id, event.webhook_id, event.type, event.at, event.body)
 
 
 @translates_errors
 async def claim(database: Database, now: Ms, lease_until: Ms) -> list[DueAnnouncement]:
-    """What is due, not given to anybody else until the lease runs out."""
+    """Claims what is due. No other worker gets it until the lease runs out."""
     rows = await database.pool.fetch(_CLAIM, now, lease_until)
     return [DueAnnouncement(row["project_id"], row["id"], row["at"], row["attempts"], row["body"]) for row in rows]
 

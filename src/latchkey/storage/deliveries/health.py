@@ -1,4 +1,4 @@
-"""A webhook's health as its row keeps it: failures in a row, an open circuit, a pause."""
+"""A webhook's health as stored in its row: failures in a row, an open circuit, a pause."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ async def save(connection: Connection, healths: Mapping[int, Health]) -> None:
 
 
 def health_of(row: Record) -> Health:
-    """For the modules of storage that read it with other columns."""
+    """For other storage modules that read these columns together with more."""
     return Health(row["failures"], row["open_until"], row["failing_since"], row["announced_at"], row["paused_at"])

@@ -30,9 +30,9 @@ _DUE = query("due_webhooks")
 _MEASURE = query("measure_queue")
 
 
-# A struct: a frozen dataclass of fourteen fields takes 7 µs to make, a tenth of what a delivery may cost.
+# A struct: creating a frozen dataclass of fourteen fields takes 7 µs, a tenth of the budget of a delivery.
 class Claim(Struct, frozen=True):
-    """The oldest waiting delivery of a lane, held by us until the lease runs out."""
+    """The oldest waiting delivery of a lane, claimed until the lease runs out."""
 
     project_id: str
     customer_id: int
@@ -57,7 +57,7 @@ class Claim(Struct, frozen=True):
 
     @property
     def body(self) -> bytes:
-        """The same bytes with every attempt: the event as it was stored, in its envelope."""
+        """The same bytes with every attempt: the stored event in its envelope."""
         return b'{"api_version":"1.0","event":' + self.event + b"}"
 
 
@@ -68,11 +68,11 @@ class QueueDepth(Struct, frozen=True):
 
 
 async def enqueue(connection: Connection, events: Sequence[tuple[str, int, Event]], now: Ms) -> None:
-    """Queue (project, customer's key, event) for every webhook that wants it, in one statement.
+    """Queue (project, customer's key, event) for every webhook that subscribes to it, in one statement.
 
-    Call it in the transaction that stores the events: what is committed will be delivered. Call it before the events
-    are added to the feed: it may wait for a lane whose outcome is being recorded, and must not hold the feed's lock
-    meanwhile.
+    Call it in the transaction that stores the events, so that every committed event is delivered. Call it before the
+    events are added to the feed: it may wait for a lane whose outcome is being recorded, and must not hold the feed's
+    lock meanwhile.
     """
     if not events:
         return
@@ -98,7 +98,7 @@ async def claim(database: Database, budgets: Mapping[int, int], now: Ms, lease_u
     empty: list[tuple[str, int, int, int, int]] = []
     for row in rows:
         if row["body"] is None:
-            # Another worker finished the delivery between our look at the lane and our claim.
+            # Another worker finished the delivery between our query and our claim.
             empty.append((row["project_id"], row["customer_id"], row["webhook_key"], row["aside"], token))
             continue
         claims.append(
@@ -121,14 +121,14 @@ async def claim(database: Database, budgets: Mapping[int, int], now: Ms, lease_u
             )
         )
     if empty:
-        # Nothing is lost if this fails: the leases run out.
+        # If this fails, the leases run out and nothing is lost.
         with contextlib.suppress(OutageError):
             await _release(database, empty)
     return claims
 
 
 async def release(database: Database, claims: Sequence[Claim]) -> None:
-    """Give back what will not be sent, so that other workers need not wait for the lease to run out."""
+    """Release claims that will not be sent, so that other workers need not wait for the lease to run out."""
     await _release(
         database, [(one.project_id, one.customer_id, one.webhook_key, one.aside, one.token) for one in claims]
     )

@@ -1,4 +1,4 @@
-"""Deliveries that are no longer needed. Rows that somebody is using are skipped, so nobody waits for a batch."""
+"""Deletes deliveries that are no longer needed. Locked rows are skipped, so nobody waits for a batch."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ async def webhooks(database: Database) -> list[PrunableWebhook]:
 
 @translates_errors
 async def remove_delivered(database: Database, webhook_key: int, before: Ms, limit: int) -> int:
-    """Remove up to `limit` deliveries that arrived before a moment, with their attempts; says how many."""
+    """Deletes up to `limit` deliveries delivered before this time, with their attempts; returns how many."""
     removed: int = await database.pool.fetchval(_PRUNE, webhook_key, before, limit)
     return removed
 
 
 @translates_errors
 async def remove_lanes(database: Database, webhook_key: int, limit: int) -> int:
-    """Remove up to `limit` lanes of a deleted webhook; says how many."""
+    """Deletes up to `limit` lanes of a deleted webhook; returns how many."""
     removed: int = await database.pool.fetchval(_CLEAR_LANES, webhook_key, limit)
     return removed
 
 
 @translates_errors
 async def remove_deliveries(database: Database, webhook_key: int, limit: int) -> int:
-    """Remove up to `limit` deliveries of a deleted webhook, with their attempts; says how many."""
+    """Deletes up to `limit` deliveries of a deleted webhook, with their attempts; returns how many."""
     removed: int = await database.pool.fetchval(_CLEAR, webhook_key, limit)
     return removed
 
 
 @translates_errors
 async def forget_webhook(database: Database, webhook_key: int) -> None:
-    """Remove a deleted webhook, if nothing that belonged to it is left."""
+    """Deletes a deleted webhook's row once nothing of it is left."""
     await database.pool.execute(_FORGET, webhook_key)

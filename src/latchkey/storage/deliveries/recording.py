@@ -1,7 +1,7 @@
-"""What came of attempts: the attempt's log, the delivery's status and the lane's next step, in one statement.
+"""Recording outcomes of attempts: the log, the delivery's status and the lane's next step, in one statement.
 
-Most lanes hold one delivery, and most deliveries succeed. For these `record_last_deliveries` deletes the lane and is
-done; everything else goes through `record_attempts`, which knows all cases.
+Most lanes hold one delivery, and most deliveries succeed. For these `record_last_deliveries` just deletes the lane;
+everything else goes through `record_attempts`, which handles all cases.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ENCODER = json.Encoder()
 
 
 class Attempt(Struct, frozen=True):
-    """One attempt as the log keeps it. It succeeded when it has no `error`."""
+    """One attempt as logged. It succeeded if it has no `error`."""
 
     at: Ms
     took_ms: int
-    # None where no answer came.
+    # None if there was no response.
     status: int | None
     error: str | None
     # Secrets are masked.
@@ -50,7 +50,7 @@ class Outcome(Struct, frozen=True):
 
 class Recorded(Struct, frozen=True):
     outcome: Outcome
-    # The lane can go on at once with its next delivery.
+    # The lane's next delivery can be sent at once.
     more: bool
     # The webhook has recent failures, so this outcome may change its health.
     troubled: bool
@@ -125,7 +125,7 @@ async def _record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> l
 
 
 def _step(outcome: Outcome) -> tuple[Ms | None, Ms | None]:
-    """When it is tried again, and when the lane goes on without it; None: not at all."""
+    """When it is retried, and when the lane continues without it; None: not at all."""
     match outcome.decision:
         case Retry(at, others_at):
             # In a lane of its own it blocks no other delivery.

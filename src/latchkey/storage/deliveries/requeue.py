@@ -1,4 +1,4 @@
-"""Sending again: where one delivery is queued anew, and replays, which do it for a stretch of a project's feed."""
+"""Sending again: one delivery, or (a replay) a range of a project's feed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Which = Literal["failed", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a delivery is kept."""
+    """Identifies a delivery."""
 
     project_id: str
     webhook_key: int
@@ -48,10 +48,10 @@ class Replay:
     status: Which
     event_types: tuple[str, ...]
     created_at: Ms
-    # How many events of the range have been looked at, of how many.
+    # How many events of the range have been examined, and how many there are.
     examined: int
     total: int
-    # How many deliveries it has queued so far, and what became of them.
+    # How many deliveries it has queued so far, and their outcomes.
     scheduled: int
     delivered: int
     failed: int
@@ -65,7 +65,7 @@ class NewReplay:
     until_ms: Ms
     status: Which
     event_types: tuple[str, ...]
-    # Positions in the project's feed: after the first, up to the last.
+    # Positions in the project's feed: after `first_position`, up to `last_position`.
     first_position: int
     last_position: int
 
@@ -96,7 +96,7 @@ class ReplayedEvent(Struct, frozen=True):
     id: str
     type: str
     committed_at: Ms
-    # Whether the replay and its webhook ask for it.
+    # Whether the filters of the replay and of its webhook match it.
     wanted: bool
 
 
@@ -106,9 +106,9 @@ async def find(connection: Connection, project_id: str, webhook_id: str, event_i
 
 
 async def resend(connection: Connection, place: Place, now: Ms) -> None:
-    """Send it at once: outside its customer's order if it is finished, and without its wait if it waits for a retry."""
+    """Send it at once: outside its customer's order if it is finished, and without waiting for its next retry."""
     project_id, customer, key, sequence = place.project_id, place.customer_id, place.webhook_key, place.sequence
-    # First the lane and then the delivery, in the order of whoever records an outcome: no deadlock.
+    # Lock the lane first and then the delivery, as recording does, to avoid a deadlock.
     await connection.fetch(_LOCK, project_id, key, [customer], [0, sequence])
     await connection.execute(_HURRY, project_id, customer, key, sequence, now)
     await connection.execute(_RESEND, project_id, customer, key, sequence, now)
@@ -172,7 +172,7 @@ async def take(connection: Connection) -> TakenReplay | None:
 
 
 async def next_events(connection: Connection, replay: TakenReplay, limit: int) -> list[ReplayedEvent]:
-    """The next stretch of the feed, in its order; less than the limit when it is the last."""
+    """The next range of the feed, in order; shorter than the limit if it is the last."""
     rows = await connection.fetch(
         _STRETCH,
         replay.project_id,
@@ -203,7 +203,7 @@ async def next_events(connection: Connection, replay: TakenReplay, limit: int) -
 
 
 async def requeue(connection: Connection, replay: TakenReplay, events: Sequence[ReplayedEvent], now: Ms) -> int:
-    """Queue these events in their customers' order, and say how many were not waiting already."""
+    """Queue these events in their customers' order. Returns how many were not queued already."""
     customers = sorted({one.customer_id for one in events})
     await connection.fetch(_LOCK, replay.project_id, replay.webhook_key, customers, [0])
     scheduled: int = await connection.fetchval(

@@ -1,4 +1,4 @@
-"""Wake-up calls for the delivery workers: PostgreSQL's NOTIFY, sent by the transaction that queues a delivery."""
+"""Wakes the delivery workers: PostgreSQL's NOTIFY, sent by the transaction that queues a delivery."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from latchkey.storage.database import Connection, Database, connect
 from latchkey.storage.outages import translated_errors
 from latchkey.storage.sql import query
 
-# The statements in queries/delivery.sql and webhooks.sql name it too.
+# Also used by the statements in queries/delivery.sql and webhooks.sql.
 _CHANNEL = "latchkey_delivery"
 _WAKE = query("wake_workers")
 
 
 async def wake(connection: Connection, webhook_key: int | None) -> None:
-    """Tell the workers, when this transaction commits, that a webhook has something to send; None: any of them."""
+    """Notify the workers, when this transaction commits, that a webhook has something to send; None: all webhooks."""
     await connection.execute(_WAKE, "" if webhook_key is None else str(webhook_key))
 
 
 @asynccontextmanager
 async def listening(database: Database, heard: Callable[[list[int]], None]) -> AsyncIterator[asyncio.Event]:
-    """Call `heard` with the keys of the webhooks that were named, none when there were too many to name them.
+    """Call `heard` with the keys of the notified webhooks; an empty list means all webhooks.
 
-    The connection is not one of the pool's. The event is set when it is lost.
+    Uses its own connection, outside the pool. The event is set when the connection is lost.
     """
     lost = asyncio.Event()
 

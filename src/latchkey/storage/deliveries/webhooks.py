@@ -1,4 +1,4 @@
-"""Webhooks as their rows keep them: secrets are encrypted, and only `delivery/webhook.py` decrypts them."""
+"""Webhooks as stored: secrets are encrypted, and only `delivery/webhook.py` decrypts them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DELETE = query("delete_webhook")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSetup:
-    """What people set, the Authorization value encrypted."""
+    """The settings of a webhook, with the Authorization value encrypted."""
 
     name: str
     url: str
@@ -42,7 +42,7 @@ class SealedWebhook:
     key: int
     project_id: str
     id: str
-    # Counts the changes; a worker that knows an older version loads the webhook again.
+    # Incremented by every change; a worker with an older version loads the webhook again.
     version: int
     setup: SealedSetup
     health: Health
@@ -121,13 +121,13 @@ async def update(connection: Connection, project_id: str, id: str, setup: Sealed
 async def rotate_secret(
     connection: Connection, project_id: str, id: str, secret: bytes, previous_until: Ms, now: Ms
 ) -> SealedWebhook:
-    """A new secret; the previous one signs too until its moment has come."""
+    """A new secret; the previous one signs too until the given time."""
     return _only(await connection.fetchrow(_ROTATE, project_id, id, secret, previous_until, now))
 
 
 @translates_errors
 async def delete(database: Database, project_id: str, id: str, now: Ms) -> bool:
-    """Nothing more is sent to it; False when there was none. Pruning removes what belonged to it."""
+    """Nothing more is sent to it. False: there was none. Pruning deletes its rows later."""
     return await database.pool.fetchrow(_DELETE, project_id, id, now) is not None
 
 

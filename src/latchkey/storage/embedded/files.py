@@ -28,7 +28,7 @@ SETTINGS: Mapping[str, str] = {
     "maintenance_work_mem": "128MB",
     "random_page_cost": "1.1",
     "jit": "off",
-    # What is committed is on disk.
+    # Committed data is on disk.
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",
@@ -36,7 +36,7 @@ SETTINGS: Mapping[str, str] = {
     "wal_buffers": "16MB",
     "max_wal_size": "2GB",
     "checkpoint_timeout": "15min",
-    # A queue and a rate limit rewrite the same rows all day: clean up early, often and without long pauses.
+    # A queue and a rate limit rewrite the same rows all day: vacuum early, often and without long pauses.
     "autovacuum_naptime": "10s",
     "autovacuum_vacuum_scale_factor": "0.02",
     "autovacuum_vacuum_insert_scale_factor": "0.05",
@@ -59,7 +59,7 @@ def configuration(sockets: Path, overrides: Mapping[str, str]) -> str:
 
 
 def access_rules(user: SystemUser) -> dict[str, str]:
-    """Whoever started Latchkey may connect, known to the kernel by user id; nobody else, and no password to leak."""
+    """Only the user who started Latchkey may connect, identified by the kernel. There is no password to leak."""
     allowed = dict.fromkeys((user.name, pwd.getpwuid(os.geteuid()).pw_name, "root"))
     return {
         "pg_hba.conf": "local all all peer map=latchkey\n",
@@ -68,7 +68,7 @@ def access_rules(user: SystemUser) -> dict[str, str]:
 
 
 def socket_folder(data: Path, user: SystemUser) -> Path:
-    """In the data folder if its path is short and plain enough for a socket and a URL; else a private one in /tmp."""
+    """In the data folder if its path is short and simple enough for a socket and a URL; else a private one in /tmp."""
     if _suits(data):
         return data
     name = f"latchkey-{hashlib.sha256(os.fsencode(data)).hexdigest()[:12]}"

@@ -1,7 +1,7 @@
-"""One owner per data folder, for as long as the owner lives.
+"""One owner per data folder, for the lifetime of the owner's process.
 
-The lock is a `flock`: the kernel drops it with the process, so that a killed owner leaves nothing stale behind. What is
-written in the file only helps the message.
+The lock is a `flock`: the kernel releases it with the process, so a killed owner leaves no stale lock. The content of
+the file is only used for the error message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class FolderLock:
         self._file: int | None = None
 
     def take(self) -> None:
-        # Close-on-exec, like every descriptor Python opens: a child that outlives us must not keep the folder locked.
+        # Close-on-exec, like every descriptor Python opens: a child that outlives this process must not keep the lock.
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

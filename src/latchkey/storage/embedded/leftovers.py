@@ -1,7 +1,7 @@
-"""What a killed owner leaves behind: a PostgreSQL nobody looks after, and its pid file.
+"""Cleans up after a killed owner: a PostgreSQL that still runs, and its pid file.
 
-The caller holds the folder's lock, so whatever still runs on the folder belongs to nobody. It is stopped, not adopted:
-a fresh start takes a third of a second, and is certain to have our settings and none of the dead owner's clients.
+The caller holds the folder's lock, so whatever still runs on the folder has no owner. It is stopped, not reused: a new
+start takes a third of a second, and is certain to have our settings and none of the dead owner's clients.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def stop_leftovers(data: Path, said: Callable[[str], None]) -> None:
     if found:
         said("Stopping PostgreSQL processes that were left behind")
         main = [process for process in found if process.pid == _main_process(data)]
-        # Fast shutdown for the main process, which ends the rest; then ever less polite. Without it, the rest takes an
-        # interrupt only for the end of a query.
+        # Fast shutdown of the main process, which ends the others; then stronger signals. Without a main process, the
+        # others would take an interrupt only as the end of a query.
         politely = [(main, signal.SIGINT, 30.0), (main, signal.SIGQUIT, 5.0)] if main else []
         for targets, number, patience in (
             *politely,
@@ -42,13 +42,13 @@ def stop_leftovers(data: Path, said: Callable[[str], None]) -> None:
         raise EmbeddedServerError(
             f"PostgreSQL (process {still[0].pid}) runs on {data} and does not stop. Stop it first."
         )
-    # Only now: PostgreSQL trusts this file to tell whether a pid that lives is its own, and after a reboot, or in a
-    # container, the same number is somebody else's.
+    # Only now: PostgreSQL uses this file to check whether a running pid is its own. After a reboot, or in a container,
+    # another process may have the same number.
     (data / "postmaster.pid").unlink(missing_ok=True)
 
 
 def processes_on(data: Path) -> list[psutil.Process]:
-    """PostgreSQL's processes work inside their data folder; that identifies them better than a command line does."""
+    """PostgreSQL's processes have the data folder as working directory, which is more reliable than a command line."""
     place = os.path.realpath(data)
     found = []
     for process in psutil.process_iter(["name"]):
@@ -61,7 +61,7 @@ def processes_on(data: Path) -> list[psutil.Process]:
 
 
 def _ended(processes: list[psutil.Process], patience: float) -> bool:
-    # psutil's own wait backs off to a second and more; a postmaster without clients is gone in ten milliseconds.
+    # psutil's own wait backs off to a second and more; a postmaster without clients ends within ten milliseconds.
     deadline = time.monotonic() + patience
     while any(_lives(process) for process in processes):
         if time.monotonic() > deadline:

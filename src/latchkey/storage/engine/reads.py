@@ -1,4 +1,4 @@
-"""The two hot reads: customers by their ids, many in one query, with or without the admission of their keys.
+"""The two hot reads: customers by their ids, many in one query, with or without authenticating keys.
 
 This is the hottest code of storage. Rows are unpacked by position, in the order of the columns in
 `queries/reading.sql`, and made into structs, which cost a tenth of a frozen dataclass.
@@ -25,20 +25,20 @@ _ADMIT = query("admit_reads")
 
 
 class Row(Struct, frozen=True, gc=False):
-    """A customer as it was read, not yet decoded: one that cannot be decoded fails its own request and no other."""
+    """A customer, not yet decoded: one that cannot be decoded fails only its own request."""
 
     key: int
     state: bytes
     catalog: Catalog
-    # The time of the test clock that the customer lives on, if it lives on one.
+    # The time of the customer's test clock, if it is on one.
     clock_now: Ms | None
-    # When time alone will next change the customer, as of the last change.
+    # When the customer next changes by itself, as of the last change.
     due_at: Ms | None
     last_seen: LastSeen
 
 
 class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
-    """Like `admission.Admitted`, with the version of the project's catalog. `admit_reads` gives it as one array."""
+    """Like `admission.Admitted`, with the version of the project's catalog. `admit_reads` returns it as one array."""
 
     granted: int
     retry_after_us: int | None
@@ -58,7 +58,7 @@ _NO_CATALOG = Catalog()
 async def read(
     connection: Connection, catalogs: Catalogs, project_ids: Sequence[str], app_user_ids: Sequence[str]
 ) -> list[Row | None]:
-    """The customers, in the order asked; None where there is none."""
+    """The customers, in the requested order; None where there is none."""
     try:
         rows = await connection.fetch(_READ, project_ids, app_user_ids)
     except asyncpg.DataError as error:
@@ -82,16 +82,16 @@ async def admit(
     amounts: Sequence[int],
     app_user_ids: Sequence[str | None],
 ) -> tuple[list[AdmittedForReads | None], list[Row | None]]:
-    """Reads that bring a key: of each key its hash and how many reads it makes; and all ids, those of the first key
-    first. None as an id asks about the key alone.
+    """Reads with keys: for each key its hash and its number of reads; and all ids, those of the first key first. None
+    as an id only authenticates the key.
 
-    The keys and the customers, each in the order asked. None as a key: it is unknown or revoked."""
+    Returns keys and customers in the requested order. None as a key: it is unknown or revoked."""
     firsts = [0, *accumulate(amounts[:-1])]
     try:
         rows = await connection.fetch(_ADMIT, hashes, firsts, amounts, app_user_ids)
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
-    # The row of a key's first place says what is to be said of the key.
+    # Only the first row of each key contains the key's data.
     admitted = {row[0] - 1: _ADMITTED.decode(row[10]) for row in rows if row[10] is not None}
     keys = [admitted.get(first) for first in firsts]
     catalog_at: list[Catalog] = []

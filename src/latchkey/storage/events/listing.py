@@ -21,7 +21,7 @@ _DELIVERIES = query("listed_deliveries_of_event")
 
 
 class Tally(NamedTuple):
-    """How many webhooks have received an event, are still to receive it, or were given up on."""
+    """How many webhooks have received an event, have it pending, or failed for good."""
 
     delivered: int = 0
     waiting: int = 0
@@ -35,7 +35,7 @@ _NONE = Tally()
 class Listed:
     position: int
     id: str
-    # The customer's key and sequence when the event was made; its deliveries are stored under these.
+    # The customer's key and sequence when the event was created; its deliveries are stored under these.
     key: int
     sequence: int
     type: str
@@ -44,7 +44,7 @@ class Listed:
     committed_at: Ms
     app_user_id: str
     product_id: str | None
-    # The customer who has this app user id now, if there is one, and the test clock this customer lives on.
+    # The customer who has this app user id now, if there is one, and that customer's test clock.
     owner: int | None
     test_clock_id: str | None
     deliveries: Tally = _NONE
@@ -90,7 +90,7 @@ async def newest(
     environment: str | None,
     limit: int,
 ) -> list[Listed]:
-    """Newest first, at positions from `floor` up to and without `before`."""
+    """Newest first, with `floor` <= position < `before`."""
     rows = await connection.fetch(_NEWEST, project_id, before, floor, type, environment, limit)
     return [_listed(row) for row in rows]
 
@@ -132,7 +132,7 @@ async def load(connection: Connection, project_id: str, event_id: str) -> Shown 
 
 
 async def tallied(connection: Connection, project_id: str, events: Sequence[Listed]) -> list[Listed]:
-    """The same events with the present counts of their deliveries."""
+    """The same events with the current counts of their deliveries."""
     if not events:
         return []
     counted: dict[int, dict[str, int]] = {}

@@ -21,7 +21,7 @@ _ENCODER = json.Encoder()
 
 
 async def known(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Which of these (project, event id) have happened before."""
+    """Which of these (project, event id) exist already."""
     if not asked:
         return set()
     rows = await connection.fetch(_KNOWN, [project for project, _ in asked], [id for _, id in asked])
@@ -29,8 +29,8 @@ async def known(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[
 
 
 async def add(connection: Any, events: Sequence[tuple[str, int, Event]], now: Ms) -> None:
-    """Append (project, customer's key, event) to the feeds. The last thing a transaction does: it holds the feeds'
-    locks, so that a reader with a cursor never steps over an event that commits later."""
+    """Append (project, customer's key, event) to the feeds. Call it last in a transaction: it holds the feeds' locks
+    until commit, so that a reader with a cursor never skips an event that commits later."""
     if not events:
         return
     amounts = sorted(Counter(project for project, _, _ in events).items())

@@ -1,4 +1,4 @@
-"""The lines of each purchase, and their sums by day. See `usecases/figures/books.py` for what keeps them equal."""
+"""The lines of each purchase, and their sums by day. `usecases/figures/books.py` keeps the two consistent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PurchaseLine(NamedTuple):
 
 
 class DayChange(NamedTuple):
-    """What is added to the sum of one day."""
+    """The change of one day's sum."""
 
     environment: Environment
     day: int
@@ -37,7 +37,7 @@ async def lines_of(connection: Connection, project_id: str, purchases: Collectio
     """A purchase without lines is left out."""
     known: dict[UUID, set[Line]] = defaultdict(set)
     for row in await connection.fetch(_LINES_OF, project_id, list(purchases)):
-        # The query ends with the fields of `Tally`, in their order.
+        # The row ends with the fields of `Tally`, in their order.
         purchase, at, currency, environment, *tally = row
         known[purchase].add(Line(at, currency, Environment(environment), Tally(*tally)))
     return known
@@ -68,7 +68,7 @@ async def add_lines(connection: Connection, project_id: str, new: Sequence[Purch
 
 
 async def add_to_days(connection: Connection, project_id: str, changes: Sequence[DayChange]) -> None:
-    """In the given order, which must be the same everywhere: it is the order in which the rows are locked."""
+    """Rows are locked in the given order, which must be the same everywhere."""
     if changes:
         await connection.execute(
             _ADD_TO_DAYS,

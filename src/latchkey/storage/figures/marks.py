@@ -11,6 +11,6 @@ _ADD = query("mark_for_figures")
 
 
 async def add(connection: Connection, changed: Sequence[tuple[str, int]]) -> None:
-    """Of each customer: the project's id and the key."""
+    """Each entry: the project's id and the customer's key."""
     if changed:
         await connection.execute(_ADD, [project for project, _ in changed], [key for _, key in changed])

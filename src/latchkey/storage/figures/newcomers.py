@@ -15,7 +15,7 @@ _COUNT = query("count_newcomers")
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Customers up to key `counted` are in the figures; those up to `mark_id` come next."""
+    """Customers up to key `counted` are in the figures; those up to `mark_id` are next."""
 
     counted: int
     mark_id: int | None
@@ -37,7 +37,7 @@ async def newest_customer(connection: Connection, project_id: str) -> int:
 
 
 async def present_xid(connection: Connection) -> int:
-    """A transaction id that is higher than that of every transaction which has changed anything so far."""
+    """A transaction id higher than that of every transaction that has changed anything so far."""
     xid: int = await connection.fetchval(_XID)
     return xid
 

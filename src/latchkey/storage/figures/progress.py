@@ -1,4 +1,4 @@
-"""How far the figures of a project have followed its feed, and what comes next in it."""
+"""How far the figures of a project have processed its feed, and the next events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """The progress of a project, locked by the transaction that carries it on."""
+    """The progress of a project, locked by the transaction that processes the next batch."""
 
     position: int
     rolled_to: Ms
@@ -53,7 +53,7 @@ class RolledEvent:
 @dataclass(frozen=True, slots=True)
 class RolledCustomer:
     key: int
-    # To be decoded one by one: a customer that cannot be decoded must not stop the others.
+    # Decoded one by one: a customer that cannot be decoded must not stop the others.
     state: bytes
 
 
@@ -88,12 +88,12 @@ async def next_events(connection: Connection, project_id: str, after: int, limit
 
 
 async def take_marks(connection: Connection, project_id: str, limit: int) -> list[int]:
-    """Keys of customers who changed without an event; they are not returned again."""
+    """Keys of customers who changed without an event. Deletes the marks."""
     return [row["customer_id"] for row in await connection.fetch(_TAKE_MARKS, project_id, limit)]
 
 
 async def customers(connection: Connection, project_id: str, keys: Iterable[int]) -> list[RolledCustomer]:
-    """All as of one moment. Merged and erased customers are left out."""
+    """All from one snapshot. Merged and erased customers are left out."""
     rows = await connection.fetch(_CUSTOMERS, project_id, sorted(keys))
     return [RolledCustomer(row["id"], row["state"]) for row in rows]
 

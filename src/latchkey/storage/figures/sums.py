@@ -1,4 +1,4 @@
-"""The sums that a report of the figures is made of."""
+"""The sums from which a report of the figures is made."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ENVIRONMENTS = query("figure_environments")
 
 @dataclass(frozen=True, slots=True)
 class Newcomers:
-    """New customers of a day. A day can come twice: counted ones, and ones not counted yet."""
+    """New customers of a day. A day can occur twice: with counted customers, and with those not counted yet."""
 
     day: int
     customers: int
-    # Those of them who came before the asked hour.
+    # Those of them first seen before the requested hour.
     before_hour: int
 
 
@@ -33,7 +33,7 @@ async def by_day(
 ) -> dict[int, dict[str, Tally]]:
     """By day and currency. All days before `first` are added to it."""
     days: dict[int, dict[str, Tally]] = defaultdict(dict)
-    # Both queries of tallies end with the fields of `Tally`, in their order.
+    # Both queries end with the fields of `Tally`, in their order.
     for day, currency, *tally in await connection.fetch(_SUMS, project_id, environment, first, last):
         days[day][currency] = Tally(*tally)
     return days
@@ -62,5 +62,5 @@ async def sandbox_newcomers(connection: Connection, project_id: str, first: int,
 
 
 async def environments(connection: Connection, project_id: str) -> set[Environment]:
-    """Where anything was ever bought."""
+    """The environments in which anything was ever bought."""
     return {Environment(row["environment"]) for row in await connection.fetch(_ENVIRONMENTS, project_id)}

@@ -14,11 +14,11 @@ select id, email, name, password_hash is not null as has_password, openid, creat
 select id, email, name, password_hash is not null as has_password, openid, created_at from accounts where email = $1;
 
 -- name: find_account_by_openid
--- the account that signed in with this identity before
+-- the account linked to this identity
 select id, email, name, password_hash is not null as has_password, openid, created_at from accounts where openid = $1;
 
 -- name: link_openid
--- from now on this identity is this account
+-- link this identity to an account
 update accounts set openid = $2 where id = $1 and (openid is null or openid = $2) returning id;
 
 -- name: password_of
@@ -34,31 +34,31 @@ update accounts set password_hash = $2 where id = $1 returning id;
 select count(*) from accounts;
 
 -- name: put_member
--- somebody's role in a project, given or changed
+-- set an account's role in a project
 insert into memberships (account_id, project_id, role, created_at) values ($1, $2, $3, $4)
 on conflict (account_id, project_id) do update set role = excluded.role;
 
 -- name: remove_member
--- somebody has no role in a project any more
+-- remove an account from a project
 delete from memberships where account_id = $1 and project_id = $2;
 
 -- name: lock_owners
--- who owns a project, locked, so that two who leave at once cannot both believe the other stays
+-- the owners of a project, locked, so that two who leave at once cannot both rely on the other staying
 select account_id from memberships where project_id = $1 and role = 'owner' order by account_id for update;
 
 -- name: role_of
--- what an account is in a project
+-- an account's role in a project
 select role from memberships where account_id = $1 and project_id = $2;
 
 -- name: projects_of_account
--- where an account may go, and as what
+-- the projects of an account, and its role in each
 select p.id, p.name, m.role
 from memberships m join projects p on p.id = m.project_id
 where m.account_id = $1
 order by m.created_at, p.id;
 
 -- name: members_of_project
--- everybody in a project, in the order they came
+-- the members of a project, in the order they joined
 select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at, m.role,
     m.created_at as member_since, (select max(s.last_seen_at) from sessions s where s.account_id = a.id) as last_seen_at
 from memberships m join accounts a on a.id = m.account_id
@@ -70,7 +70,7 @@ order by m.created_at, a.id;
 insert into sessions (token_hash, account_id, created_at, last_seen_at, address, agent) values ($1, $2, $3, $3, $4, $5);
 
 -- name: find_session
--- the session of a cookie, its account, and the account's role in the project that is asked for
+-- the session of a cookie, its account, and the account's role in the requested project
 select s.created_at as opened_at, s.last_seen_at, s.notice, s.notice_kind, m.role,
     a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at
 from sessions s
@@ -79,74 +79,74 @@ left join memberships m on m.account_id = a.id and m.project_id = $2
 where s.token_hash = $1;
 
 -- name: touch_session
--- a session was used
+-- update a session's last use
 update sessions set last_seen_at = $2 where token_hash = $1;
 
 -- name: set_notice
--- what the next page will say
+-- set the notice that the next page shows
 update sessions set notice = $2, notice_kind = $3 where token_hash = $1;
 
 -- name: clear_notice
--- it was said
+-- clear the notice
 update sessions set notice = null, notice_kind = null where token_hash = $1;
 
 -- name: end_session
--- signed out
+-- end a session
 delete from sessions where token_hash = $1;
 
 -- name: end_sessions_of_account
--- signed out everywhere, but for the session that asks
+-- end all sessions of an account except the given one
 delete from sessions where account_id = $1 and token_hash <> $2;
 
 -- name: end_session_of_account
--- one session of an account, by the hash that the page knows it by
+-- end one session of an account, by the hash that the page shows
 delete from sessions where account_id = $1 and encode(token_hash, 'hex') = $2;
 
 -- name: sessions_of_account
--- where somebody is signed in
+-- the sessions of an account
 select encode(token_hash, 'hex') as id, created_at, last_seen_at, address, agent
 from sessions where account_id = $1 order by last_seen_at desc;
 
 -- name: forget_old_sessions
--- sessions that are over anyway
+-- delete sessions that have ended
 delete from sessions where created_at < $1 or last_seen_at < $2;
 
 -- name: create_invitation
--- a link with which somebody chooses a password
+-- create a link with which somebody chooses a password
 insert into invitations (token_hash, account_id, created_at, expires_at) values ($1, $2, $3, $4);
 
 -- name: forget_invitations
--- earlier links of this account, and all that are too old
+-- delete the earlier links of this account, and all expired ones
 delete from invitations where account_id = $1 or expires_at < $2;
 
 -- name: find_invitation
--- whose link this is, if it still works
+-- the account of a link, if the link still works
 select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at
 from invitations i join accounts a on a.id = i.account_id
 where i.token_hash = $1 and i.expires_at > $2;
 
 -- name: take_invitation
--- a link is used, by one of all who try at once
+-- use up a link; of several concurrent attempts one succeeds
 delete from invitations where token_hash = $1 and expires_at > $2 returning account_id;
 
 -- name: await_turn_to_guess
--- guesses of the same device, account or address are counted one after the other
+-- lock a subject, so that concurrent guesses for the same device, account or address are counted one after the other
 select pg_advisory_xact_lock(hashtextextended($1, 46));
 
 -- name: count_failed_sign_ins
--- how often this went wrong lately, and when last
+-- how many failures this subject had lately, and when the last one was
 select count(*) as failures, max(at) as last_at from failed_sign_ins where subject = $1 and at > $2;
 
 -- name: note_failed_sign_in
--- one wrong password, under each subject that it is counted for
+-- record one failure under each of these subjects
 insert into failed_sign_ins (subject, at) select unnest($1::text[]), $2;
 
 -- name: forget_failed_sign_ins
--- of somebody who got it right, and all that are too old
+-- delete the failures of somebody who signed in, and all expired ones
 delete from failed_sign_ins where subject = any($1::text[]) or at < $2;
 
 -- name: forget_one_sign_in
--- one of each subject: it was noted before the password was checked, and the password was right
+-- delete one failure of each subject: it was recorded before the password was checked, and the password was right
 delete from failed_sign_ins
 where ctid in (
     select (select ctid from failed_sign_ins where subject = asked.subject and at = $2 limit 1)
@@ -154,19 +154,19 @@ where ctid in (
 );
 
 -- name: begin_audit_entry
--- somebody is about to change something
+-- begin an audit entry, before the change is made
 insert into audit_entries (project_id, at, account_id, actor, action, subject, detail, address)
 values ($1, $2, $3, $4, $5, $6, $7, $8)
 returning position;
 
 -- name: finish_audit_entry
--- how it went; whose account it was about, and who did it, where that was not known before
+-- finish an audit entry with its outcome; account and actor are added if they were not known at the beginning
 update audit_entries
 set outcome = $2, subject = $3, detail = $4, account_id = coalesce(account_id, $5), actor = coalesce($6, actor)
 where position = $1;
 
 -- name: forget_in_audit_entries
--- entries about an erased customer ($3 stands for them from now on): who did what and when stays. Ids are searched in the
+-- replace the ids of an erased customer by $3; the rest of the entry stays. Ids are searched in the
 -- subject, whole or before a comma, and in the details as JSON texts.
 update audit_entries e set subject = $3, detail = '{}'
 from unnest($2::text[]) as erased (id)
@@ -175,8 +175,8 @@ where e.project_id = $1
        or position(to_json(erased.id)::text in e.detail::text) > 0);
 
 -- name: list_audit_entries
--- what was done in a project and what its members did to their accounts, newest first, from before a given entry; of
--- one kind where that is given
+-- the audit log: what was done in a project and what its members did to their accounts, newest first, before a given
+-- entry; optionally of one action
 select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
 from (
     (select * from audit_entries
@@ -194,7 +194,7 @@ order by position desc
 limit $4;
 
 -- name: list_audit_entries_of
--- the same of one person: what they did in the project, and to their account while they belong to it
+-- the same for one account: what it did in the project, and to itself while it is a member
 select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
 from audit_entries
 where account_id = $5
@@ -206,7 +206,7 @@ order by position desc
 limit $4;
 
 -- name: list_audit_entries_by
--- the same of somebody without an account, by the name they are noted under
+-- the same for an actor without an account, by name
 select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
 from audit_entries
 where project_id = $1 and actor = $5
@@ -216,7 +216,7 @@ order by position desc
 limit $4;
 
 -- name: load_audit_entry
--- one entry, as far as the project may see it
+-- one entry, if the project may see it
 select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
 from audit_entries e
 where position = $2

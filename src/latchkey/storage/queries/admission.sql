@@ -1,10 +1,10 @@
 -- name: admit_requests
--- who the keys of one tick belong to, and how many of their requests the rate limit lets through
+-- the owners of the keys of one batch, and how many of their requests the rate limit admits
 select
     asked.hash, taken.granted, taken.retry_after_us,
     asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
 from (
-    -- Each key's row is locked in turn: one order for all processes, so that none ever waits for another in a circle.
+    -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
     select k.*, p.store, a.wanted
     from unnest($1::bytea[], $2::integer[]) as a (hash, wanted)
     join api_keys k on k.hash = a.hash and k.revoked_at is null

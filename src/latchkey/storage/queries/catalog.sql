@@ -35,5 +35,5 @@ from projects p
 where p.id = $1;
 
 -- name: project_settings
--- what a change needs to know of the projects it concerns
+-- the settings of projects that a change needs
 select id, catalog_version, restore_behavior from projects where id = any($1::text[]);

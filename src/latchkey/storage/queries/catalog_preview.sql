@@ -1,5 +1,5 @@
 -- name: catalog_grid
--- everything the mapping's grid shows, as of one version; deleted products only while they still grant something
+-- everything that the mapping page shows, as of one version; deleted products only while they still grant something
 select
     p.catalog_version,
     coalesce(
@@ -33,11 +33,11 @@ from projects p
 where p.id = $1;
 
 -- name: catalog_version
--- which version of its catalog a project is at
+-- the version of a project's catalog
 select catalog_version from projects where id = $1;
 
 -- name: next_stretch_of_customers
--- where a stretch of so many customers ends, how many it has, and the last of all; one walks all customers by stretches
+-- where a range of so many customers ends, how many it has, and the last customer of all; for reading range by range
 select
     max(s.id) as ends_at,
     count(*) as customers,
@@ -47,7 +47,7 @@ from (
 ) s;
 
 -- name: customers_mentioning
--- of a stretch of customers, those whose state has one of these words in it; with the time of the clock they live on
+-- the customers of a range whose state contains one of these words; with the time of their test clock
 select c.state, t.now_ms
 from customers c
 left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id

@@ -14,11 +14,11 @@ order by created_at, id
 limit $3;
 
 -- name: hold_clock
--- a test clock that is about to move; nothing happens to its customers meanwhile
+-- lock a test clock that is about to move, so that nothing happens to its customers meanwhile
 select now_ms from test_clocks where project_id = $1 and id = $2 for update;
 
 -- name: move_clock
--- a test clock's new moment
+-- set a test clock's time
 update test_clocks set now_ms = $3 where project_id = $1 and id = $2;
 
 -- name: next_due_on_clock
@@ -26,7 +26,7 @@ update test_clocks set now_ms = $3 where project_id = $1 and id = $2;
 select min(next_due_at) from customers where project_id = $1 and test_clock_id = $2 and next_due_at <= $3;
 
 -- name: customers_due_on_clock
--- the customers of a test clock who fall due at one moment
+-- the customers of a test clock who fall due at one instant
 select project_id, id, state from customers
 where project_id = $1 and test_clock_id = $2 and next_due_at <= $3
 order by id
@@ -34,9 +34,9 @@ limit $4
 for update;
 
 -- name: delete_clock
--- a test clock that nobody lives on any more
+-- delete a test clock without customers
 delete from test_clocks where project_id = $1 and id = $2;
 
 -- name: clock_is_used
--- whether anybody lives on a test clock
+-- whether a test clock has customers
 select exists (select from customers where project_id = $1 and test_clock_id = $2);

@@ -17,24 +17,24 @@ order by code
 limit $3;
 
 -- name: update_currency
--- a virtual currency's new name and description, each where one is given
+-- change a virtual currency's name and description, each if given
 update virtual_currencies set name = coalesce($3, name), description = coalesce($4, description)
 where project_id = $1 and code = $2
 returning code, name, description, created_at;
 
 -- name: products_crediting
--- the products on sale that come with a virtual currency
+-- the products on sale that credit a virtual currency
 select id from products where project_id = $1 and credits_code = $2 and deleted_at is null order by id;
 
 -- name: currency_was_moved
--- whether anybody ever had any of a virtual currency
+-- whether any customer ever had any of a virtual currency
 select exists (select from currency_transactions where project_id = $1 and code = $2);
 
 -- name: forget_credits
--- deleted products no longer come with a virtual currency that is about to go
+-- remove a virtual currency that is about to be deleted from deleted products
 update products set credits_code = null, credits_amount = null
 where project_id = $1 and credits_code = $2 and deleted_at is not null;
 
 -- name: delete_currency
--- a virtual currency that nobody ever had
+-- delete a virtual currency
 delete from virtual_currencies where project_id = $1 and code = $2 returning code;

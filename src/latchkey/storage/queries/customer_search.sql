@@ -1,6 +1,6 @@
 -- name: walk_in_order
--- for this transaction: a page is read along an index and never gathered and sorted first. While a table is empty both
--- look equally cheap, and a beginning such as `user_` has a million ends.
+-- for this transaction: read a page along an index, never collect and sort. While a table is empty both plans cost the
+-- same to the planner, and a prefix such as `user_` may have a million matches.
 select set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true);
 
 -- name: newest_customers
@@ -14,7 +14,7 @@ order by c.id desc
 limit $3;
 
 -- name: customers_by_key
--- what a list shows of these customers
+-- the columns that a list shows, for these customers
 select c.id, c.state, t.now_ms, c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version,
     c.last_seen_app_version, c.last_seen_country
 from unnest($2::bigint[]) as asked (id)
@@ -22,7 +22,7 @@ join customers c on c.project_id = $1 and c.id = asked.id
 left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id;
 
 -- name: customers_by_whole_id
--- the customers whom one of these ids names
+-- the customers with one of these ids
 select customer_id, app_user_id as matched from aliases where project_id = $1 and app_user_id = any($2::text[]);
 
 -- name: customers_by_whole_email
@@ -30,7 +30,7 @@ select customer_id, app_user_id as matched from aliases where project_id = $1 an
 select customer_id, email as matched from customer_emails where project_id = $1 and email = $2 limit $3;
 
 -- name: customers_by_transaction
--- whose the store's purchases with one of these ids are, in whatever store; null where the owner was erased
+-- the owners of purchases with one of these ids, in any store; null if the owner was erased
 with recursive known as (
     (select store from purchase_owners where project_id = $1 order by store limit 1)
     union all
@@ -53,8 +53,8 @@ cross join lateral (
 ) as o;
 
 -- name: customers_by_start_of_id
--- the customers of whom an id begins like this; $2 and $3 are the project and the beginning as the index has them, and
--- where that ends
+-- the customers with an id that begins like this; $2 and $3 are the bounds of the range in the index: project and
+-- prefix, and its end
 select customer_id, app_user_id as matched
 from aliases
 where project_id || '' = $1

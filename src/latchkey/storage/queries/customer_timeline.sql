@@ -1,10 +1,10 @@
 -- name: place_of_event
--- where an event stands: in the project's feed, and in its customer's own line
+-- the position of an event in the project's feed, and in its customer's sequence
 select position, customer_id, sequence from events where project_id || '' = $1 and id = $2;
 
 -- name: newest_events_of_customer
--- a page of what happened to a customer, newest first, what was told under an id it has absorbed too. $3 to $5 are the
--- place of the last one seen: within its own line the index is entered right there.
+-- a page of a customer's events, newest first, including those of merged customers. $3 to $5 are the position of the
+-- last one seen: the index scan starts right there.
 select e.position, e.id, e.customer_id, e.sequence, e.type, e.environment, e.occurred_at, e.body
 from unnest(
     array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
@@ -21,7 +21,7 @@ order by e.position desc
 limit $6;
 
 -- name: deliveries_of_events
--- where each of these events ($2 and $3: its customer, its place there) was sent, and what came of it
+-- the deliveries of these events ($2 and $3: customer and sequence), with their status
 select d.event_id, d.status, d.attempts, d.finished_at, d.response_status, d.error,
     w.id as webhook_id, w.name as webhook_name, w.deleted_at is not null as is_gone
 from webhooks w
@@ -35,7 +35,7 @@ where w.project_id = $1
 order by w.created_at, w.id;
 
 -- name: movements_of_customer
--- a page of a customer's virtual currency movements, newest first; $3 to $5 are the place of the last one seen
+-- a page of a customer's virtual currency transactions, newest first; $3 to $5 are the position of the last one seen
 select idempotency_key, code, amount, balance, at, reference
 from currency_transactions
 where project_id = $1 and customer_id = $2 and (at, idempotency_key, code) < ($3::bigint, $4::text, $5::text)

@@ -1,5 +1,5 @@
 -- name: share_clocks
--- the present moment of the test clocks that the named customers live on, held still until the change is committed
+-- the time of the test clocks of the given customers, with share locks, so that no clock moves before the commit
 select t.project_id, t.id, t.now_ms
 from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
 join aliases a using (project_id, app_user_id)
@@ -8,11 +8,11 @@ join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
 for share of t;
 
 -- name: share_clock
--- the present moment of one test clock, held still until the change is committed
+-- the time of one test clock, with a share lock, so that it does not move before the commit
 select now_ms from test_clocks where project_id = $1 and id = $2 for share;
 
 -- name: lock_customers
--- the named customers, locked in one order everywhere so that two changes never wait for each other
+-- lock the given customers, in the same order everywhere, so that there is no deadlock
 select a.project_id, a.app_user_id, c.id, c.state, c.last_seen_at as at, c.last_seen_platform as platform,
     c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
     c.last_seen_country as country
@@ -23,14 +23,14 @@ order by c.project_id, c.id
 for update of c;
 
 -- name: owner_of_purchase
--- the id of the customer whom a purchase belongs to at the moment
+-- the id of the current owner of a purchase
 select c.app_user_id
 from purchase_owners o
 join customers c on c.project_id = o.project_id and c.id = o.customer_id
 where o.project_id = $1 and o.store = $2 and o.store_id = $3;
 
 -- name: create_customers
--- new customers: whoever claims the app user id first makes the row, others find it on their next look
+-- create customers: whoever claims the app user id first creates the row, others find it when they look again
 with claimed as (
     insert into aliases (project_id, app_user_id, customer_id)
     select project_id, app_user_id, nextval(pg_get_serial_sequence('customers', 'id'))
@@ -49,13 +49,13 @@ join claimed using (project_id, app_user_id)
 returning project_id, app_user_id, id;
 
 -- name: owners_of_purchases
--- whom these purchases belong to; no owner where it was erased
+-- the owners of these purchases; null if the owner was erased
 select project_id, store, store_id, customer_id
 from unnest($1::text[], $2::text[], $3::text[]) as asked (project_id, store, store_id)
 join purchase_owners using (project_id, store, store_id);
 
 -- name: save_customers
--- the customers after a change
+-- write customers after a change
 update customers c
 set app_user_id = n.app_user_id,
     original_app_user_id = n.original_app_user_id,
@@ -67,12 +67,12 @@ from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::json[], $6::bi
 where c.project_id = n.project_id and c.id = n.id;
 
 -- name: add_aliases
--- ids that now name a customer
+-- add ids of customers
 insert into aliases (project_id, app_user_id, customer_id)
 select * from unnest($1::text[], $2::text[], $3::bigint[]);
 
 -- name: keep_emails
--- the e-mail address of each of these customers is this one from now on; null is none
+-- set the e-mail address of each of these customers; null is none
 with gone as (
     delete from customer_emails k
     using unnest($1::text[], $2::bigint[], $3::text[]) as n (project_id, customer_id, email)
@@ -85,23 +85,23 @@ where email is not null
 on conflict do nothing;
 
 -- name: move_aliases
--- the ids of a customer that was merged into another
+-- move the ids of a merged customer to the one it was merged into
 update aliases set customer_id = $3 where project_id = $1 and customer_id = $2;
 
 -- name: own_purchases
--- purchases belong to these customers from now on
+-- set the owners of new purchases
 insert into purchase_owners (project_id, store, store_id, customer_id)
 select * from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]);
 
 -- name: move_purchases
--- purchases that were transferred, or whose owner had been erased
+-- set the owners of purchases that were transferred, or whose owner was erased
 update purchase_owners o
 set customer_id = n.customer_id
 from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) as n (project_id, store, store_id, customer_id)
 where o.project_id = n.project_id and o.store = n.store and o.store_id = n.store_id;
 
 -- name: move_currency_transactions
--- the currency movements of a customer that was merged into another
+-- move the currency transactions of a merged customer
 update currency_transactions m
 set customer_id = $3
 where m.project_id = $1 and m.customer_id = $2
@@ -112,17 +112,17 @@ where m.project_id = $1 and m.customer_id = $2
     );
 
 -- name: file_currency_transactions
--- credits and debits with the balance after each
+-- add credits and debits with the balance after each
 insert into currency_transactions (project_id, customer_id, idempotency_key, code, amount, balance, at)
 select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[]);
 
 -- name: currency_transactions_by_key
--- what a customer's request with this idempotency key did
+-- the currency transactions of a customer's request with this idempotency key
 select code, amount, balance from currency_transactions
 where project_id = $1 and customer_id = $2 and idempotency_key = $3;
 
 -- name: lock_credited_customers
--- the customers who were credited by these movements, locked in one order
+-- lock the customers who were credited by these transactions, in the same order everywhere
 select c.project_id, c.id, c.state, m.idempotency_key
 from unnest($1::text[], $2::text[]) as asked (project_id, idempotency_key)
 join currency_transactions m using (project_id, idempotency_key)
@@ -131,7 +131,7 @@ order by c.project_id, c.id
 for update of c;
 
 -- name: absorb_customer
--- remember that a customer became part of another, with all that it had absorbed itself
+-- record that a customer was merged into another, with all that it had absorbed itself
 insert into absorbed_customers (project_id, customer_id, absorbed_id)
 select $1::text, $3::bigint, $2::bigint
 union all
@@ -147,11 +147,11 @@ with
 delete from customers where project_id = $1 and id = $2;
 
 -- name: disown_purchases
--- the purchases of an erased customer stay known, without an owner
+-- keep the purchases of an erased customer, without an owner
 update purchase_owners set customer_id = null where project_id = $1 and customer_id = $2;
 
 -- name: customers_due
--- customers whom time has changed, oldest first; those that another process is busy with are left to it
+-- customers who are due, oldest first; those locked by another process are skipped
 select project_id, id, state
 from customers
 where test_clock_id is null and next_due_at <= $1
@@ -160,7 +160,7 @@ limit $2
 for update skip locked;
 
 -- name: postpone_customer
--- look at this customer again later
+-- postpone a customer
 update customers set next_due_at = $3 where project_id = $1 and id = $2;
 
 -- name: next_customer_due
@@ -179,11 +179,11 @@ select code, name, description from virtual_currencies where project_id = $1 ord
 select id, name, variants, created_at from experiments where project_id = $1 and id = $2;
 
 -- name: customer_key
--- the key of the customer behind an app user id
+-- the key of the customer with an app user id
 select customer_id from aliases where project_id = $1 and app_user_id = $2;
 
 -- name: customer_state
--- a customer without a lock
+-- a customer, without a lock
 select c.state
 from aliases a
 join customers c on c.project_id = a.project_id and c.id = a.customer_id

@@ -1,5 +1,5 @@
 -- name: enqueue_deliveries
--- for new events one delivery to each webhook that wants them, the lanes they wait in, and one wake-up call
+-- queue new events: one delivery to each webhook that subscribes to them, their lanes, and one NOTIFY
 with matching as (
     select w.key, n.*
     from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
@@ -28,10 +28,10 @@ from (select distinct webhook_key from queued) as woken
 having count(*) > 0;
 
 -- name: claim_lanes
--- take the heads of due lanes for a while: for each webhook as many as asked and as its limit leaves, oldest first
--- Only the first lanes up to the limit are looked at, those under way among them: that keeps the limit over all workers,
--- and makes a claim cost the same whether ten wait or a million. The laterals with a limit force one index lookup for each
--- row, whatever the planner believes of tables that are empty at one moment and huge at the next.
+-- claim the first deliveries of due lanes: for each webhook as many as requested and as its limit allows, oldest first
+-- Only the first lanes up to the limit are examined, including those under way: that enforces the limit over all workers,
+-- and makes a claim cost the same for ten waiting lanes and for a million. The laterals with a limit force one index
+-- lookup for each row, whatever the planner assumes of tables that are empty at one time and huge at another.
 with picked as (
     select w.key, w.version, free.*
     from unnest($1::bigint[], $2::integer[]) as asked (key, amount)
@@ -43,7 +43,7 @@ with picked as (
             from lanes f
             where f.webhook_key = w.key and f.next_at <= $3
             order by f.next_at
-            -- After the circuit was open, one probe.
+            -- After the circuit was open, only one delivery: the probe.
             limit case when w.open_until is null then w.in_flight_limit else 1 end
         ) as first
         cross join lateral (
@@ -83,7 +83,7 @@ left join lateral (
 ) as happened on true;
 
 -- name: release_lanes
--- give back lanes that were claimed and not sent
+-- release lanes that were claimed and not sent
 update lanes l
 set lease_until = 0, token = 0
 from (
@@ -98,8 +98,8 @@ where l.project_id = held.project_id and l.customer_id = held.customer_id and l.
     and l.aside = held.aside;
 
 -- name: record_last_deliveries
--- deliveries that arrived and were all that waited in their lanes, as most are: the lane goes, and no row is touched twice
--- A lane that has grown meanwhile, or is no longer held, is left as it is: record_attempts knows what to do with it.
+-- record deliveries that succeeded and were the last in their lanes, as most are: delete the lane, update no row twice
+-- A lane that has grown meanwhile, or whose lease was lost, is left unchanged: record_attempts handles it.
 with result as materialized (
     select w.project_id, n.*, w.troubled
     from unnest(
@@ -143,9 +143,9 @@ judged as (
 select place, troubled from emptied;
 
 -- name: record_attempts
--- what came of attempts whose lease still holds: the attempt, its delivery and its lane's next step, all together
--- next_at is null when the head is finished (delivered or given up); with others_at it steps aside and the lane goes on
--- then. The lock comes first and gives the lane as it is now, so that what was queued meanwhile is counted.
+-- record attempts whose lease still holds: the attempt, its delivery and the lane's next step
+-- next_at is null when the first delivery is finished (delivered or failed for good); with others_at it leaves the lane,
+-- which continues then. The lock comes first and returns the current lane, so that deliveries queued meanwhile count.
 with result as (
     select *
     from unnest(
@@ -195,7 +195,7 @@ emptied as (
 moved as (
     update lanes l
     set waiting = l.waiting - h.leaves::integer,
-        -- Unless a replay has set it back meanwhile.
+        -- Unless a replay has reset it meanwhile.
         done = case when h.leaves and l.done = h.done then h.sequence else l.done end,
         next_at = coalesce(h.others_at, h.next_at, $18),
         tries = case when h.leaves then 0 else l.tries + 1 end,
@@ -219,7 +219,7 @@ from held h
 join webhooks w on w.key = h.webhook_key;
 
 -- name: due_webhooks
--- when each webhook has something to send next: now, at a retry, when a lease runs out or when its circuit lets a probe by
+-- when each webhook next has something to send: now, at a retry, when a lease runs out or when its circuit allows a probe
 select w.key, greatest(due.at, w.open_until) as at
 from webhooks w
 cross join lateral (
@@ -236,7 +236,7 @@ where w.enabled and w.deleted_at is null and w.paused_at is null and due.at is n
     and ($1::bigint[] is null or w.key = any($1));
 
 -- name: measure_queue
--- how many deliveries wait for each webhook, and since when the oldest
+-- how many deliveries are pending for each webhook, and how old the oldest is
 select w.id, sum(l.waiting) as waiting, min(coalesce(l.tried_at, l.next_at)) as oldest
 from lanes l
 join webhooks w on w.key = l.webhook_key

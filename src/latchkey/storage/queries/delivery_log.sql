@@ -1,7 +1,7 @@
 -- name: vitals_of_webhooks
--- how webhooks fare by their deliveries. Looks at a bounded number of the newest ones: a status is in no index.
--- While a webhook fails, what was delivered last was created before the trouble began, or soon after; only then is it
--- worth a second look.
+-- counts of the deliveries of webhooks. Examines a bounded number of the newest ones: the status is in no index. While a
+-- webhook fails, the last success was created before the failures began or soon after; only then a second lookup is
+-- needed.
 select
     w.key,
     (select coalesce(sum(l.waiting), 0)::bigint from lanes l where l.webhook_key = w.key) as waiting,
@@ -30,23 +30,23 @@ cross join lateral (
 where w.key = any($1::bigint[]);
 
 -- name: webhook_was_made
--- whether there is, or was until lately, a webhook of this id
+-- whether a webhook with this id exists, or existed lately
 select exists (select from webhooks where project_id = $1 and id = $2);
 
 -- name: webhook_key
--- the key that a webhook's deliveries are filed under
+-- the key under which a webhook's deliveries are stored
 select key from webhooks where project_id = $1 and id = $2 and deleted_at is null;
 
 -- name: delivery_place
--- where a delivery stands in its webhook's log
+-- the position of a delivery in its webhook's log
 select d.created_at, d.customer_id, d.sequence
 from events e
 join deliveries d on d.project_id = e.project_id and d.customer_id = e.customer_id and d.sequence = e.sequence
 where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
 
 -- name: page_of_deliveries
--- a webhook's deliveries, newest first. So many are looked at, whatever is asked for; the last row, where it is marked,
--- says how far that was, so that a rare status among millions costs its reader pages and never minutes.
+-- a webhook's deliveries, newest first. At most so many are examined, whatever the filter; the last row, if marked, says
+-- how far that was, so that a rare status among millions takes several pages, not minutes.
 with examined as materialized (
     select d.*, ($6::text is null or d.status = $6) and ($7::text is null or d.event_type = $7)
         and ($10::int is null or d.attempts > 0 and coalesce(d.response_status, 0) between $10 and $11) as wanted
@@ -74,7 +74,7 @@ select true, f.*, null from furthest f
 order by is_mark, created_at desc, customer_id desc, sequence desc;
 
 -- name: deliveries_of_customer
--- one customer's deliveries to a webhook, newest first, those told under an id it has absorbed too
+-- one customer's deliveries to a webhook, newest first, including those of merged customers
 select d.*, e.body ->> 'app_user_id' as app_user_id
 from deliveries d
 left join events e on e.project_id = d.project_id and e.customer_id = d.customer_id and e.sequence = d.sequence
@@ -91,7 +91,7 @@ order by d.created_at desc, d.customer_id desc, d.sequence desc
 limit $10;
 
 -- name: load_delivery
--- one delivery with the event it carries, and when it is tried next if it is the first in its line
+-- one delivery with its event, and when it is tried next if it is the first in its lane
 select d.*, e.body ->> 'app_user_id' as app_user_id, e.body,
     case when d.status = 'waiting' then (
         select l.next_at from lanes l
@@ -109,7 +109,7 @@ join deliveries d on d.project_id = e.project_id and d.customer_id = e.customer_
 where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
 
 -- name: attempts_of_delivery
--- every attempt that is still kept, in order
+-- the stored attempts of a delivery, in order
 select number, at, took_ms, error, status, request_headers, response_headers, response_body
 from attempts
 where project_id = $1 and customer_id = $2 and webhook_key = $3 and sequence = $4
@@ -158,7 +158,7 @@ order by a.at desc
 limit 1;
 
 -- name: page_of_operational_events
--- what was announced of webhooks, newest first
+-- operational events about webhooks, newest first
 select id, project_id, type, webhook_id, at, body, delivered_at, error
 from operational_events
 where project_id = $1 and (at, id) < ($2::bigint, $3::text) and ($4::text is null or webhook_id = $4)
@@ -166,5 +166,5 @@ order by at desc, id desc
 limit $5;
 
 -- name: operational_event_place
--- where an operational event stands in the log
+-- the position of an operational event in the log
 select at, id from operational_events where project_id = $1 and id = $2;

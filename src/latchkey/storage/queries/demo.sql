@@ -1,18 +1,18 @@
 -- name: add_demo_entitlements
--- the demo's entitlements, those that are not there yet
+-- add the demo's entitlements that do not exist yet
 insert into entitlements (project_id, id, display_name, created_at)
 select $1, id, display_name, $2
 from (values ('pro', 'Pro'), ('team', 'Team')) as demo (id, display_name)
 on conflict do nothing;
 
 -- name: add_demo_currencies
--- the demo's virtual currency
+-- add the demo's virtual currency
 insert into virtual_currencies (project_id, code, name, description, created_at)
 values ($1, 'COIN', 'Coins', 'Spent inside the demo app', $2)
 on conflict do nothing;
 
 -- name: add_demo_products
--- the demo's products, those that are not there yet
+-- add the demo's products that do not exist yet
 insert into products (
     project_id, id, display_name, kind, duration, trial_duration, price_micros, currency, credits_code, credits_amount,
     created_at
@@ -28,7 +28,7 @@ from (values
 on conflict do nothing;
 
 -- name: add_demo_mapping
--- which of the demo's products grants what
+-- attach the demo's products to its entitlements
 insert into product_entitlements (project_id, product_id, entitlement_id)
 select $1, product_id, entitlement_id
 from (values
@@ -38,9 +38,9 @@ from (values
 on conflict do nothing;
 
 -- name: announce_catalog
--- tell readers that they must parse this project's catalog anew
+-- increment the catalog's version, so that readers parse it again
 update projects set catalog_version = catalog_version + 1 where id = $1;
 
 -- name: has_catalog
--- whether a project has anything in its catalog yet
+-- whether a project has anything in its catalog
 select exists (select from products where project_id = $1) or exists (select from entitlements where project_id = $1);

@@ -22,7 +22,7 @@ update entitlements set display_name = $3 where project_id = $1 and id = $2
 returning id, display_name, created_at;
 
 -- name: delete_entitlement
--- an entitlement that no product grants any more
+-- delete an entitlement that no product grants
 delete from entitlements where project_id = $1 and id = $2;
 
 -- name: products_granting
@@ -30,11 +30,11 @@ delete from entitlements where project_id = $1 and id = $2;
 select product_id from product_entitlements where project_id = $1 and entitlement_id = $2 order by product_id;
 
 -- name: known_products
--- which of the named products exist, and which of them are deleted
+-- which of the given products exist, and which of them are deleted
 select id, deleted_at from products where project_id = $1 and id = any($2::text[]);
 
 -- name: attach_products
--- from now on these products grant the entitlement, as though they had never been detached
+-- attach these products to the entitlement, as if they had never been detached
 with attached_again as (
     delete from former_product_entitlements
     where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])
@@ -44,7 +44,7 @@ select $1, product_id, $2 from unnest($3::text[]) as product_id
 on conflict do nothing;
 
 -- name: detach_products
--- these products grant the entitlement no more; remembers when it ended ($4), also on every test clock
+-- detach these products from the entitlement; stores when ($4), also for every test clock
 with detached as (
     delete from product_entitlements
     where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])

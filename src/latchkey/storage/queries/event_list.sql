@@ -3,8 +3,8 @@
 select position from feeds where project_id = $1;
 
 -- name: listed_events
--- what happened in a project before a position, newest first. Positions have no gaps, so the lower bound is also a bound
--- on how many events are looked at for a rare type.
+-- a project's events before a position, newest first. Positions have no gaps, so the lower bound also limits how many
+-- events are examined for a rare type.
 select e.*, owner.id as owner, owner.test_clock_id
 from (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
@@ -24,13 +24,13 @@ left join lateral (
 order by e.position desc;
 
 -- name: listed_events_of_customer
--- what happened to a customer before a position, newest first, what was told under an id it has absorbed too
+-- a customer's events before a position, newest first, including those of merged customers
 select e.*, c.id as owner, c.test_clock_id
 from (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
         body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
     from events
-    -- Hidden too: a customer has few events, and the project many positions.
+    -- Hidden from the planner too: a customer has few events, and the project many positions.
     where project_id || '' = $1 and position + 0 < $3
         and customer_id = any(
             array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
@@ -43,7 +43,7 @@ join customers c on c.project_id = $1 and c.id = $2
 order by e.position desc;
 
 -- name: listed_events_of_clock
--- what happened to the customers of a test clock, newest first; looks at so many of them, those who fall due first
+-- the events of a test clock's customers, newest first; examines so many customers, those who fall due first
 select e.*
 from (
     select id, test_clock_id from customers
@@ -63,7 +63,7 @@ order by e.position desc
 limit $5;
 
 -- name: events_after
--- what has happened in a project since a position, oldest first, for those who watch
+-- a project's events after a position, oldest first, for the live view
 select e.*, owner.id as owner, owner.test_clock_id
 from (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
@@ -82,7 +82,7 @@ left join lateral (
 order by e.position;
 
 -- name: shown_event
--- one event with its body, and whose it is now
+-- one event with its body, and its current owner
 select e.*, owner.id as owner, owner.test_clock_id
 from (
     select position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
@@ -98,20 +98,20 @@ left join lateral (
 ) as owner on true;
 
 -- name: tally_deliveries
--- how the deliveries of these events stand, over all webhooks: a row for each event and status
+-- the deliveries of these events over all webhooks, counted: a row for each event and status
 select n.position, d.status, count(*) as amount
 from unnest($2::bigint[], $3::bigint[], $4::bigint[]) as n (position, customer_id, sequence)
 cross join lateral (
     select webhook_key, status from deliveries
     where project_id = $1 and customer_id = n.customer_id and sequence = n.sequence
-    -- More webhooks than anybody has. A limit forces one lookup for each event, also by a plan for empty tables.
+    -- More webhooks than anybody has. A limit forces one lookup per event, even with a plan made for empty tables.
     limit 1000
 ) as d
 cross join lateral (select from webhooks where key = d.webhook_key and deleted_at is null limit 1) as w
 group by n.position, d.status;
 
 -- name: listed_deliveries_of_event
--- how one event fared at each webhook that wanted it
+-- the deliveries of one event, one for each webhook
 select w.id, w.name, d.status, d.attempts, d.response_status, d.error, d.created_at, d.finished_at
 from deliveries d
 join webhooks w on w.key = d.webhook_key and w.deleted_at is null

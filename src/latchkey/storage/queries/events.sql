@@ -1,11 +1,11 @@
 -- name: known_events
--- which of these have happened before
+-- which of these events exist already
 select asked.project_id, asked.id
 from unnest($1::text[], $2::text[]) as asked (project_id, id)
 join events e on e.id = asked.id and e.project_id || '' = asked.project_id;
 
 -- name: advance_feeds
--- room for new events at the end of each project's feed; the row lock keeps positions in the order of commits
+-- reserve positions at the end of each project's feed; the row lock keeps positions in the order of commits
 update feeds f
 set position = f.position + n.amount
 from unnest($1::text[], $2::bigint[]) as n (project_id, amount)
@@ -13,11 +13,11 @@ where f.project_id = n.project_id
 returning f.project_id, f.position;
 
 -- name: lock_feeds
--- take the feeds' locks in one order everywhere
+-- lock the feeds, in the same order everywhere
 select project_id from feeds where project_id = any($1::text[]) order by project_id for update;
 
 -- name: add_events
--- what happened, each at its place in its project's feed
+-- add events at their positions in the feeds
 insert into events (
     project_id, position, id, customer_id, sequence, type, environment, app_id, occurred_at, committed_at, body
 )
@@ -27,11 +27,11 @@ select * from unnest(
 );
 
 -- name: events_of_project
--- a page of everything that happened in a project, oldest first
+-- a page of a project's events, oldest first
 select position, body from events where project_id = $1 and position > $2 order by position limit $3;
 
 -- name: events_of_customer
--- a page of everything that happened to a customer, oldest first
+-- a page of a customer's events, oldest first
 select position, body from events
 where project_id || '' = $1 and position > $3
     and customer_id = any(
@@ -41,7 +41,7 @@ order by position
 limit $4;
 
 -- name: event_by_id
--- one event, where a page is asked to begin after it
+-- the position of an event, for a page that begins after it
 select position, body from events where project_id || '' = $1 and id = $2;
 
 -- name: bodies_of_customer
@@ -53,7 +53,7 @@ where project_id || '' = $1
     );
 
 -- name: transfers_from
--- the events that tell of purchases which came from one of these ids, and who received them
+-- TRANSFER events of purchases that came from one of these ids, and who received them
 select e.id, e.body, c.app_user_id
 from events e
 left join absorbed_customers m on m.project_id = e.project_id and m.absorbed_id = e.customer_id
@@ -61,7 +61,7 @@ left join customers c on c.project_id = e.project_id and c.id = coalesce(m.custo
 where e.project_id = $1 and e.type = 'TRANSFER' and (e.body -> 'transferred_from')::jsonb ?| $2::text[];
 
 -- name: replace_bodies
--- events without the person they happened to
+-- replace the bodies of events, without personal data
 update events e set body = n.body
 from unnest($2::text[], $3::json[]) as n (id, body)
 where e.project_id || '' = $1 and e.id = n.id;

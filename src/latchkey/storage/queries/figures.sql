@@ -1,5 +1,5 @@
 -- name: figures_behind
--- projects in which something happened that is not in the figures yet
+-- projects with events that are not in the figures yet
 select f.project_id
 from feeds f
 left join figure_rolls r on r.project_id = f.project_id
@@ -9,47 +9,47 @@ where f.position > coalesce(r.position, 0)
 order by f.project_id;
 
 -- name: start_figures
--- a project's figures begin at the start of its feed
+-- start a project's figures at the beginning of its feed
 insert into figure_rolls (project_id) values ($1) on conflict do nothing;
 
 -- name: take_figures
--- how far a project's figures have come, unless another process is just carrying them on
+-- lock a project's progress, unless another process holds it
 select position, rolled_to, counted, mark_id, mark_xid, marked_at,
     pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
 from figure_rolls where project_id = $1
 for update skip locked;
 
 -- name: await_figures
--- how far a project's figures have come, after whoever is just carrying them on
+-- lock a project's progress, waiting for another process
 select position, rolled_to, counted, mark_id, mark_xid, marked_at,
     pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
 from figure_rolls where project_id = $1
 for update;
 
 -- name: figures_next_events
--- whom the next events of a project's feed happened to
+-- the customers of the next events of a project's feed
 select position, customer_id, committed_at from events
 where project_id = $1 and position > $2
 order by position
 limit $3;
 
 -- name: mark_for_figures
--- customers who changed without an event
+-- mark customers who changed without an event
 insert into figure_marks (project_id, customer_id) select * from unnest($1::text[], $2::bigint[]);
 
 -- name: take_figure_marks
--- customers of a project who changed without an event
+-- take the marks of customers who changed without an event
 delete from figure_marks
 where project_id = $1
     and id = any(array(select id from figure_marks where project_id = $1 order by id limit $2))
 returning customer_id;
 
 -- name: figures_customers
--- customers as they are, all at the same moment; those that were merged or erased are not there
+-- customers, all from one snapshot; merged and erased ones are missing
 select id, state from customers where project_id = $1 and id = any($2::bigint[]);
 
 -- name: figure_lines_of
--- what these purchases have contributed so far
+-- the stored lines of these purchases
 select purchase, at, currency, environment,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
     trials_started, trials_kept, trials_converted, newcomers
@@ -57,13 +57,13 @@ from figure_lines
 where project_id = $1 and purchase = any($2::uuid[]);
 
 -- name: delete_figure_lines
--- what purchases contribute no longer, or not like this
+-- delete lines of purchases
 delete from figure_lines l
 using unnest($1::text[], $2::uuid[], $3::bigint[], $4::text[]) as gone (project_id, purchase, at, currency)
 where l.project_id = gone.project_id and l.purchase = gone.purchase and l.at = gone.at and l.currency = gone.currency;
 
 -- name: add_figure_lines
--- what purchases contribute from now on
+-- add lines of purchases
 insert into figure_lines (
     project_id, purchase, at, currency, environment,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
@@ -76,7 +76,7 @@ select $1, * from unnest(
 );
 
 -- name: add_to_figure_days
--- the difference that changed lines make to their days
+-- add the differences of changed lines to the sums of their days
 insert into figure_days as d (
     project_id, environment, day, currency,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
@@ -103,15 +103,15 @@ on conflict (project_id, environment, day, currency) do update set
     newcomers = d.newcomers + excluded.newcomers;
 
 -- name: newest_customer
--- the highest id among a project's customers
+-- the highest customer id of a project
 select id from customers where project_id = $1 order by id desc limit 1;
 
 -- name: present_xid
--- a transaction id that is higher than that of every transaction which has changed anything so far
+-- a transaction id higher than that of every transaction that has changed anything so far
 select pg_current_xact_id()::text::bigint;
 
 -- name: count_newcomers
--- add the next customers to the hours in which they were first seen; up to which id that was
+-- add the next customers to the hours in which they were first seen; returns the last id counted
 with next as (
     select id, first_seen_at, test_clock_id from customers
     where project_id = $1 and id > $2 and id <= $3
@@ -142,13 +142,13 @@ with next as (
 select count(*) as customers, max(id) as last from next;
 
 -- name: save_figures
--- how far a project's figures have come now
+-- store a project's progress
 update figure_rolls
 set position = $2, rolled_to = $3, counted = $4, mark_id = $5, mark_xid = $6, marked_at = $7
 where project_id = $1;
 
 -- name: figures_progress
--- the head of a project's feed, and how far its figures have come
+-- the head of a project's feed, and the progress of its figures
 select f.position as head, coalesce(r.position, 0) as position, coalesce(r.rolled_to, 0) as rolled_to,
     coalesce(r.counted, 0) as counted
 from feeds f
@@ -156,7 +156,7 @@ left join figure_rolls r on r.project_id = f.project_id
 where f.project_id = $1;
 
 -- name: figure_sums
--- the days until today, all before a given one in one
+-- the sums by day until today; all days before a given one are added to it
 select greatest(day, $3) as day, currency,
     sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
     sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
@@ -167,7 +167,7 @@ where project_id = $1 and environment = $2 and day <= $4
 group by 1, 2;
 
 -- name: figure_rest
--- what lies between two instants
+-- the sum of the lines between two instants
 select currency,
     sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
     sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
@@ -178,7 +178,7 @@ where project_id = $1 and environment = $2 and at > $3 and at < $4
 group by 1;
 
 -- name: newcomers_by_day
--- customers by the day they were first seen on, all and those before an hour; those not counted yet among them
+-- new customers by day, all and those before an hour; including those not counted yet
 select day, customers, case
     when day < $4 / 24 then customers
     when day = $4 / 24 then (select coalesce(sum(one), 0)::bigint from unnest(hours[1:$4 % 24]) as one)
@@ -194,7 +194,7 @@ where project_id = $1 and id > $5 and test_clock_id is null
 group by 1;
 
 -- name: sandbox_newcomers
--- customers who have bought in the sandbox only, by the day they were first seen on
+-- new customers who have bought in the sandbox only, by day
 select day, sum(newcomers)::bigint as customers
 from figure_days
 where project_id = $1 and environment = 'SANDBOX' and day >= $2 and day <= $3

@@ -1,11 +1,11 @@
 -- name: create_key
--- a new API key; of the key itself only the hash and a hint are kept
+-- a new API key; only its hash and a hint are stored
 insert into api_keys (id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, created_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at;
 
 -- name: list_keys
--- a project's keys, revoked ones too, oldest first, from after a given one; of one kind or app where that is given
+-- a project's keys, including revoked ones, oldest first, after a given one; optionally of one kind or app
 select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
 from api_keys
 where project_id = $1
@@ -22,13 +22,13 @@ from api_keys
 where project_id = $1 and id = $2;
 
 -- name: find_key
--- the key a plaintext belongs to, unless it was revoked
+-- the key with this hash, unless it was revoked
 select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
 from api_keys
 where hash = $1 and revoked_at is null;
 
 -- name: revoke_key
--- end a key for good; a second time changes nothing
+-- revoke a key; idempotent
 update api_keys set revoked_at = coalesce(revoked_at, $3)
 where project_id = $1 and id = $2
 returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at;

@@ -1,9 +1,9 @@
 -- name: announce
--- something an operator should know of a webhook
+-- add an operational event about a webhook
 insert into operational_events (project_id, id, webhook_id, type, at, body, next_at) values ($1, $2, $3, $4, $5, $6, $5);
 
 -- name: claim_announcements
--- operational events due for the operations URL, set aside for as long as sending them may take
+-- claim operational events due for the operations URL, with a lease
 update operational_events e
 set next_at = $2
 from (
@@ -17,13 +17,13 @@ where e.project_id = due.project_id and e.id = due.id
 returning e.project_id, e.id, e.at, e.attempts, e.body;
 
 -- name: record_announcement
--- what came of sending an operational event
+-- record the outcome of sending an operational event
 update operational_events
 set attempts = attempts + 1, next_at = $3, delivered_at = $4, error = $5
 where project_id = $1 and id = $2;
 
 -- name: list_operational_events
--- a page of what an operator should know of a project's webhooks, newest first
+-- a page of a project's operational events, newest first
 select id, webhook_id, type, at, body, attempts, delivered_at, error
 from operational_events
 where project_id = $1 and ($2::text is null or webhook_id = $2)

@@ -1,5 +1,5 @@
 -- name: load_product
--- one product with what it grants, deleted or not
+-- one product with what it grants, even if deleted
 select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
     p.credits_code, p.credits_amount, p.created_at, p.deleted_at,
     array(
@@ -25,7 +25,7 @@ order by p.id
 limit $3;
 
 -- name: list_products_of_entitlement
--- a page of all products that grant an entitlement, by id; deleted ones too, because they still do
+-- a page of all products that grant an entitlement, by id; including deleted ones, because they still grant it
 select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
     p.credits_code, p.credits_amount, p.created_at, p.deleted_at,
     array(
@@ -40,7 +40,7 @@ order by p.id
 limit $3;
 
 -- name: save_product
--- a new product, or a known one with other terms; a deleted one is on sale again
+-- create a product, or change an existing one; a deleted one is on sale again
 insert into products (
     project_id, id, display_name, kind, duration, trial_duration, price_micros, currency, credits_code, credits_amount,
     created_at
@@ -58,5 +58,5 @@ on conflict (project_id, id) do update set
     deleted_at = null;
 
 -- name: delete_product
--- take a product off sale; those who hold it keep it
+-- take a product off sale; its owners keep it
 update products set deleted_at = $3 where project_id = $1 and id = $2 and deleted_at is null;

@@ -18,7 +18,7 @@ select id, name, restore_behavior, created_at, test_store from projects where id
 select id, name, restore_behavior, created_at, test_store from projects order by created_at, id;
 
 -- name: update_project
--- a project's settings, each where a new one is given; the test store's setting is part of the catalog that readers keep
+-- change a project's settings, each if given; the test store's setting is part of the catalog, so its version changes
 update projects
 set name = coalesce($2, name),
     restore_behavior = coalesce($3, restore_behavior),
@@ -28,7 +28,7 @@ where id = $1
 returning id, name, restore_behavior, created_at, test_store;
 
 -- name: create_app
--- an app of a project; nothing when the id is taken
+-- create an app of a project; nothing when the id is taken
 insert into apps (project_id, id, name, store, created_at) values ($1, $2, $3, $4, $5)
 on conflict (project_id, id) do nothing
 returning project_id, id, name, store, created_at;
@@ -38,7 +38,7 @@ returning project_id, id, name, store, created_at;
 select project_id, id, name, store, created_at from apps where project_id = $1 and id = $2;
 
 -- name: list_apps
--- a project's apps, oldest first, from after a given one
+-- a project's apps, oldest first, after a given one
 select project_id, id, name, store, created_at
 from apps
 where project_id = $1
@@ -47,5 +47,5 @@ order by created_at, id
 limit $3;
 
 -- name: delete_app
--- an app of a project, with its keys
+-- delete an app of a project, with its keys
 delete from apps where project_id = $1 and id = $2;

@@ -1,9 +1,9 @@
 -- name: prunable_webhooks
--- the webhooks whose log may hold something old, and those that were deleted
+-- the webhooks whose log may contain something old, and deleted webhooks
 select key, deleted_at is not null as deleted from webhooks;
 
 -- name: prune_deliveries
--- a batch of delivered deliveries from before a moment, with their attempts; rows that somebody is using are left alone
+-- delete a batch of successful deliveries from before a time, with their attempts; locked rows are skipped
 with old as (
     select project_id, customer_id, webhook_key, sequence
     from deliveries
@@ -28,7 +28,7 @@ gone as (
 select count(*) from gone;
 
 -- name: clear_lanes_of_deleted
--- a batch of what still waited for a webhook that was deleted
+-- delete a batch of lanes of a deleted webhook
 with left_over as (
     select project_id, customer_id, webhook_key, aside from lanes where webhook_key = $1 limit $2 for update skip locked
 ),
@@ -41,7 +41,7 @@ gone as (
 select count(*) from gone;
 
 -- name: clear_deleted
--- a batch of the log of a webhook that was deleted
+-- delete a batch of the log of a deleted webhook
 with old as (
     select project_id, customer_id, webhook_key, sequence
     from deliveries
@@ -65,7 +65,7 @@ gone as (
 select count(*) from gone;
 
 -- name: forget_webhook
--- a deleted webhook of which nothing is left
+-- delete a deleted webhook once nothing of it is left
 delete from webhooks w
 where w.key = $1 and w.deleted_at is not null
     and not exists (select from deliveries d where d.webhook_key = w.key)

@@ -1,11 +1,11 @@
 -- name: read_customers
--- all that the reads of one tick need, each by its project: customer, clock, catalog version
+-- everything that the reads of one batch need, each in its project: customer, clock, catalog version
 select
     p.id as project_id, p.catalog_version, c.id as key, c.state, t.now_ms, c.next_due_at,
     c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
 from unnest($1::text[], $2::text[]) with ordinality as asked (project_id, app_user_id, place)
 left join projects p on p.id = asked.project_id
--- Lateral with a limit: one index lookup for each row, also with a plan that was made while the table was empty.
+-- Lateral with a limit: one index lookup for each row, even with a plan that was made while the table was empty.
 left join lateral (
     select a.project_id, a.customer_id from aliases a
     where a.project_id = p.id and a.app_user_id = asked.app_user_id
@@ -16,19 +16,19 @@ left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_i
 order by asked.place;
 
 -- name: admit_reads
--- the same for reads that bring a key ($1), each key from a place on ($2) for so many places ($3) of the ids ($4): how many
--- the rate limit lets through, and every customer. What is said of a key stands in the row of its first place; a key that
--- nobody knows has none. In no order: sorting customers cost as much as finding them.
+-- the same for reads with keys. Each key ($1) applies to a range of the ids ($4): from position $2, $3 ids long. Returns
+-- how many requests the rate limit admits, and every customer. The data of a key is in the row of its first id; an
+-- unknown key has none. Unordered: sorting customers cost as much as finding them.
 with admitted as materialized (
     select
         asked.project_id, asked.first, asked.wanted,
-        -- One column: eight that are mostly null cost each customer a seventh of what it takes to find it.
+        -- One column: eight columns, mostly null, would add a seventh to the cost of each customer.
         json_build_array(
             taken.granted, taken.retry_after_us, p.catalog_version,
             asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
         ) as said
     from (
-        -- Locked in one order, as in admit_requests.
+        -- Locked in the same order as in admit_requests.
         select k.*, s.store, a.first, a.wanted
         from unnest($1::bytea[], $2::integer[], $3::integer[]) as a (hash, first, wanted)
         join api_keys k on k.hash = a.hash and k.revoked_at is null
@@ -53,7 +53,7 @@ left join customers c on c.project_id = a.project_id and c.id = a.customer_id
 left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id;
 
 -- name: touch_customers
--- when and from where customers were last seen; rows are locked in the one order everybody uses
+-- write when and from where customers were last seen; rows are locked in the same order everywhere
 with seen as (
     select *
     from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
@@ -69,7 +69,7 @@ locked as (
 update customers c
 set last_seen_at = greatest(c.last_seen_at, seen.at),
     last_seen_platform = coalesce(seen.platform, c.last_seen_platform),
-    -- The version belongs to the platform: after a visit from another platform the old one says nothing.
+    -- The version belongs to the platform: after a visit from another platform the old version is meaningless.
     last_seen_platform_version = case
         when seen.platform is null then c.last_seen_platform_version
         when seen.platform_version is null and seen.platform = c.last_seen_platform then c.last_seen_platform_version

@@ -1,5 +1,5 @@
 -- name: find_delivery
--- where a delivery is kept, by its webhook and event
+-- find a delivery by its webhook and event
 select w.key, e.customer_id, e.sequence
 from webhooks w
 join events e on e.project_id = w.project_id and e.id = $3
@@ -8,7 +8,7 @@ join deliveries d on d.project_id = w.project_id and d.customer_id = e.customer_
 where w.project_id = $1 and w.id = $2 and w.deleted_at is null;
 
 -- name: lock_lanes
--- hold the lanes of these customers at a webhook, in the order everybody takes them
+-- lock the lanes of these customers at a webhook, in the same order everywhere
 select customer_id, aside
 from lanes
 where project_id = $1 and webhook_key = $2 and customer_id = any($3::bigint[]) and aside = any($4::bigint[])
@@ -16,7 +16,7 @@ order by project_id, customer_id, webhook_key, aside
 for update;
 
 -- name: hurry_lane
--- what waits already is sent now instead of at its next retry, unless it is under way
+-- send a pending delivery now instead of at its next retry, unless it is under way
 update lanes l
 set next_at = least(l.next_at, $5)
 where l.project_id = $1 and l.customer_id = $2 and l.webhook_key = $3
@@ -28,7 +28,7 @@ where l.project_id = $1 and l.customer_id = $2 and l.webhook_key = $3
     );
 
 -- name: resend_delivery
--- a finished delivery starts over and does not wait for other events of its customer
+-- restart a finished delivery; it does not wait for other events of its customer
 with again as (
     update deliveries
     set status = 'waiting', aside = true, finished_at = null
@@ -49,7 +49,7 @@ select position from feeds where project_id = $1;
 select committed_at from events where project_id = $1 and position >= $2 order by position limit 1;
 
 -- name: start_replay
--- remember what is to be sent again
+-- create a replay
 insert into replays (
     id, project_id, webhook_key, since_ms, until_ms, status, event_types, created_at, position, last_position,
     first_position
@@ -60,7 +60,7 @@ where w.project_id = $1 and w.id = $2 and w.deleted_at is null
 returning id;
 
 -- name: load_replay
--- a replay, how far it has come and what became of what it queued
+-- a replay with its progress and the outcomes of its deliveries
 select r.id, w.id as webhook_id, r.since_ms, r.until_ms, r.status, r.event_types, r.created_at,
     r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.finished_at,
     (select count(*) from deliveries d where d.replay_id = r.id and d.status = 'delivered') as delivered,
@@ -70,7 +70,7 @@ join webhooks w on w.key = r.webhook_key
 where r.project_id = $1 and w.id = $2 and r.id = $3;
 
 -- name: take_replay
--- the oldest replay that nobody is working on
+-- the oldest unfinished replay that no worker has locked
 select r.id, r.project_id, r.webhook_key, r.since_ms, r.until_ms, r.status, r.event_types, r.position, r.last_position,
     w.environment, w.event_types as wanted_types, w.app_id, w.deleted_at
 from replays r
@@ -81,7 +81,7 @@ limit 1
 for update of r skip locked;
 
 -- name: events_to_replay
--- the next stretch of the feed: how far it reaches, and of which customers' lanes something in it may be sent again
+-- the next range of the feed: where it ends, and the customers whose lanes may get something from it
 with stretch as (
     select e.position, e.customer_id, e.sequence, e.id, e.type, e.committed_at,
         e.committed_at >= $6 and e.committed_at < $7 and ($8::text[] = '{}' or e.type = any($8))
@@ -101,7 +101,7 @@ left join deliveries d on d.project_id = $1 and d.customer_id = s.customer_id an
 order by s.position;
 
 -- name: requeue_deliveries
--- these events once more to a webhook, in order for each customer; deliveries that are already pending stay as they are
+-- queue these events for a webhook again, in order for each customer; deliveries that are already pending are unchanged
 with again as (
     insert into deliveries as d (
         project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id
@@ -124,7 +124,7 @@ queued as (
     on conflict (project_id, customer_id, webhook_key, aside) do update
     set waiting = l.waiting + excluded.waiting,
         done = least(l.done, excluded.done),
-        -- An older one goes first now; its retries are its own.
+        -- An older delivery goes first now; it has its own retries.
         tries = case when excluded.done < l.done and l.lease_until <= $4 then 0 else l.tries end,
         tried_at = case when excluded.done < l.done and l.lease_until <= $4 then null else l.tried_at end,
         next_at = case when excluded.done < l.done then least(l.next_at, $4) else l.next_at end
@@ -132,5 +132,5 @@ queued as (
 select count(*) from again;
 
 -- name: advance_replay
--- a replay has come this far
+-- store a replay's progress
 update replays set position = $2, scheduled = scheduled + $3, finished_at = $4 where id = $1;

@@ -1,5 +1,5 @@
 -- name: load_a_sealed_secret
--- something that was encrypted with LATCHKEY_SECRET_KEY, to try a key on; there is none before the first webhook
+-- something encrypted with LATCHKEY_SECRET_KEY, to check a key with; there is none before the first webhook
 select id, secret_sealed
 from webhooks
 where deleted_at is null

@@ -1,5 +1,5 @@
 -- name: newest_clocks
--- a page of a project's test clocks, newest first, with how many live on each (up to a hundred) and what comes next
+-- a page of a project's test clocks, newest first, with the number of customers (up to a hundred) and the next due time
 select t.id, t.name, t.now_ms, t.created_at,
     (
         select count(*) from (
@@ -15,7 +15,7 @@ order by t.created_at desc, t.id desc
 limit $3;
 
 -- name: customers_on_clock
--- who lives on a test clock, those who fall due first
+-- the customers of a test clock, those who fall due first
 select next_due_at, state from customers
 where project_id = $1 and test_clock_id = $2
 order by next_due_at

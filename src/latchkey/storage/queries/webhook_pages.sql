@@ -1,5 +1,5 @@
 -- name: troubled_webhooks
--- a project's webhooks that had nothing but failures lately
+-- a project's webhooks whose last attempts all failed
 select id, name, failures, open_until, failing_since, announced_at, paused_at
 from webhooks
 where project_id = $1 and deleted_at is null and failing_since is not null
@@ -7,7 +7,7 @@ order by key
 limit $2;
 
 -- name: replays_of_webhook
--- what was sent again by hand, newest first. Replays are few: somebody pressed a button for each.
+-- the replays of a webhook, newest first. They are few, because each is started by hand.
 select r.id, r.since_ms, r.until_ms, r.status, r.created_at, r.scheduled, r.finished_at
 from replays r
 join webhooks w on w.key = r.webhook_key

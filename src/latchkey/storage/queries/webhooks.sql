@@ -12,15 +12,15 @@ returning *;
 select * from webhooks where project_id = $1 and id = $2 and deleted_at is null;
 
 -- name: lock_webhook
--- one webhook of a project, to be changed
+-- lock one webhook of a project, to change it
 select * from webhooks where project_id = $1 and id = $2 and deleted_at is null for no key update;
 
 -- name: webhooks_by_key
--- what workers need of webhooks whose copy is missing or old
+-- the webhooks with these keys, for workers whose copy is missing or old
 select * from webhooks where key = any($1::bigint[]);
 
 -- name: list_webhooks
--- a project's webhooks, oldest first, from after a given one
+-- a project's webhooks, oldest first, after a given one
 select * from webhooks
 where project_id = $1 and deleted_at is null and ($2::text is null or key > (
     select w.key from webhooks w where w.project_id = $1 and w.id = $2
@@ -29,7 +29,7 @@ order by key
 limit $3;
 
 -- name: update_webhook
--- a webhook after a change of what people set
+-- change a webhook's settings
 update webhooks
 set name = $3, url = $4, authorization_sealed = $5, environment = $6, event_types = $7, app_id = $8,
     retry_seconds = $9, in_flight_limit = $10, enabled = $11, updated_at = $12, version = version + 1
@@ -37,7 +37,7 @@ where project_id = $1 and id = $2
 returning *;
 
 -- name: rotate_webhook_secret
--- a new signing secret; the one before signs along for a while
+-- set a new signing secret; the previous one also signs for a while
 update webhooks
 set previous_secret_sealed = case when $4::bigint > $5 then secret_sealed end,
     previous_secret_until = case when $4::bigint > $5 then $4 end,
@@ -46,7 +46,7 @@ where project_id = $1 and id = $2
 returning *;
 
 -- name: delete_webhook
--- nothing more is sent; what belonged to it is cleared later, in batches
+-- mark a webhook as deleted: nothing more is sent; its rows are deleted later, in batches
 update webhooks
 set deleted_at = $3, enabled = false, authorization_sealed = null, previous_secret_sealed = null, secret_sealed = '',
     version = version + 1
@@ -54,7 +54,7 @@ where project_id = $1 and id = $2 and deleted_at is null
 returning key;
 
 -- name: lock_health
--- the health of webhooks that had failures, or have recovered; locked in one order everywhere
+-- lock the health of webhooks that had failures, or have recovered, in the same order everywhere
 select key, project_id, id, url, failures, open_until, failing_since, announced_at, paused_at
 from webhooks
 where key = any($1::bigint[])
@@ -62,7 +62,7 @@ order by key
 for no key update;
 
 -- name: save_health
--- how webhooks fare after the attempts just recorded
+-- store the health of webhooks after recording attempts
 update webhooks w
 set failures = n.failures, open_until = n.open_until, failing_since = n.failing_since, announced_at = n.announced_at,
     paused_at = n.paused_at
@@ -71,5 +71,5 @@ from unnest($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::bigint[
 where w.key = n.key;
 
 -- name: wake_workers
--- tell the delivery workers that these webhooks may have something to send; an empty list means all
+-- NOTIFY the delivery workers that these webhooks may have something to send; an empty list means all
 select pg_notify('latchkey_delivery', $1);

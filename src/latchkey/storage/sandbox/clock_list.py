@@ -28,7 +28,7 @@ class ListedClock:
 @dataclass(frozen=True, slots=True)
 class Inhabitant:
     customer: Customer
-    # When time alone changes something for this customer.
+    # When this customer next changes by itself.
     next_due_at: Ms | None
 
 

@@ -1,4 +1,4 @@
-"""Test clocks, and the customers who live on them."""
+"""Test clocks, and the customers on them."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ async def page(connection: Connection, project_id: str, after: str | None, limit
 
 
 async def share(connection: Connection, project_id: str, id: str) -> Ms | None:
-    """What the clock says. It does not move until the transaction ends. None: there is no such clock."""
+    """The clock's time, with a share lock: it does not move until the transaction ends. None: there is no such
+    clock."""
     now: Ms | None = await connection.fetchval(_SHARE, project_id, id)
     return now
 
 
 async def hold(connection: Connection, project_id: str, id: str) -> Ms | None:
-    """What the clock says, with its row locked for update. None: there is no such clock."""
+    """The clock's time, with its row locked for update. None: there is no such clock."""
     now: Ms | None = await connection.fetchval(_HOLD, project_id, id)
     return now
 

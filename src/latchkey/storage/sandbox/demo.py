@@ -18,7 +18,7 @@ async def has_catalog(connection: Connection, project_id: str) -> bool:
 
 
 async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
-    """What is in the catalog already stays as it is."""
+    """Existing entries stay as they are."""
     for statement in _CATALOG:
         await connection.execute(statement, project_id, now)
     await connection.execute(_MAPPING, project_id)

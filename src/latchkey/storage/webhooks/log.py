@@ -21,14 +21,14 @@ Status = Literal["waiting", "delivered", "failed"]
 
 
 class Answered(NamedTuple):
-    """The receiver's last answer, as a range of HTTP statuses. (0, 0): it was tried and did not answer."""
+    """The receiver's last response, as a range of HTTP statuses. (0, 0): it was tried and there was no response."""
 
     low: int
     high: int
 
 
 class Place(NamedTuple):
-    """Where a delivery stands in a webhook's log. Later places are newer."""
+    """The position of a delivery in a webhook's log. Higher is newer."""
 
     created_at: Ms
     customer_key: int
@@ -89,7 +89,7 @@ class Examined:
     """The deliveries that match."""
 
     deliveries: list[Delivery]
-    # The event of the oldest delivery that was examined, if the limit ended the search before the log did.
+    # The event of the oldest examined delivery, if the limit ended the search before the end of the log.
     last_examined: str | None = None
 
 
@@ -116,7 +116,7 @@ async def page(
     limit: int,
     examined: int,
 ) -> Examined:
-    """Newest first. Looks at `examined` deliveries at most, so that a rare status does not read the whole log."""
+    """Newest first. Examines at most `examined` deliveries, so that a rare status does not read the whole log."""
     rows = await connection.fetch(
         _PAGE, webhook_key, *before, since, status, event_type, limit, examined, *_range(answered)
     )

@@ -1,4 +1,4 @@
-"""Operational events: what the service tells its operator about webhooks."""
+"""Operational events about webhooks, for the operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACE = query("operational_event_place")
 
 
 class Place(NamedTuple):
-    """Where an operational event stands in the list. Later places are newer."""
+    """The position of an operational event in the list. Higher is newer."""
 
     at: Ms
     id: str

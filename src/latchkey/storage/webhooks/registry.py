@@ -1,4 +1,4 @@
-"""What the registry of webhooks asks of the log: how each webhook fares, and whether an id was ever given."""
+"""What the registry of webhooks reads from the log: counts of deliveries, and whether an id was ever used."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ async def vitals(connection: Connection, webhook_keys: Sequence[int]) -> dict[in
 
 
 async def was_made(connection: Connection, project_id: str, webhook_id: str) -> bool:
-    """Whether there is a webhook of this id, or was one that is not pruned yet."""
+    """Whether a webhook with this id exists, or existed and is not pruned yet."""
     known: bool = await connection.fetchval(_WAS_MADE, project_id, webhook_id)
     return known

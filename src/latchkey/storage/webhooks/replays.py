@@ -1,4 +1,4 @@
-"""Replays: deliveries that somebody asked to send again."""
+"""Replays: ranges of events that somebody asked to send again."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class TroubledWebhook:
 
 
 async def troubled(connection: Connection, project_id: str, limit: int) -> list[TroubledWebhook]:
-    """Oldest webhook first, paused ones too."""
+    """Oldest webhook first, including paused ones."""
     return [
         TroubledWebhook(
             id=row["id"],
