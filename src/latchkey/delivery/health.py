@@ -1,4 +1,4 @@
-"""Updates a webhook's health after attempts were recorded, and announces what an operator should know of it."""
+"""Updates a webhook's health after attempts were recorded, and announces changes to the operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from latchkey.storage.outages import transaction
 
 
 async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, Health]:
-    """Update circuits and pauses; gives the healths that changed, by webhook key.
+    """Updates circuits and pauses; returns the healths that changed, by webhook key.
 
     While a webhook has no failures, nothing is read and nothing is written.
     """

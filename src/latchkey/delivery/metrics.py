@@ -23,7 +23,7 @@ LOST_LEASES = Counter("latchkey_delivery_leases_lost", "Outcomes that came too l
 
 
 def serve(host: str, port: int) -> Callable[[], None]:
-    """Serve the metrics, where a port is set; gives the function that ends it. Another worker may have the port."""
+    """Serve the metrics, if a port is set; returns the function that stops it. Another worker may have the port."""
     if not port:
         return lambda: None
     try:

@@ -21,8 +21,8 @@ def operations_webhook(url: str, secret: str) -> Webhook:
 async def tell(
     database: Database, sender: Sender, to: Webhook, now: Ms, timeout_ms: int, chance: Callable[[], float]
 ) -> int:
-    """Send the operational events that are due; says how many there were."""
-    # The lease covers all twenty of a claim, sent one after the other.
+    """Send the operational events that are due; returns how many there were."""
+    # The lease covers all twenty events of a claim, sent one after the other.
     due = await announcements.claim(database, now, now + lease_ms(timeout_ms) * 20)
     for one in due:
         answer = await sender.send(to, one.id, one.body)

@@ -1,4 +1,4 @@
-"""Database outages: work that met one is tried again until it succeeds."""
+"""Database outages: work that hits one is retried until it succeeds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LONGEST = 2.0
 
 
 async def outlive(work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work; while the database is away, try again after a wait that grows to two seconds."""
+    """Do the work; while the database is unreachable, retry after a wait that grows to two seconds."""
     wait = 0.02
     while True:
         try:
             await work()
         except OutageError as error:
-            log.warning("database away", reason=str(error), again_in=wait)
+            log.warning("database unreachable", reason=str(error), again_in=wait)
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST)
         else:

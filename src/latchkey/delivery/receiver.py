@@ -55,7 +55,7 @@ class Arrival:
 @dataclass(slots=True)
 class Receiver:
     told: Callable[[Arrival, str], None]
-    # Where this is given it makes the whole HTTP reply, and the path chooses nothing.
+    # If given, it returns the whole HTTP response, and the path is ignored.
     answering: Callable[[Arrival], Awaitable[bytes]] | None = None
     _began: dict[str, float] = field(default_factory=dict)
     _tries: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -66,12 +66,12 @@ class Receiver:
         return _Connection(self, self._connections)
 
     def hang_up(self) -> None:
-        """Close whatever is still open."""
+        """Close all connections."""
         for connection in list(self._connections):
             connection.abort()
 
     def behaviour(self, arrival: Arrival) -> tuple[str, int]:
-        """What to do with this arrival, as a word and a number."""
+        """The behaviour for this arrival, as a word and a number."""
         word, _, rest = arrival.path.lstrip("/").partition("/")
         if word == "later":
             seconds, _, rest = rest.partition("/")
@@ -123,11 +123,11 @@ class _Connection(asyncio.Protocol):
     def _arrived(self, path: str, headers: dict[str, str], body: bytes) -> None:
         try:
             event = _ENVELOPE.decode(body).event
-        except Exception:  # whatever arrives is worth showing
+        except Exception:  # show whatever arrives
             event = _Seen()
         arrival = Arrival(time.time_ns() // 1000, path, headers, body, event)
         if self._receiver.answering is not None:
-            # The loop keeps only a weak reference to a task.
+            # The event loop keeps only a weak reference to a task.
             task = asyncio.create_task(self._write(self._receiver.answering(arrival)))
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)
@@ -193,14 +193,14 @@ async def listen(
 
 @asynccontextmanager
 async def listening(receiver: Receiver, context: ssl.SSLContext) -> AsyncIterator[int]:
-    """The receiver on a free port of this machine, and nothing left of it afterwards."""
+    """Runs the receiver on a free port of this machine, and closes it afterwards."""
     server = await listen(receiver, context)
     try:
         yield server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]  # asyncio's own Server has it
     finally:
         server.close()
         receiver.hang_up()
-        # The transports close at the loop's next turns.
+        # The transports close in the next iterations of the loop.
         await asyncio.sleep(0.01)
 
 
@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("--key", type=Path, required=True)
     parser.add_argument("--log", type=Path, required=True, help="one JSON line for each arrival")
     arguments = parser.parse_args()
-    # Unbuffered: a receiver that is killed has told everything it has seen.
+    # Unbuffered: a receiver that is killed has logged everything it received.
     with arguments.log.open("ab", buffering=0) as log, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(arguments, log))
 

@@ -1,4 +1,4 @@
-"""The delivery role as a process runs it: the worker, its LISTEN connection, and slower chores beside it."""
+"""The delivery role of a process: the worker, its LISTEN connection, and periodic tasks beside it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def measure(database: Database) -> None:
 async def _replay(database: Database, new: asyncio.Event) -> None:
     async def work_off_all() -> None:
         # New events come first: a pause after each batch of a replay.
-        while await requeue.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is the point
+        while await requeue.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is intended
             await asyncio.sleep(0.02)
 
     while True:
@@ -116,4 +116,4 @@ async def _tell(database: Database, sender: Sender, to: Webhook, settings: Setti
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
     while True:
         await outlive(work)
-        await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - machines need not agree on it
+        await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret

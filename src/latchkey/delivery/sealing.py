@@ -22,7 +22,8 @@ class Sealer:
         self._cipher = AESGCM(key)
 
     def seal(self, text: str, what: str) -> bytes:
-        """`what` names the place, such as `wh_1/secret`. Copied to another row, the value cannot be decrypted."""
+        """`what` names the row and column, such as `wh_1/secret`. Copied to another row, the value cannot be
+        decrypted."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, text.encode(), what.encode())
 

@@ -1,4 +1,4 @@
-"""Webhooks as people set them up. Secrets are encrypted before they are stored, and shown only when they are made."""
+"""Webhooks and their settings. Secrets are encrypted before they are stored, and shown only when they are created."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from latchkey.storage.deliveries import webhooks as storage
 from latchkey.storage.deliveries.webhooks import SealedSetup, SealedWebhook
 from latchkey.storage.outages import transaction
 
-SECRET_PREFIX = "whsec_"  # noqa: S105 - how a secret begins, not one
+SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix, not a secret
 # Default of `in_flight_limit`: deliveries under way at once, over all workers.
 IN_FLIGHT = 100
 _LETTERS = string.ascii_lowercase + string.digits
@@ -29,7 +29,7 @@ _LETTERS = string.ascii_lowercase + string.digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What people can set."""
+    """The settings of a webhook."""
 
     name: str
     url: str
@@ -60,7 +60,7 @@ class Webhook:
     updated_at: Ms
 
     def secrets_at(self, now: Ms) -> tuple[str, ...]:
-        """The secrets that sign at this moment: the current one, and shortly after a rotation the previous one too."""
+        """The secrets that sign now: the current one, and for a while after a rotation the previous one too."""
         if self.previous_secret is None or self.previous_secret_until is None or self.previous_secret_until <= now:
             return (self.secret,)
         return self.secret, self.previous_secret
@@ -87,7 +87,7 @@ class Webhooks:
         return [unsealed(one, self._sealer) for one in found]
 
     async def update(self, project_id: str, id: str, now: Ms, **changes: Any) -> Webhook | None:
-        """Change some fields of the webhook's Setup; None when there is no such webhook."""
+        """Change some settings of the webhook. None: there is no such webhook."""
         async with transaction(self._database) as connection:
             found = await storage.lock(connection, project_id, id)
             if found is None:
@@ -107,7 +107,7 @@ class Webhooks:
         return unsealed(rotated, self._sealer)
 
     async def pause(self, project_id: str, id: str, now: Ms) -> Webhook | None:
-        """Send nothing until it is resumed; new deliveries wait."""
+        """Send nothing until it is resumed; new deliveries are queued."""
         return await self._set_health(project_id, id, lambda health: replace(health, paused_at=health.paused_at or now))
 
     async def resume(self, project_id: str, id: str) -> Webhook | None:
@@ -167,7 +167,7 @@ def unsealed(sealed: SealedWebhook, sealer: Sealer) -> Webhook:
         ),
         health=sealed.health,
         secret=sealer.unseal(sealed.secret, f"{id}/secret"),
-        # Sealed under the name `secret` too: a rotation moves the encrypted bytes as they are.
+        # Encrypted under the name `secret` too, because a rotation moves the encrypted bytes unchanged.
         previous_secret=(
             sealer.unseal(sealed.previous_secret, f"{id}/secret") if sealed.previous_secret is not None else None
         ),

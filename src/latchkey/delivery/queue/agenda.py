@@ -1,4 +1,4 @@
-"""Which webhooks may have something to send, as far as this worker knows: now, or at a later moment."""
+"""Which webhooks may have something to send, as far as this worker knows: now, or at a later time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Agenda:
     def __init__(self) -> None:
         # A dict for its order: webhooks that wait longest come first.
         self._now: dict[int, None] = {}
-        # A heap. An entry that `_soonest` does not know is outdated; it leads to one question in vain.
+        # A heap. An entry that is not in `_soonest` is outdated; it causes one query that finds nothing.
         self._later: list[tuple[Ms, int]] = []
         self._soonest: dict[int, Ms] = {}
         self._changed = asyncio.Event()
@@ -31,7 +31,7 @@ class Agenda:
         self._changed.set()
 
     def turn(self, now: Ms) -> list[int]:
-        """Take the webhooks to ask for now off the agenda; those that waited longest come first."""
+        """Remove and return the webhooks to query now; those that waited longest come first."""
         while self._later and self._later[0][0] <= now:
             at, key = heapq.heappop(self._later)
             if self._soonest.get(key) == at:
@@ -41,11 +41,11 @@ class Agenda:
         return keys
 
     def wake(self) -> None:
-        """End the `wait` that is under way."""
+        """End the current `wait`."""
         self._changed.set()
 
     async def wait(self, now: Callable[[], Ms]) -> None:
-        """Until there may be something to do: a webhook was added, or the next moment has come."""
+        """Until there may be something to do: a webhook was added, or the next time has come."""
         if self._now:
             return
         seconds = max(0.0, (self._later[0][0] - now()) / 1000) if self._later else None

@@ -1,26 +1,26 @@
-"""How many deliveries this worker may have under way: for each webhook, and in all."""
+"""How many deliveries this worker may have under way: for each webhook, and in total."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-# One claim takes no more than this; the next follows at once.
+# The most that one claim takes; the next follows at once.
 BATCH = 500
 
 
 class Capacity:
     """Counts what is claimed and not yet recorded.
 
-    A webhook's limit holds over all workers, and the claim statement keeps it. What is counted here saves claims that
-    would get nothing.
+    A webhook's limit applies over all workers; the claim statement enforces it. The counts here avoid claims that would
+    get nothing.
     """
 
     def __init__(self, in_all: int, limit_of: Callable[[int], int]) -> None:
         self._in_all = in_all
         self._limit_of = limit_of
         self._under_way: Counter[int] = Counter()
-        # Webhooks that may have more waiting than they may send at once.
+        # Webhooks that may have more pending than they may send at once.
         self._held_back: set[int] = set()
 
     def budgets(self, keys: Sequence[int]) -> dict[int, int]:
@@ -38,7 +38,7 @@ class Capacity:
         return budgets
 
     def claimed(self, budgets: Mapping[int, int], taken: Mapping[int, int]) -> list[int]:
-        """The webhooks to ask for again at once: those that used up their budget."""
+        """The webhooks to query again at once: those that used up their budget."""
         again: list[int] = []
         for key, budget in budgets.items():
             got = taken.get(key, 0)
@@ -52,7 +52,7 @@ class Capacity:
         self._under_way[key] += 1
 
     def end(self, keys: Iterable[int]) -> set[int]:
-        """These deliveries are done with; gives the webhooks that were held back and can go on."""
+        """These deliveries are finished; returns the webhooks that were held back and can continue."""
         self._under_way.subtract(keys)
         ready, self._held_back = self._held_back, set()
         return ready

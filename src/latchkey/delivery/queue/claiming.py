@@ -1,4 +1,4 @@
-"""Claims due deliveries and hands them to the dispatcher, while it is sending others."""
+"""Claims due deliveries and passes them to the dispatcher, while it sends others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Claimer:
         self._stopping = False
 
     def stop(self) -> None:
-        """End `run` after the claim that is under way. Cancelled, a claim could leave leases that nobody knows of."""
+        """End `run` after the current claim. A cancelled claim could leave leases that nobody knows of."""
         self._stopping = True
         self._agenda.wake()
 
@@ -55,7 +55,7 @@ class Claimer:
         now = self._now()
         claims = await lanes.claim(self._database, budgets, now, now + lease_ms(self._timeout_ms))
         versions = {one.webhook_key: one.webhook_version for one in claims}
-        # Tried until it succeeds: what is claimed is not given to anybody else until the lease runs out.
+        # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
         await outlive(partial(self._webhooks.refresh, versions))
         self._agenda.add(self._capacity.claimed(budgets, Counter(one.webhook_key for one in claims)))
         for one in claims:

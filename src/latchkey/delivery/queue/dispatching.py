@@ -1,4 +1,4 @@
-"""Sends claimed deliveries, each in a task of its own, and puts the answers into the inbox."""
+"""Sends claimed deliveries, each in its own task, and puts the responses into the inbox."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Dispatcher:
         self._inbox = inbox
         self._capacity = capacity
         self._agenda = agenda
-        # By the claim's identity, for as long as its task runs.
+        # By id() of the claim, while its task runs.
         self._running: dict[int, tuple[asyncio.Task[None], Claim]] = {}
 
     def __len__(self) -> int:
@@ -37,16 +37,16 @@ class Dispatcher:
         self._run(claim, webhook, partial(self._sender.post, webhook, claim.event_id, claim.body, now))
 
     def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
-        """Wait for the body of an answer whose status has come."""
+        """Wait for the body of a response whose status has arrived."""
         self._run(claim, webhook, reply.read)
 
     async def wait(self) -> None:
-        """Until all that run at this moment have ended."""
+        """Until everything that is running now has ended."""
         if self._running:
             await asyncio.wait([task for task, _ in self._running.values()])
 
     def cancel(self) -> list[Claim]:
-        """End what still runs, and give its claims."""
+        """Cancel what still runs, and return its claims."""
         unfinished = list(self._running.values())
         for task, _ in unfinished:
             task.cancel()
@@ -59,7 +59,7 @@ class Dispatcher:
         try:
             self._inbox.put(Answered(claim, webhook, await attempt()))
         except Exception as error:
-            # Not recorded: the lease runs out and it is sent again.
+            # Not recorded: the lease runs out and the delivery is sent again.
             log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=error)
             self._agenda.add(self._capacity.end([claim.webhook_key]))
         finally:

@@ -1,4 +1,4 @@
-"""Answers that have come and are not yet recorded: the dispatcher puts them in, the recorder takes them out."""
+"""Responses that are not recorded yet: the dispatcher puts them in, the recorder takes them out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from latchkey.storage.deliveries.lanes import Claim
 class Answered(Struct, frozen=True):
     claim: Claim
     webhook: Webhook
-    # A Reply where the status has come and the body may not have.
+    # A Reply if the status has arrived but perhaps not the body.
     reply: Reply | Answer
 
 
@@ -39,7 +39,7 @@ class Inbox:
         return answers
 
     def recorded(self) -> None:
-        """What was taken is recorded."""
+        """What was taken has been recorded."""
         if not self._answers:
             self._all_recorded.set()
 

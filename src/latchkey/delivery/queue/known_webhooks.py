@@ -1,4 +1,4 @@
-"""The settings of webhooks, kept in memory so that a delivery need not read and decrypt them."""
+"""A cache of webhook settings, so that a delivery need not read and decrypt them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KnownWebhooks:
         return known.setup.in_flight_limit if known is not None else IN_FLIGHT
 
     async def refresh(self, versions: Mapping[int, int]) -> None:
-        """Load the webhooks that are not known in this version."""
+        """Load the webhooks that are not cached in this version."""
         old = [
             key for key, version in versions.items() if (one := self._known.get(key)) is None or one.version != version
         ]

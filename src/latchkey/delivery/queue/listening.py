@@ -1,4 +1,4 @@
-"""Hears of new deliveries when their transaction commits."""
+"""The LISTEN connection: learns of new deliveries when their transaction commits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _RECONNECT_SECONDS = 0.2
 async def listen(
     database: Database, woken: Callable[[Iterable[int]], None], look_around: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
-    """Listen until cancelled. `woken` gets the keys of webhooks that have something new.
+    """Listen until cancelled. `woken` gets the keys of webhooks with new deliveries.
 
     `look_around` is called after every new connection, because notifications sent meanwhile are lost, and when a
-    notification names no webhook because too many have something new.
+    notification names no webhook because there are too many.
     """
     looking: set[asyncio.Task[None]] = set()
 

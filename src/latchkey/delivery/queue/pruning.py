@@ -1,4 +1,4 @@
-"""Removes old deliveries. What failed, and every event, is kept for ever."""
+"""Deletes old deliveries. Failed deliveries, and all events, are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAUSE_SECONDS = 0.05
 
 
 async def prune(database: Database, before: Ms) -> int:
-    """Remove what was delivered before a moment, and all that belonged to deleted webhooks; says how many."""
+    """Delete deliveries that succeeded before this time, and everything of deleted webhooks; returns how many."""
     removed = 0
     for key, deleted in await pruning.webhooks(database):
         if deleted:

@@ -1,4 +1,4 @@
-"""Records the outcome of attempts in batches, and puts what follows from them on the agenda."""
+"""Records the outcomes of attempts in batches, and adds the next steps to the agenda."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from latchkey.storage.errors import StatementRefusedError
 
 log = structlog.get_logger()
 
-# While this many are being sent, wait a moment for more answers before recording: a statement for a hundred costs
-# little more than one for ten, and what it records makes room for a claim of the same size.
+# While this many are being sent, wait a moment for more responses before recording: a statement for a hundred costs
+# little more than one for ten, and frees capacity for a claim of the same size.
 _BUSY = 100
 _LINGER_SECONDS = 0.005
 
@@ -65,7 +65,7 @@ class Recorder:
             metrics.IN_FLIGHT.set(len(self._dispatcher))
 
     def _outcomes(self, answers: Sequence[Answered]) -> list[Outcome]:
-        """What can be recorded now. An answer whose body has not come yet goes back to the dispatcher."""
+        """What can be recorded now. A response without its body goes back to the dispatcher."""
         outcomes: list[Outcome] = []
         for one in answers:
             reply = one.reply
@@ -97,7 +97,7 @@ class Recorder:
                 for one in batch:
                     await self._record([one])
                 return
-            # Nothing that a receiver sends may stop the deliveries to others. This one is repeated after its lease.
+            # Nothing that a receiver sends may stop deliveries to others. This one is repeated after its lease.
             log.error("attempt not recorded", event_id=batch[0].claim.event_id, exc_info=error)
         self._agenda.add(self._capacity.end(one.claim.webhook_key for one in batch))
 
@@ -116,7 +116,7 @@ class Recorder:
                 self._agenda.add([key])
 
     def _schedule(self, recorded: Sequence[Recorded]) -> None:
-        """Lanes that can go on at once, and retries."""
+        """Adds lanes that can continue at once, and retries, to the agenda."""
         self._agenda.add({one.outcome.claim.webhook_key for one in recorded if one.more})
         for one in recorded:
             decision = one.outcome.decision

@@ -1,4 +1,4 @@
-"""Sends again: one delivery by hand, or everything that was committed in a range of time."""
+"""Sends again: one delivery by hand, or everything committed in a time range."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from latchkey.storage.outages import transaction
 
 # A batch locks its customers' lanes for a few milliseconds.
 _BATCH = 500
-# An event's time is read a little before it takes its place in the feed, so the range is searched with a margin.
+# An event's time is read shortly before it gets its position in the feed, so the range is searched with a margin.
 _SKEW_MS = 60_000
 
 
 async def resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> bool:
-    """Send this event to this webhook once more, at once, with a fresh retry schedule; False when there is no such
-    delivery. One that waits for a retry is sent now instead."""
+    """Send this event to this webhook again, at once, with a new retry schedule. False: there is no such delivery. One
+    that waits for a retry is sent now instead."""
     async with transaction(database) as connection:
         place = await requeue.find(connection, project_id, webhook_id, event_id)
         if place is None:
@@ -39,8 +39,8 @@ async def start_replay(
     event_types: tuple[str, ...] = (),
     now: Ms,
 ) -> Replay | None:
-    """Queue what was committed in the range: what failed, or all that the webhook's filters admit, delivered or not,
-    also from before the webhook existed. The delivery role works it off; None when there is no such webhook."""
+    """Queue what was committed in the range: failed deliveries, or everything that matches the webhook's filters,
+    including events from before the webhook existed. The delivery role does it. None: there is no such webhook."""
     until = now + 1 if until_ms is None else until_ms
     id = f"rep_{uuid4().hex[:20]}"
     async with transaction(database) as connection:
@@ -59,7 +59,7 @@ async def load_replay(database: Database, project_id: str, webhook_id: str, id: 
 
 
 async def work_off(database: Database, now: Ms) -> bool:
-    """Queue the next batch of the oldest replay; False when there is nothing to do."""
+    """Queue the next batch of the oldest replay. False: there is nothing to do."""
     async with transaction(database) as connection:
         replay = await requeue.take(connection)
         if replay is None:
@@ -77,8 +77,8 @@ async def work_off(database: Database, now: Ms) -> bool:
 
 
 async def _position_before(connection: Connection, project_id: str, moment: Ms, end: int) -> int:
-    """The last position whose event was committed before the moment. Events are in the order of their commits, so a
-    binary search finds it without an index over time."""
+    """The last position whose event was committed before this time. Events are in commit order, so a binary search
+    finds it without an index on time."""
     low, high = 0, end
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,9 +1,9 @@
-"""The delivery worker: claims, sends and records, each while the others go on.
+"""The delivery worker: claims, sends and records, all three concurrently.
 
     Agenda ──▶ Claimer ──▶ Dispatcher ──▶ Inbox ──▶ Recorder ──▶ Agenda
 
-NOTIFY, the clock and recorded outcomes put webhooks on the agenda; only for these is the database asked. Nothing that
-a worker knows has to outlive it: what it had claimed is claimed by another worker when the lease runs out.
+NOTIFY, the clock and recorded outcomes put webhooks on the agenda; the database is queried only for these. A worker
+keeps no state that must survive it: when its leases run out, another worker claims its deliveries.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from latchkey.storage.errors import OutageError
 
 log = structlog.get_logger()
 
-# NOTIFY does not reach a worker that is not connected, and a worker that died held leases: look for due deliveries
-# now and then.
+# NOTIFY does not reach a worker that is not connected, and a worker that died may hold leases: poll for due deliveries
+# as well.
 SWEEP_SECONDS = 10.0
-# After the drain, for recording the last answers and giving back what was not sent.
+# After the drain: time to record the last responses and release what was not sent.
 _RELEASE_SECONDS = 5.0
 
 
@@ -61,7 +61,7 @@ class Worker:
         self._recorder = Recorder(database, agenda, capacity, webhooks, dispatcher, inbox, now=now, chance=chance)
 
     def woken(self, keys: Iterable[int]) -> None:
-        """These webhooks have something new."""
+        """These webhooks have new deliveries."""
         self._agenda.add(keys)
 
     async def run(self, stop: asyncio.Event, drain_seconds: float) -> None:
@@ -85,7 +85,7 @@ class Worker:
                     raise ended
 
     async def sweep(self) -> None:
-        """Ask the database once which webhooks have something to send, and when."""
+        """Query once which webhooks have something to send, and when."""
         now = self._now()
         for key, at in (await lanes.due(self._database)).items():
             if at <= now:
@@ -103,12 +103,12 @@ class Worker:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def _drain(self, claiming: asyncio.Task[None], seconds: float) -> None:
-        """Finish what is under way. Give back the rest, so that another worker need not wait for the lease."""
+        """Finish what is under way. Release the rest, so that another worker need not wait for the lease."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 self._claimer.stop()
                 await asyncio.wait({claiming})
-                # In a loop: the recorder may hand an answer back to the dispatcher, to wait for its body.
+                # In a loop: the recorder may return a response to the dispatcher, to wait for its body.
                 while len(self._dispatcher) or not self._inbox.all_recorded:
                     await self._dispatcher.wait()
                     await self._inbox.until_recorded()
@@ -119,4 +119,4 @@ class Worker:
                 await self._inbox.until_recorded()
                 await lanes.release(self._database, unfinished)
         except (OutageError, TimeoutError):
-            log.warning("outcomes not recorded; these deliveries are repeated", count=len(self._inbox))
+            log.warning("outcomes not recorded, deliveries will repeat", count=len(self._inbox))

@@ -1,1 +1,1 @@
-"""One POST to a receiver: address checked, signed, timed, and described in words when it fails."""
+"""One POST to a receiver: address check, signature, timeout, and a readable error."""

@@ -1,4 +1,4 @@
-"""Removes secrets from answers: a receiver that echoes its request must not bring them into the log."""
+"""Removes secrets from responses: a receiver that echoes its request must not bring them into the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHORTEST = 4
 
 
 def without_secrets(answer: Answer, webhook: Webhook) -> Answer:
-    """The answer as it may be stored and shown."""
+    """The response as it may be stored and shown."""
     hidden = _secrets(webhook.secret, webhook.previous_secret, webhook.setup.authorization)
     text_of_answer = "\n".join([value for _, value in answer.response_headers])
     if answer.error is not None:
@@ -38,7 +38,7 @@ def without_secrets(answer: Answer, webhook: Webhook) -> Answer:
 
 @lru_cache(maxsize=4096)
 def _secrets(secret: str, previous: str | None, authorization: str | None) -> tuple[tuple[str, bytes], ...]:
-    """Each secret as text and as bytes. Of `Bearer abc` only what follows the scheme is secret."""
+    """Each secret as text and as bytes. In `Bearer abc` only the part after the scheme is secret."""
     found = [secret.removeprefix(SECRET_PREFIX)]
     if previous is not None:
         found.append(previous.removeprefix(SECRET_PREFIX))

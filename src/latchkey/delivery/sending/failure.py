@@ -1,10 +1,10 @@
-"""The client's errors in words that a person can act on."""
+"""Translates the client's errors into text that a person can act on."""
 
 from __future__ import annotations
 
 from pyreqwest.exceptions import ConnectTimeoutError, DetailedPyreqwestError, RequestTimeoutError
 
-# The client lists nested causes. The first line here that is found in one of them names the failure.
+# The client lists nested causes. The first entry here that matches one of them names the failure.
 _WORDS = (
     ("certificate expired", "certificate expired"),
     ("CertExpired", "certificate expired"),

@@ -1,9 +1,9 @@
-"""What a receiver answers, in two steps.
+"""A receiver's response, in two steps.
 
-The status alone decides whether an attempt succeeded. The body is kept for the log, up to a limit, and whatever happens
-to it the status stands. So `Sender.post` gives a `Reply` as soon as the status has come, and the `Answer` follows:
+Only the status decides whether an attempt succeeded. The body is kept for the log, up to a limit; a problem with the
+body does not change the outcome. So `Sender.post` returns a `Reply` when the status has arrived; the `Answer` follows:
 
-- `Reply.at_once` takes the body without waiting, if it has come too. It nearly always has.
+- `Reply.at_once` takes the body without waiting, if it has arrived too. It nearly always has.
 - `Reply.read` waits for the body, and gives up on one that does not end.
 
 The worker calls `at_once` for a whole batch, shortly before it is recorded. The alternative is to read every body in
@@ -31,20 +31,20 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.retry import parse_retry_after
 from latchkey.storage.deliveries.recording import Attempt
 
-# How much of an answer's body is kept, and how long to wait for a body of unknown length.
+# How much of a response body is kept, and how long to wait for a body of unknown length.
 BODY_LIMIT = 16 * 1024
 BODY_PATIENCE = 5.0
 HEADERS_LIMIT = 64
 
 
 class Answer(Attempt, frozen=True):
-    """What came of one attempt. Only a status of 200 is success; everything else has an `error` in words."""
+    """The result of one attempt. Only a status of 200 is success; everything else has an `error` text."""
 
     retry_after_ms: int | None = None
 
 
 class Reply(Struct):
-    """An answer of which the status and the headers have come."""
+    """A response whose status and headers have arrived."""
 
     webhook: Webhook
     at: Ms
@@ -53,18 +53,18 @@ class Reply(Struct):
     request: StreamRequest
     response: Response
     kept: bytes = b""
-    # A read that `at_once` began and that had to wait; `read` goes on with it.
+    # A read that `at_once` began and that had to wait; `read` continues it.
     begun: Coroutine[Any, Any, Bytes | None] | None = None
 
     def at_once(self) -> Answer | None:
-        """The answer, if its body has come; None: `read` must wait for it."""
+        """The response, if its body has arrived; None: `read` must wait for it."""
         wanted = self._declared()
         if wanted is None or wanted > BODY_LIMIT:
             return None
         if wanted > 0:
             reading = self.response.body_reader.read_chunk()
             try:
-                # One step of the coroutine, without the event loop. It returns at once if the chunk is there.
+                # One step of the coroutine, without the event loop. It returns at once if the chunk has arrived.
                 waits_for = reading.send(None)
             except StopIteration as ended:
                 self.kept = bytes(ended.value or b"")
@@ -75,7 +75,7 @@ class Reply(Struct):
         return self._answer() if len(self.kept) == wanted else None
 
     async def read(self) -> Answer:
-        """The answer, when its body has come or will not come any more."""
+        """The response, once its body has arrived or failed to."""
         try:
             await self._read()
         except (PyreqwestError, TimeoutError):
@@ -86,8 +86,8 @@ class Reply(Struct):
 
     async def _read(self) -> None:
         wanted = self._declared()
-        # A body of known length needs no timer, the request's own timeout ends it. A timer for every answer would cost
-        # a quarter of the request.
+        # A body of known length needs no timer, because the request's own timeout ends it. A timer for every response
+        # would cost a quarter of the request.
         async with asyncio.timeout(BODY_PATIENCE if wanted is None else None):
             enough = BODY_LIMIT if wanted is None else min(wanted, BODY_LIMIT)
             while len(self.kept) < enough:
@@ -108,7 +108,7 @@ class Reply(Struct):
         if status != 200:
             error = failure.of_status(status, response.get_header("location"))
             retry_after = parse_retry_after(response.get_header("retry-after"), self.at + self.took_ms)
-        # A header that comes several times has a list of values.
+        # A header that occurs several times has a list of values.
         headers = tuple(
             [
                 (name, one)
@@ -131,12 +131,12 @@ class Reply(Struct):
 
 @types.coroutine
 def _resumed(reading: Coroutine[Any, Any, Bytes | None], waits_for: Any) -> Generator[Any, None, Bytes | None]:
-    """Goes on with a coroutine that was stepped once and now waits."""
+    """Continues a coroutine that was stepped once and now waits."""
     try:
         while True:
             yield waits_for
             waits_for = reading.send(None)
     except StopIteration as ended:
-        return ended.value  # type: ignore[no-any-return]  # what read_chunk gives
+        return ended.value  # type: ignore[no-any-return]  # the result of read_chunk
     finally:
         reading.close()

@@ -1,4 +1,4 @@
-"""Looks up host names in threads, and checks every address before anything connects to it."""
+"""Resolves host names in threads, and checks every address before anything connects to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from latchkey.domain.webhooks.address import Address, Network, NotAllowed, Target, refusal
 
-# getaddrinfo gives no time to live, so a result is used for this long.
+# getaddrinfo returns no time to live, so a result is cached for this long.
 _KEPT_SECONDS = 30.0
 _THREADS = 32
 _REMEMBERED = 10_000
@@ -32,13 +32,13 @@ class Resolver:
     def __init__(self, allowed: Sequence[Network] = (), lookup: Lookup = system_lookup) -> None:
         self._allowed = allowed
         self._lookup = lookup
-        # One lookup at a time for each name: a name server that never answers holds one thread, not one per delivery.
+        # One lookup at a time per name: a name server that never responds occupies one thread, not one per delivery.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolve")
         self._known: dict[tuple[str, int], tuple[float, Sequence[Address]]] = {}
         self._asking: dict[tuple[str, int], asyncio.Future[Sequence[Address]]] = {}
 
     def known(self, target: Target) -> Sequence[Address] | None:
-        """The target's addresses, if they were looked up a moment ago."""
+        """The target's addresses, if they are cached."""
         known = self._known.get((target.host, target.port))
         if known is not None and time.monotonic() - known[0] < _KEPT_SECONDS:
             return known[1]

@@ -1,4 +1,4 @@
-"""One POST to a receiver: its address checked, signed, timed, and described in words when it fails."""
+"""One POST to a receiver: address check, signature, timeout, and a readable error."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ USER_AGENT = f"latchkey/{version('latchkey')}"
 # Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
 _IDLE = timedelta(seconds=4)
 _CONNECT = timedelta(seconds=10)
-# How many clients, and how many URLs, are kept.
+# How many clients, and how many URLs, are cached.
 _KEPT = 1024
 
 
 class _Route(Struct):
-    """What is kept for a URL: its parsed form, and the clients for the addresses that were checked last.
+    """The cache entry of a URL: its parsed form, and the clients for the addresses that were checked last.
 
-    Kept with the URL, because looking a client up by its address for each delivery is slow.
+    Cached by URL, because looking up a client by its address for each delivery is slow.
     """
 
     where: Target
@@ -45,7 +45,7 @@ class _Route(Struct):
 
 
 class Sender:
-    """Keeps connections open. Each checked address has a client of its own, so that no receiver delays another."""
+    """Keeps connections open. Each checked address has its own client, so that no receiver delays another."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class Sender:
         self._routes: dict[str, _Route] = {}
 
     async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> Answer:
-        """Send `body` once, and wait for the whole answer. Never raises for anything that a receiver does."""
+        """Send `body` once, and wait for the whole response. Never raises, whatever a receiver does."""
         reply = await self.post(webhook, message_id, body, self._now(), is_test=is_test)
         return reply if isinstance(reply, Answer) else await reply.read()
 
     async def post(
         self, webhook: Webhook, message_id: str, body: bytes, at: Ms, *, is_test: bool = False
     ) -> Reply | Answer:
-        """Send `body` once, and wait only for the status. An Answer, where no status comes, says why."""
+        """Send `body` once, and wait only for the status. Returns an Answer with the reason if no status arrives."""
         began = time.monotonic()
         headers, shown = self._headers(webhook, message_id, body, at)
         if is_test:
@@ -87,10 +87,10 @@ class Sender:
             clients = route.clients if route.addresses is addresses else self._connect(route, addresses)
             for place, client in enumerate(clients, 1):
                 request = client.post(route.url).headers(headers).body_bytes(body)
-                # The name lookup, and addresses where nobody answers, have used some of the time.
+                # The name lookup, and addresses that did not respond, have used some of the time.
                 if late:
                     request = request.timeout(timedelta(milliseconds=max(1, self._timeout_ms - _since(began))))
-                # 0: give the answer when its headers have come, before any of its body.
+                # 0: return the response once its headers have arrived, before any of its body.
                 streamed = request.streamed_read_buffer_limit(0).build_streamed()
                 try:
                     response = await streamed.__aenter__()
@@ -134,8 +134,8 @@ class Sender:
 
     def _route(self, url: str) -> _Route:
         known = target(url)
-        # The client parses the URL by its own rules. If the two disagreed, another host than the checked one would be
-        # connected to.
+        # The client parses the URL by its own rules. If it disagreed with ours, it would connect to another host than
+        # the checked one.
         client_sees = Url(url)
         host = client_sees.host_str or ""
         same = host == known.host if known.literal is None else literal(host) == known.literal
@@ -147,7 +147,7 @@ class Sender:
         return route
 
     def _connect(self, route: _Route, addresses: Sequence[Address]) -> Sequence[Client]:
-        """A client for each of these addresses, kept with the route until the name has other ones."""
+        """A client for each of these addresses, cached until the name resolves to others."""
         route.addresses = addresses
         route.clients = [self._client(route.where, one) for one in addresses]
         return route.clients
@@ -173,7 +173,7 @@ class Sender:
             .https_only(True)
             .no_proxy()
             .http2(True)
-            # The log keeps the bytes that were sent, and a small body cannot decompress into a huge one.
+            # The log stores the bytes that were sent, and a small body cannot decompress into a huge one.
             .gzip(False)
             .brotli(False)
             .deflate(False)

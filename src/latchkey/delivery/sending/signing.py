@@ -1,4 +1,4 @@
-"""The signature that a receiver can verify (Standard Webhooks), and the Authorization value as the log shows it."""
+"""The signature that a receiver can verify (Standard Webhooks), and the masked Authorization value for the log."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def signature(secrets: Sequence[str], message_id: str, timestamp: int, body: byt
 
 @lru_cache(maxsize=4096)
 def masked(authorization: str) -> str:
-    """The Authorization value as the log may show it: only the scheme remains."""
+    """The Authorization value for the log: only the scheme remains."""
     scheme, _, rest = authorization.partition(" ")
     return f"{scheme} {_HIDDEN}" if rest else _HIDDEN
 
 
 def _sign(secret: str, signed: bytes) -> str:
-    # Copying a prepared state costs a third of `hmac.digest`, which also releases the interpreter's lock.
+    # Copying a prepared state takes a third of the time of `hmac.digest`, which also releases the interpreter's lock.
     state = _prepared(secret).copy()
     state.update(signed)
     return "v1," + binascii.b2a_base64(state.digest(), newline=False).decode()
