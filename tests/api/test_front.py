@@ -175,7 +175,7 @@ async def test_a_fault_of_ours_shows_no_detail_but_a_request_id_that_the_log_has
     assert b"hunter2" not in reply.body
     assert b"secret" not in reply.body
     assert reply.headers["x-request-id"] in reply.json()["message"]
-    [failure] = [line for line in lines if line["event"] == "request_failed"]
+    [failure] = [line for line in lines if line["event"] == "request failed"]
     assert failure["request_id"] == reply.headers["x-request-id"]
     assert failure["exc_info"] is error
     if path == V1:

@@ -1,1 +1,1 @@
-"""HTTP: V1, V2 and management, over the use cases."""
+"""HTTP: V1, V2 and management, built on the use cases."""

@@ -1,7 +1,7 @@
-"""One line for each request. Lines that end in the same turn of the event loop are written together.
+"""One log line for each request. Lines that end in the same turn of the event loop are written together.
 
-Structlog takes 13 µs for a line, a sixth of a whole read. So where the log is JSON these lines go straight to its
-stream, with the same fields; everywhere else (a terminal, a test) they take structlog's way.
+Structlog takes 13 µs for a line, a sixth of a whole read. So if the log is JSON these lines go directly to its stream,
+with the same fields; otherwise (a terminal, a test) they go through structlog.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The application: one FastAPI behind one front."""
+"""The ASGI application: the front, with FastAPI behind it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from latchkey.usecases.services import Services
 
 VERSION = version("latchkey")
 
-# Every resource's router. A request is held against them in this order, so those under load come first.
+# The routers of all resources. FastAPI matches a request against them in this order, so the busiest come first.
 ROUTERS = (
     receipts.router,
     test_store.router,
@@ -84,7 +84,7 @@ ROUTERS = (
 
 @cache
 def routes() -> FastAPI:
-    """Every route, built once per process. It holds no state of its own: the front adds it to each request."""
+    """All routes, built once per process. They hold no state: the front adds it to each request."""
     app = FastAPI(
         title=documentation.TITLE,
         version=VERSION,
@@ -102,7 +102,7 @@ def routes() -> FastAPI:
             app.openapi_schema = documentation.document(app, VERSION)
         return app.openapi_schema
 
-    app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for extending it
+    app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for extending the document
     return app
 
 

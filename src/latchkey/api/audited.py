@@ -1,11 +1,11 @@
-"""The audit log of what is changed with an API key.
+"""The audit log of changes made with an API key.
 
     @router.post("/products", ...)
     @audited("product.created")
     async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
 
-The entry is written before the route runs, and again with the outcome, as for the dashboard's pages. A request that is
-refused earlier (key, scope, body) changes nothing and is not in the log.
+The entry is written before the route runs, and completed with the outcome, as for the dashboard's pages. A request that
+is refused earlier (key, scope, body) changes nothing and is not logged.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class _Made(Struct):
 
 
 def audited(action: str, *, erases: bool = False) -> Callable[[Endpoint], Endpoint]:
-    """For a route with a secret key: what it does is in the project's audit log under this name. A route that erases a
-    person leaves no name of theirs there."""
+    """Decorates a route that needs a secret key: its changes are in the project's audit log under this name. A route
+    that erases a person writes none of their ids there."""
 
     def decorate(endpoint: Endpoint) -> Endpoint:
-        # Evaluated here, where the route's own names are known; FastAPI sees the request beside its parameters.
+        # Evaluated here, where the route's own names are known; FastAPI sees the request as an additional parameter.
         signature = inspect.signature(endpoint, eval_str=True)
         parameters = dict(signature.parameters)
         takes_request = "request" in parameters
@@ -75,7 +75,7 @@ def audited(action: str, *, erases: bool = False) -> Callable[[Endpoint], Endpoi
             return response
 
         noted.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]  # as inspect reads it
-        noted.audited_as = action  # type: ignore[attr-defined]  # for the test that no route is forgotten
+        noted.audited_as = action  # type: ignore[attr-defined]  # for the test that every route is audited
         return noted
 
     return decorate
@@ -102,22 +102,22 @@ async def _begin(request: Request, services: Services, caller: Caller, action: s
 async def _finish(
     services: Services, position: int, outcome: audit.Outcome, subject: str, detail: Mapping[str, Any]
 ) -> None:
-    """What the route did is committed, so its reply stands. An entry that cannot be finished stays 'begun'."""
+    """The route's changes are committed, so its reply is sent. An entry that cannot be finished stays 'begun'."""
     try:
         await audit.finish(services.database, position, outcome, subject, detail)
     except Exception as error:
-        log.warning("audit_entry_not_finished", position=position, outcome=outcome, error=str(error))
+        log.warning("audit entry not finished", position=position, outcome=outcome, error=str(error))
 
 
 def _detail(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
     exchange: Exchange = request.scope[SCOPE_KEY]
-    # Ids from the path are in the subject, and only there: they may name a person who is erased later.
+    # Ids from the path are only in the subject, where erasure finds them.
     detail: dict[str, Any] = {"request": f"{exchange.method} {request.scope['route'].path}"}
     for value in given.values():
         if isinstance(value, BaseModel):
             sent = value.model_dump(mode="json", exclude_unset=True)
             fields = type(value).model_fields
-            # A secret is a field without a repr.
+            # Fields without a repr are secret.
             detail["sent"] = {name: one if fields[name].repr else HIDDEN for name, one in sent.items()}
     return {**detail, "request_id": exchange.request_id.decode()}
 
@@ -127,7 +127,7 @@ def _named(params: Mapping[str, Any]) -> str:
 
 
 def _id_of(response: Response) -> str:
-    """What was made, as the reply names it."""
+    """The id of the created object, from the reply."""
     try:
         made = json.decode(response.body, type=_Made)
     except MsgspecError:

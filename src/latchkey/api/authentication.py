@@ -1,12 +1,12 @@
 """API keys on requests: `Authorization: Bearer <key>`.
 
-Keys are compared by their SHA-256, looked up afresh with every request, and never written anywhere. Router modules use
-these as the type of a parameter, and FastAPI does the rest:
+Keys are compared by their SHA-256, looked up with every request, and never written anywhere. Router modules use these
+as the type of a parameter:
 
-    ReadKey, WriteKey                  V2: a secret key of the project in the path, which they document too
+    ReadKey, WriteKey                  V2: a secret key of the project in the path; also adds the path to the document
     SecretReadKey, SecretWriteKey      V1: a secret key
-    AppReadKey, AppWriteKey            V1: any key; what a public one may do is up to the route
-    ReceiptKey                         V1: the same, but a public key is never refused for its rate
+    AppReadKey, AppWriteKey            V1: any key; the route decides what a public one may do
+    ReceiptKey                         V1: the same, but a public key is never rate limited
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from latchkey.usecases.services import Services
 _LONGEST = 256
 
 
-# The few keys that are in use bring thousands of requests a second; taking the header apart and hashing it again is a
-# twentieth of a read. Whoever can look into this process sees the headers as they come in either way.
+# A few keys make thousands of requests a second; parsing and hashing the header again would take a twentieth of a read.
+# The cache reveals nothing more: the headers are in this process's memory anyway.
 @lru_cache(maxsize=256)
 def key_hash(authorization: bytes | None) -> bytes:
-    """The hash of the key that a header carries."""
+    """The hash of the key in this header."""
     if authorization is None:
         raise Unauthenticated("Send your API key as 'Authorization: Bearer <key>'.", code=7224)
     key = authorization[7:].strip()
@@ -41,8 +41,8 @@ def key_hash(authorization: bytes | None) -> bytes:
 
 
 def admitted(verdict: Verdict, exchange: Exchange, *, receipt: bool = False) -> Caller:
-    """The caller, if there is one and it has requests left. A receipt with a public key is never refused for its rate:
-    all phones of an app share that key, and a phone drops a purchase for good on any 4xx."""
+    """The caller, if the key is valid and has requests left. A receipt with a public key is never rate limited: all
+    phones of an app share that key, and a phone drops a purchase for good on any 4xx."""
     if verdict is None:
         raise Unauthenticated("This API key is not known here, or it was revoked.")
     if isinstance(verdict, Limited):
@@ -69,7 +69,7 @@ def require_project(caller: Caller, project_id: str) -> None:
         raise Forbidden("This key belongs to another project.")
 
 
-# Only for the OpenAPI document: the header itself is read by `key_hash`, whose errors are ours.
+# Only for the OpenAPI document: `key_hash` reads the header and raises our own errors.
 _bearer = HTTPBearer(auto_error=False, scheme_name="ApiKey", description="A secret or public API key.")
 documented = Depends(_bearer)
 _Documented = Annotated[HTTPAuthorizationCredentials | None, documented]

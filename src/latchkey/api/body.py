@@ -1,4 +1,4 @@
-"""Request bodies: never more than the limit, and on the APIs nothing but JSON that PostgreSQL can hold."""
+"""Request bodies: limited in size, and on the APIs only JSON that PostgreSQL can store."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from starlette.types import Message, Receive
 from latchkey.api.errors import BodyTooLarge, MalformedBody, UnsupportedMediaType
 
 LIMIT = 1024 * 1024
-# Most clients look for the answer only when they have sent everything, and see none if the connection closes before. So
-# a body that is too large is still heard out, and thrown away: up to this size, as long as it keeps coming.
+# Most clients read the response only after sending everything, and see none if the connection closes before. So a body
+# that is too large is still read and discarded: up to this size, as long as it keeps arriving.
 HEARD_OUT = 16 * LIMIT
 PATIENCE_SECONDS = 1
-# No body of ours is deeper than 5; this only has to be far from the interpreter's own limit.
+# No body of ours is deeper than 5; the limit only has to be well below the interpreter's own.
 DEEPEST = 64
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class CheckedBody:
-    """An ASGI `receive` that gives the whole body at once, after checking it, when somebody first asks for it.
+    """An ASGI `receive` that checks the whole body when it is first requested, and returns it at once.
 
-    Whoever needs no framework asks for its `value`; the body can still be received afterwards."""
+    The routes without a framework use `value`; the body can still be received afterwards."""
 
     def __init__(self, receive: Receive, content_type: bytes | None, *, is_json: bool) -> None:
         self._receive = receive
@@ -47,7 +47,7 @@ class CheckedBody:
         return {"type": "http.request", "body": self._body, "more_body": False}
 
     async def value(self) -> Any:
-        """What the JSON says; None where there is no body, or nobody to send it any more."""
+        """The parsed JSON; None if there is no body, or the client has disconnected."""
         body = await self._read()
         value = None
         if body and self._is_json:
@@ -86,14 +86,14 @@ class CheckedBody:
 
 
 def check_announced(content_length: bytes | None) -> None:
-    """Refuse a body that says itself that it is far too large, without reading any of it."""
+    """Refuse a body whose Content-Length is far too large, without reading any of it."""
     if content_length is not None and content_length.isdigit() and int(content_length) > HEARD_OUT:
         raise too_large()
 
 
 async def check_body(request: Request) -> None:
-    """For every route that changes something: its body is read and held to the rules also where none is asked for. A
-    refund of 5 that was sent to a route which refunds everything must not pass unread."""
+    """For every route that changes something: its body is read and checked even if the route takes none. A refund of 5
+    that was sent to a route which refunds everything must not be ignored silently."""
     if request.method == "GET":
         return
     body = await request.body()
@@ -126,15 +126,15 @@ def check_json(body: bytes) -> Any:
     except DecodeError as error:
         raise MalformedBody(f"The body is not valid JSON: {_reason(error, body)}") from None
     fields = _check_value(value, DEEPEST)
-    # Every field has its colon. Where there are more, a text holds one, or a field is there twice: then look closely.
-    # The parser that can tell costs eight times as much as the one above.
+    # Every field has one colon. If there are more colons, a string contains one, or a field occurs twice: only then use
+    # the parser that detects duplicates, which takes eight times as long as the one above.
     if body.count(b":") != fields:
         _parse_strictly(body.decode())
     return value
 
 
 def _check_value(value: Any, depth: int) -> int:
-    """How many fields the objects in it have."""
+    """The number of fields in all objects of the value."""
     fields = 0
     if isinstance(value, str):
         if "\0" in value:

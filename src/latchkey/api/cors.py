@@ -1,4 +1,4 @@
-"""Preflights of browsers on V1. The key is the only credential, so any origin may ask."""
+"""CORS preflights of browsers on V1. The key is the only credential, so any origin is allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_preflight(method: str, headers: dict[bytes, bytes]) -> bool:
 
 async def answer_preflight(exchange: Exchange) -> None:
     asked = exchange.headers.get(b"access-control-request-headers", b"")
-    # New clients bring new header names: what is asked for is allowed, as long as it is a list of names.
+    # New clients use new header names: any requested list of names is allowed.
     sane = len(asked) <= _LONGEST and _HEADER_LIST.fullmatch(asked) is not None
     await exchange.reply(
         204,

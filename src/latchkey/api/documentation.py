@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI derives from the routes, made true where our replies differ from its own."""
+"""The OpenAPI document: what FastAPI derives from the routes, corrected where our responses differ."""
 
 from __future__ import annotations
 

@@ -1,26 +1,26 @@
-"""What can be wrong with a request, drawn once.
+"""The errors of a request.
 
 ApiError
 ├── BadRequest                 400  malformed in some way
 │   ├── InvalidParameter       400  one named parameter or field is wrong
-│   │   └── InvalidAppUserId   400  an id that cannot be one
-│   └── MalformedBody          400  not JSON, or JSON that no field could hold
-├── Unauthenticated            401  no key, or none that we know
-├── Forbidden                  403  a key that may not do this
-├── NoSuchPath                 404  nothing lives here
-├── Missing                    404  what was named does not exist
-├── MethodNotAllowed           405  something lives here, but not for this method
-├── Conflicting                409  what was to be made exists already, or what was to go is still needed
+│   │   └── InvalidAppUserId   400  an id that is not allowed
+│   └── MalformedBody          400  not JSON, or JSON that cannot be stored
+├── Unauthenticated            401  no key, or an unknown one
+├── Forbidden                  403  the key may not do this
+├── NoSuchPath                 404  no route has this path
+├── Missing                    404  the named object does not exist
+├── MethodNotAllowed           405  the path does not support this method
+├── Conflicting                409  the object exists already, or is still in use
 ├── BodyTooLarge               413  more than the limit
 ├── UnsupportedMediaType       415  not JSON
-├── Unprocessable              422  makes no sense in the present state
-├── TooManyRequests            429  the key's minute is used up
-├── Failure                    500  our fault; the log has the rest
-├── Unavailable                503  our fault, and likely over soon
-└── StoreNotConnected          503  a receipt of a store that we cannot ask yet; the phone keeps the purchase
+├── Unprocessable              422  not possible in the current state
+├── TooManyRequests            429  the key's rate limit is used up
+├── Failure                    500  an error of the service; the log has the details
+├── Unavailable                503  an error of the service that is likely temporary
+└── StoreNotConnected          503  a receipt of a store that is not connected yet; the phone keeps the purchase
 
-An error knows both of its bodies; which one is sent depends on the path alone. The tree hangs under Starlette's
-HTTPException because FastAPI lets only those through while it reads a body.
+An error knows both of its bodies; the path alone decides which one is sent. The errors derive from Starlette's
+HTTPException because FastAPI lets only those pass while it reads a body.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from latchkey.wire.errors import RejectedAttribute, V1Error, V2Error, V2ErrorTyp
 
 Version = Literal["v1", "v2"]
 
-# The parameters that name a customer: V1 has its own code for one that does not exist.
+# Parameters that name a customer: V1 has its own code for a customer that does not exist.
 _CUSTOMER_PARAMETERS = frozenset({None, "app_user_id", "customer_id", "target_customer_id"})
 
 
@@ -197,7 +197,7 @@ class Unavailable(ApiError):
 
 
 class StoreNotConnected(ApiError):
-    """In place of every 4xx that would make a phone drop a purchase which may be real."""
+    """Replaces every 4xx that would make a phone drop a purchase which may be real."""
 
     status = 503
     code = 7101
@@ -209,7 +209,7 @@ class StoreNotConnected(ApiError):
 
 
 def from_refusal(refusal: Refusal) -> ApiError:
-    """What the rules refused, as this API says it."""
+    """The API error for a refusal of the rules."""
     match refusal:
         case NotFound():
             code = 7259 if refusal.param in _CUSTOMER_PARAMETERS else 7226

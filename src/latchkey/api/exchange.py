@@ -1,4 +1,4 @@
-"""One request and its reply: the id it goes by, whose error bodies it gets, and what the access log will say of it."""
+"""One request and its response: its id, the API version of its error bodies, and the data for the access log."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from latchkey.api.path import version_of
 Header: TypeAlias = tuple[bytes, bytes]
 
 SCOPE_KEY = "latchkey.exchange"
-# What routes need of the application that serves them. The routes are built once per process (130 ms of CPU) and belong
-# to no application, so the front adds it to each request.
+# The services that routes need. The routes are built once per process (130 ms of CPU) and shared by all applications,
+# so the front adds the services to each request.
 SERVICES_KEY = "latchkey.services"
 READS_KEY = "latchkey.reads"
 METRICS_KEY = "latchkey.metrics"
 
-# Drawn once for each process: an id has to be nobody else's, not a secret.
+# Random per process: request ids have to be unique, not secret.
 _PROCESS = secrets.token_hex(8).encode()
 _count = count(1)
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
-# A webhook and a read can overtake each other; with this a receiver knows which of the two is newer.
+# A webhook and a read can overtake each other; with this header a receiver knows which of the two is newer.
 SEQUENCE_HEADER = b"latchkey-sequence"
 JSON_TYPE = (b"content-type", b"application/json")
 SECURITY_HEADERS = [
@@ -39,12 +39,12 @@ SECURITY_HEADERS = [
 ]
 _OF_A_BODY = frozenset({b"content-type", b"content-length"})
 _NAMES = frozenset(name for name, _ in SECURITY_HEADERS)
-# V1 is what apps call, also from web pages. It works with keys and never with cookies, so any origin may read it.
+# Apps call V1, also from web pages. It uses keys and never cookies, so any origin may read it.
 CORS_HEADERS = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"retry-after, x-request-id"),
 ]
-# The lines of a whole JSON reply that never change.
+# The headers that every JSON response has.
 _LINES = (*SECURITY_HEADERS, JSON_TYPE)
 _LINES_FOR_BROWSERS = (*_LINES, *CORS_HEADERS)
 
@@ -63,19 +63,19 @@ class Exchange:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         sent = self.headers.get(b"x-request-id")
         self.request_id = b"%s%08x" % (_PROCESS, next(_count)) if sent is None or not _SANE_ID.fullmatch(sent) else sent
-        # Of the key, once it is known; the store is that of the key's app.
+        # Of the key, once it is known; `store` is that of the key's app.
         self.key_id: str | None = None
         self.store: str | None = None
         self.route = "unmatched"
-        # Of the customer that was read: which of its events the answer already includes.
+        # The sequence of the customer's last event that the response includes.
         self.sequence: int | None = None
-        # 0 until a reply has begun.
+        # 0 until the response has begun.
         self.status = 0
         self._send = send
 
     @property
     def is_cross_origin(self) -> bool:
-        """Whether a browser asks V1 for another site's page; it says so, and only then wants to hear that it may."""
+        """Whether a browser sends a cross-origin request to V1. Only then the CORS headers are needed."""
         return b"origin" in self.headers and self.version == "v1"
 
     @property
@@ -83,7 +83,7 @@ class Exchange:
         return self.method == "HEAD"
 
     def whole(self, status: int, body: bytes, headers: Sequence[Header] = ()) -> tuple[Message, Message]:
-        """The two messages of a whole JSON reply."""
+        """The two messages of a complete JSON response."""
         self.status = status
         lines = [
             (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body)),
@@ -107,7 +107,7 @@ class Exchange:
         await self.reply(error.status, error.body(self.version, self.request_id.decode()), headers)
 
     async def send(self, message: Message) -> None:
-        """The ASGI `send` that inner applications get: adds our headers, and answers HEAD without a body."""
+        """The ASGI `send` for inner applications: adds our headers, and removes the body for HEAD."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = list(message.get("headers", ()))

@@ -1,4 +1,4 @@
-"""Whatever goes wrong inside the framework, said in the words of our own errors."""
+"""Translates errors of the framework to our own errors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from latchkey.api.models import EMPTY_USER_ID, INVALID_USER_ID
 from latchkey.api.v1.receipts import spared
 from latchkey.domain.refusal import Refusal
 
-# Where a value was found; not part of its name.
+# Where the framework found a value; not part of the field's name.
 _PLACES = frozenset({"body", "query", "path", "header", "cookie"})
 
 
 def handle_faults(app: FastAPI) -> None:
-    """Call it when every router is in: it learns which methods each path answers."""
+    """Call it after adding all routers: it collects the methods of each path."""
     methods = _methods_by_path(app)
 
     async def on_error(request: Request, error: Exception) -> Response:
@@ -41,12 +41,12 @@ def handle_faults(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(Refusal, on_error)
-    # This one replies and raises on, so that the front can log what happened.
+    # This handler replies and raises again, so that the front can log the error.
     app.add_exception_handler(Exception, on_error)
 
 
 def from_validation(error: RequestValidationError) -> ApiError:
-    """The first thing that is wrong, by name."""
+    """The first error, with the name of its field."""
     first: dict[str, Any] = error.errors()[0]
     names = [str(part) for part in first["loc"] if part not in _PLACES]
     param = ".".join(names) or None

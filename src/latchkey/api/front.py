@@ -1,4 +1,4 @@
-"""The first thing every request meets: its id, its path, the hot reads and writes, and one place for every fault."""
+"""The entry point of every request: its id, its path, the hot reads and writes, and the handling of all errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = structlog.get_logger("latchkey.api")
 _READS = frozenset({"GET", "HEAD"})
 _RECEIPTS = receipts.ROUTE[1:].split("/")
 _API = frozenset({"v1", "v2"})
-# Where the pages for people begin. They are an application of their own, with their own way to say what is wrong.
+# Prefix of the dashboard, which is its own application with its own error pages.
 PAGES = "dashboard"
 
 
@@ -81,7 +81,7 @@ class Front:
             await answer_preflight(exchange)
             return
         if segments == [""] and method in _READS and self._pages is not None:
-            # Whoever types the bare address into a browser wants the pages.
+            # A browser at the bare address gets the dashboard.
             exchange.route = "/"
             await exchange.reply(307, b"", [(b"location", b"/" + PAGES.encode())])
             return
@@ -89,13 +89,13 @@ class Front:
             exchange.route = receipts.ROUTE
         check_announced(exchange.headers.get(b"content-length"))
         body = CheckedBody(receive, exchange.headers.get(b"content-type"), is_json=segments[0] in _API)
-        # Of a header sent twice the framework takes the first and we take the last: leave those to it.
+        # If a header is sent twice, the framework takes the first and we take the last: leave those to the framework.
         if method == "POST" and len(exchange.headers) == len(scope["headers"]):
             answer = await self._writes.answer(exchange, segments, body)
             if answer is not None:
                 await exchange.reply(200, answer)
                 return
-        # Whatever answers GET answers HEAD, without the body.
+        # HEAD works like GET, without the body.
         inner = {
             **scope,
             **self._state,
@@ -112,13 +112,13 @@ class Front:
     async def _fail(self, exchange: Exchange, error: Exception) -> None:
         reply = await self._writes.spared(exchange, as_api_error(error))
         try:
-            # The reply first: whatever happens to the log, the caller gets the documented body.
+            # Reply first: whatever happens to the log, the caller gets the documented body.
             if not exchange.status:
                 await exchange.fail(reply)
         finally:
             if reply.status >= 500 and not isinstance(error, ApiError):
                 log.error(
-                    "request_failed",
+                    "request failed",
                     request_id=exchange.request_id.decode(),
                     route=exchange.route,
                     key_id=exchange.key_id,

@@ -1,4 +1,4 @@
-"""For whoever watches over the process: is it alive, can it serve, what has it done."""
+"""Health checks and metrics: is the process alive, can it serve, what has it done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from latchkey.storage.passing import PASSING, REFUSES_WRITES
 
 router = APIRouter(tags=["Operation"])
 
-# A probe that hangs is worse than one that fails.
+# A health check that hangs is worse than one that fails.
 _PATIENCE_SECONDS = 5.0
 
 
@@ -40,7 +40,7 @@ async def healthz() -> Response:
     response_class=Response,
 )
 async def readyz(services: Provided) -> Response:
-    """The database answers, has the schema this version expects, and takes changes."""
+    """The database answers, has the schema this version expects, and accepts changes."""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             async with services.database.acquire() as connection:

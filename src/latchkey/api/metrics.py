@@ -1,6 +1,6 @@
-"""What /metrics shows. Every application has its own registry, so that several can live in one process.
+"""The content of /metrics. Every application has its own registry, so that one process can have several.
 
-Requests are counted in plain lists and turned into Prometheus' families when somebody looks: counting with the
+Requests are counted in plain lists and converted to Prometheus' families when /metrics is read: counting with the
 library's own classes takes 3 µs a request, this takes one.
 """
 
@@ -21,7 +21,7 @@ _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 
 class Metrics(Collector):
     def __init__(self) -> None:
-        # By route and status; the statuses of a route are added up when somebody looks.
+        # By route and status; the statuses of a route are added up when /metrics is read.
         self._requests: dict[tuple[str, int], Tally] = {}
         self._batches = {"read": Tally(_SIZES), "admission": Tally(_SIZES)}
         self.registry = CollectorRegistry()

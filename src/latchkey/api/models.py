@@ -1,6 +1,6 @@
-"""What request bodies and parameters are made of. Unknown fields, and values of another type, are refused.
+"""The types of request bodies and parameters. Unknown fields, and values of another type, are refused.
 
-Bodies are strict: `"1"` is no number and `1` is no text. For a choice use `Literal`, not an Enum.
+Bodies are strict: `"1"` is not a number and `1` is not a string. For a choice use `Literal`, not an Enum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from latchkey.domain.user_id import BLOCKED, DIRECTIONS, MAX_LENGTH, problem_wit
 from latchkey.usecases.access.keys import FASTEST
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, LARGEST_LIMIT
 
-# The kinds of validation error that V1 has codes of its own for.
+# Validation errors for which V1 has its own codes.
 EMPTY_USER_ID = "empty_app_user_id"
 INVALID_USER_ID = "invalid_app_user_id"
 USER_ID_PATTERN = r"^[^/\x00-\x1f\x7f]*[^/\s\x00-\x1f\x7f][^/\x00-\x1f\x7f]*$"
@@ -34,13 +34,13 @@ class Body(BaseModel):
 def _user_id(value: str) -> str:
     problem = problem_with(value)
     if problem is not None:
-        # Braces would be read as a template.
+        # Braces would be parsed as a template.
         kind = INVALID_USER_ID if value.strip() else EMPTY_USER_ID
         raise PydanticCustomError(kind, "{problem}", {"problem": problem})
     return value
 
 
-# `problem_with`, as far as a schema can say it.
+# `problem_with`, as far as a JSON schema can express it.
 _id_schema: dict[str, Any] = {
     "minLength": 1,
     "maxLength": MAX_LENGTH,
@@ -54,7 +54,7 @@ Limit = Annotated[int, Query(ge=1, le=LARGEST_LIMIT, description=f"Items on a pa
 
 
 def _held_to(check: Callable[[str], str]) -> AfterValidator:
-    """What a rule of the domain accepts."""
+    """Validates with a rule of the domain."""
 
     def validate(value: str) -> str:
         try:
@@ -80,12 +80,12 @@ def _no_nul(value: str | None) -> str | None:
 
 
 def one_of(**fields: str) -> dict[str, Any]:
-    """For a body's schema: exactly one of these fields, each with its JSON type, is there and not null."""
+    """For a body's schema: exactly one of these fields, each with its JSON type, is present and not null."""
     return {"oneOf": [{"required": [name], "properties": {name: {"type": type}}} for name, type in fields.items()]}
 
 
 def not_null() -> Any:
-    """For a field that may be left out, but not null. A factory, because a default would show in the document."""
+    """For a field that may be omitted, but not null. A factory, because a default would appear in the document."""
     return Field(default_factory=lambda: None)
 
 
@@ -112,7 +112,7 @@ RateLimit = Annotated[int, Field(ge=1, le=FASTEST, description="Requests a minut
 _Cursor = Annotated[str, Field(max_length=500), AfterValidator(_no_nul)]
 StartingAfter = Annotated[
     _Cursor | None,
-    # Sent empty, as a client does that has no page before: the first page.
+    # An empty cursor, from a client without a previous page, means the first page.
     AfterValidator(lambda cursor: cursor or None),
     Query(description="The last item of the page before."),
 ]

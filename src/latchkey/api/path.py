@@ -11,11 +11,11 @@ _MALFORMED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class MalformedPath(InvalidAppUserId):
-    """Some segment of the path cannot be an id."""
+    """A segment of the path is not a valid id."""
 
 
 def segments_of(raw_path: bytes) -> list[str]:
-    """The decoded segments of a path. One that hides a `/` or a NUL, or is no UTF-8, is refused."""
+    """The decoded segments of a path. One with an encoded `/` or NUL, or invalid UTF-8, is refused."""
     if b"%" not in raw_path:
         try:
             return raw_path[1:].decode("ascii").split("/")
@@ -39,5 +39,5 @@ def _segment(raw: bytes) -> str:
 
 
 def version_of(raw_path: bytes) -> Version:
-    """Whose error bodies a path gets. Everything that is not V1 speaks V2."""
+    """Whose error bodies a path gets. Everything that is not V1 is V2."""
     return "v1" if raw_path[:4] == b"/v1/" or raw_path == b"/v1" else "v2"

@@ -1,7 +1,7 @@
-"""The two reads that everybody makes all the time, without a framework in between.
+"""The two hot reads, without a framework in between.
 
-A request costs one question, which admits it and reads the customer, and shares its query with every other request of
-the same tick. Measured against the same reads as framework routes in docs/decisions/0011.
+A request needs one question, which authenticates it and reads the customer, and shares its query with all other
+requests of the same tick. Decision 0011 has the measurements against the same reads as framework routes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Reads:
         self._admit = services.reader.admit
 
     def answer(self, exchange: Exchange, segments: list[str]) -> Awaitable[tuple[int, bytes]] | None:
-        """The status and the body, still to be awaited, if these are the segments of one of the two reads."""
+        """An awaitable of status and body, if these are the segments of one of the two reads."""
         match segments:
             case ["v1", "subscribers", app_user_id]:
                 exchange.route = V1_ROUTE
@@ -57,7 +57,7 @@ class Reads:
         row = answer.row
         if not caller.is_public:
             require_scope(caller, "read")
-        # Only an app's GET creates: HEAD is asked by what looks at links, and must not change anything.
+        # Only an app's GET creates a customer: HEAD is sent by link checkers, and must not change anything.
         if row is None and (not caller.is_public or exchange.is_head):
             raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
         if row is not None:
@@ -84,7 +84,7 @@ class Reads:
         return 200, _encode(v2.customer(view))
 
     def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Future[Answer]:
-        """An id that cannot be one is not looked for; whoever sent it is still counted and judged."""
+        """An invalid id is not looked up; the request is still authenticated and counted."""
         hashed = key_hash(exchange.headers.get(b"authorization"))
         return self._admit(hashed, app_user_id if problem is None else None)
 
@@ -94,7 +94,7 @@ class Reads:
         return 201 if made.created else 200, made.view(self._now())
 
     def _note(self, exchange: Exchange, caller: Caller, view: View) -> None:
-        # Most requests come from servers, which are no visits: seen at a glance.
+        # Most requests come from servers and are not visits; this check is fast.
         if not caller.is_public and b"x-platform" not in exchange.headers:
             return
         seen = visit_of(exchange.headers, view.now, always=caller.is_public)

@@ -1,4 +1,4 @@
-"""/docs: the OpenAPI document as one page to read. Ours, because the usual viewers load their code from elsewhere."""
+"""/docs: the OpenAPI document as one page. Our own, because the usual viewers load their code from other hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies made of wire shapes, and how the OpenAPI document learns of them."""
+"""Replies made of wire types, and their schemas in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import json
 from starlette.responses import Response
 
-# Stands in the document for a wire shape until `documentation` has the schemas of all of them.
+# Placeholder for a wire type in the document, until `documentation` has all schemas.
 SHAPE = "x-latchkey-shape"
 
 _encode = json.Encoder().encode
@@ -16,12 +16,12 @@ _shapes: list[Any] = []
 
 
 def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A reply with a wire shape, or anything else msgspec can write, as its JSON."""
+    """A reply with a wire type, or anything else msgspec can encode, as JSON."""
     return Response(_encode(value), status, headers=headers, media_type="application/json")
 
 
 def shows(shape: Any, status: int = 200, description: str = "Successful response") -> dict[int | str, dict[str, Any]]:
-    """For a route's `responses=`: this status has a body of this shape. Several are joined with `|`."""
+    """For a route's `responses=`: this status has a body of this type. Several are joined with `|`."""
     if shape not in _shapes:
         _shapes.append(shape)
     schema = {SHAPE: _shapes.index(shape)}

@@ -1,4 +1,4 @@
-"""How the services come to be, and how a route asks for them."""
+"""Creates the services, and provides them to routes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
     )
 
 
-# A coroutine: FastAPI sends a plain function to a thread, which costs more than all the rest of a small request.
+# A coroutine: FastAPI runs a plain function in a thread, which costs more than the rest of a small request.
 async def services_of(request: Request) -> Services:
     services: Services = request.scope[SERVICES_KEY]
     return services

@@ -1,4 +1,4 @@
-"""What a request tells about the device it came from."""
+"""What a request says about the device it came from."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from latchkey.usecases.rendering.view import LastSeen
 
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,64}")
 _COUNTRY = re.compile(rb"[A-Za-z]{2}")
-# What proxies write when they do not know, or see Tor.
+# What proxies send for an unknown country, or for Tor.
 _NO_COUNTRY = frozenset({"XX", "T1"})
 
 
 def visit_of(
     headers: dict[bytes, bytes], now: Ms, *, always: bool, platforms: Container[str] | None = None
 ) -> LastSeen | None:
-    """The visit to note, if this request is one: it came from an app, or says from which platform it speaks. With
-    `platforms`, any other platform is not noted."""
+    """The visit to record, if the request came from an app or names its platform. With `platforms`, other platforms are
+    not recorded."""
     platform = _word(headers.get(b"x-platform"))
     if platform is not None and platforms is not None and platform.lower() not in platforms:
         platform = None
@@ -27,7 +27,7 @@ def visit_of(
     return LastSeen(
         now,
         platform.lower() if platform is not None else None,
-        # Without its platform a version says nothing.
+        # A version is meaningless without its platform.
         _word(headers.get(b"x-platform-version")) if platform is not None else None,
         _word(headers.get(b"x-client-version")) or _word(headers.get(b"x-version")),
         _country(headers.get(b"cf-ipcountry")) or _country(headers.get(b"x-country")),

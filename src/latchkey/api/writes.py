@@ -1,7 +1,7 @@
-"""The two writes under load, without the framework in between: an app's receipt, and an action in the test store.
+"""The two hot writes, without the framework in between: an app's receipt, and an action in the test store.
 
-Only what fits is answered here. A body that the model refuses goes on to the framework, which asks the same model and
-says what is wrong; nothing has been counted or changed by then. So there is one way in which a request is refused.
+Only valid requests are handled here. A body that the model refuses goes on to the framework, which validates it with
+the same model and reports the error; nothing has been counted or changed by then. So errors have one format.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Writes:
         self._services = services
 
     async def answer(self, exchange: Exchange, segments: list[str], body: CheckedBody) -> bytes | None:
-        """The reply, if these are the segments of one of the two writes and its body fits."""
+        """The reply, if these are the segments of one of the two writes and its body is valid."""
         match segments:
             case ["v1", "receipts"]:
                 return await self._receipt(exchange, body)
-            # No project's id is empty.
+            # A project id is never empty.
             case ["v2", "projects", project_id, "test_store", "actions"] if project_id:
                 exchange.route = test_store.ROUTE
                 return await self._action(exchange, project_id, body)
@@ -41,7 +41,7 @@ class Writes:
                 return None
 
     async def spared(self, exchange: Exchange, error: ApiError) -> ApiError:
-        """What a phone is told instead of an error that would make it drop a purchase."""
+        """What a phone gets instead of an error that would make it drop a purchase."""
         return await receipts.spared(exchange, self._services, error)
 
     async def _receipt(self, exchange: Exchange, body: CheckedBody) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Access given, taken back and moved by the operator."""
+"""Grants, revocations and extensions by the operator."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Duration = Literal[
 
 
 class NewGrant(Body):
-    """Either a duration, or the moment it ends."""
+    """Either a duration, or the end time."""
 
     model_config = ConfigDict(json_schema_extra=one_of(duration="string", end_time_ms="integer"))
 
@@ -45,7 +45,7 @@ class NewGrant(Body):
 
 
 class NewEnd(Body):
-    """Either the new end, or how many days later it shall be."""
+    """Either the new end, or the number of days to add."""
 
     model_config = ConfigDict(json_schema_extra=one_of(expiry_time_ms="integer", extend_by_days="integer"))
 
@@ -68,7 +68,7 @@ async def grant_promotional(
     entitlement_id: str,
     new: NewGrant,
 ) -> Response:
-    """Give an entitlement for a while, or for ever. A user who is not known yet is created."""
+    """Grant an entitlement for a while, or for ever. An unknown user is created."""
     if (new.duration is None) == (new.end_time_ms is None):
         raise InvalidParameter("Send either duration or end_time_ms.", param="duration")
     await grants.grant(
@@ -92,7 +92,7 @@ async def grant_promotional(
 async def revoke_promotionals(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, entitlement_id: str
 ) -> Response:
-    """End every running grant of an entitlement; what was bought is not touched."""
+    """End every active grant of an entitlement; purchases are not affected."""
     await grants.revoke(services.changes, caller.project_id, app_user_id, entitlement_id)
     return await subscriber_reply(request, services, caller, app_user_id)
 
@@ -102,7 +102,7 @@ async def revoke_promotionals(
 async def revoke_subscription(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, product_id: str
 ) -> Response:
-    """Refund the running period and end access at once."""
+    """Refund the current period and end access at once."""
     await subscriptions.refund(services.changes, caller.project_id, app_user_id, product_id)
     return await subscriber_reply(request, services, caller, app_user_id)
 
@@ -117,7 +117,7 @@ async def defer_subscription(
     product_id: str,
     new: NewEnd,
 ) -> Response:
-    """Move the end of a running subscription to a later moment, free of charge."""
+    """Move the end of an active subscription to a later time, free of charge."""
     if (new.expiry_time_ms is None) == (new.extend_by_days is None):
         raise InvalidParameter("Send either expiry_time_ms or extend_by_days.", param="expiry_time_ms")
     await subscriptions.defer(

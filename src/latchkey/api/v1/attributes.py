@@ -1,4 +1,4 @@
-"""What an app notes about its user."""
+"""Setting a subscriber's attributes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NewAttributes(Body):
 
 
 def checked(attributes: Mapping[str, NewAttribute]) -> dict[str, Attribute]:
-    """The attributes, or one error that names each that cannot be kept."""
+    """The attributes, or one error that names all invalid ones."""
     problems = [
         RejectedAttribute(key_name=name, message=problem)
         for name, one in attributes.items()
@@ -55,8 +55,8 @@ def checked(attributes: Mapping[str, NewAttribute]) -> dict[str, Attribute]:
 
 
 def sorted_out(attributes: Any) -> tuple[dict[str, Attribute], list[RejectedAttribute]]:
-    """The attributes that can be kept, and the problems of the others. For attributes that come beside something more
-    important, whatever their type. At most 100 are read, so that the reply stays small."""
+    """The valid attributes, and the problems of the others. For attributes sent along with something more important,
+    whatever their type. At most 100 are read, so that the reply stays small."""
     if attributes is None:
         return {}, []
     if not isinstance(attributes, dict):

@@ -1,4 +1,4 @@
-"""Who the subscriber is: logging in, and being forgotten."""
+"""Logging in, and deleting a subscriber."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LogIn(Body):
     response_class=Response,
 )
 async def identify(request: Request, services: Provided, caller: AppWriteKey, new: LogIn) -> Response:
-    """The app's user signed in. An anonymous one becomes the new id where nobody else would be merged with it."""
+    """The app's user signed in. An anonymous user becomes the new id, unless that would merge two different people."""
     logged_in = await log_in(services.changes, caller.project_id, new.app_user_id, new.new_app_user_id)
     status = 201 if logged_in.created else 200
     return await subscriber_reply(request, services, caller, new.new_app_user_id, status)
@@ -39,6 +39,6 @@ async def identify(request: Request, services: Provided, caller: AppWriteKey, ne
 @router.delete("/{app_user_id}", responses=shows(V1Deleted), response_class=Response)
 @audited("customer.deleted", erases=True)
 async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
-    """Erase the person; what was sold stays in the books under a pseudonym."""
+    """Erase the person; sales stay in the figures under a pseudonym."""
     await erase(services.changes, caller.project_id, app_user_id)
     return reply(V1Deleted(app_user_id=app_user_id, deleted=True))

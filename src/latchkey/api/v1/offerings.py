@@ -1,4 +1,4 @@
-"""What an app can offer its user."""
+"""The offerings of an app."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ IDENTIFIER = "default"
 
 
 @router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(Offerings), response_class=Response)
-async def read_offerings(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:  # noqa: ARG001 - everybody is offered the same
-    """Every product on sale, as one offering. With nothing on sale there is none."""
+async def read_offerings(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:  # noqa: ARG001 - the same for all users
+    """All products on sale, as one offering; none if nothing is on sale."""
     packages = [
         Package(identifier=product.id, platform_product_identifier=product.id)
         for product in await load_offered(services.changes, caller.project_id)

@@ -1,12 +1,12 @@
-"""Receipts: how an app tells what its user bought.
+"""Receipts: how an app reports what its user bought.
 
-A phone drops a purchase for good when it gets any 4xx here, and sends it again later after a 5xx. So a 4xx is only for
-what is certainly no purchase: a token of the test store where it does not count, or a body that names no user, token or
-product and comes with a key of the test store, whose purchases cost nothing. What comes with the key of a real store's
-app may have cost money, and gets 503.
+A phone drops a purchase for good when it gets any 4xx here, and sends it again later after a 5xx. So a 4xx is only used
+if it is certainly not a purchase: a token of the test store with a wrong key, or a body without user, token or product
+and with a key of the test store, whose purchases cost nothing. A request with the key of a real store's app may be
+about money, and gets 503.
 
-What only comes beside a purchase never refuses it: attributes that cannot be kept, an unknown platform, a product field
-of the wrong type beside a good one.
+Additional data never causes a refusal: invalid attributes, an unknown platform, or a product field of the wrong type
+beside a valid one.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _LONGEST_PRODUCT_ID = 200
 
 
 class NewReceipt(BaseModel):
-    """What counts of a receipt. Apps send much more (price, currency, is_restore, observer_mode, ...). Those are claims
-    of a phone and decide nothing, so they are not read, whatever their type."""
+    """The fields of a receipt that are used. Apps send many more (price, currency, is_restore, observer_mode, ...).
+    Those are claims of a phone and decide nothing, so they are ignored, whatever their type."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     app_user_id: AppUserId
     fetch_token: Annotated[str, Field(min_length=1)]
-    # The types of these three are not checked by the model: what cannot be read of them must not refuse the purchase.
+    # The model does not check the types of these three: an invalid value must not refuse the purchase.
     product_id: Annotated[Any, Field(description="What was bought: a text. Any other type is ignored.")] = None
     product_ids: Annotated[
         Any,
@@ -88,9 +88,9 @@ async def post_receipt(
     caller: ReceiptKey,
     new: NewReceipt,
 ) -> Response:
-    """Take in a purchase, with the public key of the app it was made in. The same token again is the same purchase;
-    another's is restored as the project says. Only test store purchases can be checked yet: they are always SANDBOX, at
-    the catalog's price."""
+    """Record a purchase, with the public key of the app it was made in. The same token again is the same purchase; a
+    token of another customer is restored according to the project's setting. Only test store purchases can be verified
+    yet: they are always SANDBOX, at the catalog's price."""
     exchange: Exchange = request.scope[SCOPE_KEY]
     return reply(await take(exchange, services, caller, new))
 
@@ -122,20 +122,20 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
 
 
 async def spared(exchange: Exchange, services: Services, error: ApiError) -> ApiError:
-    """The error, or 503 in its place where it would make a phone drop a purchase that may be real."""
+    """The error, or 503 instead of one that would make a phone drop a purchase which may be real."""
     if exchange.route != ROUTE or error.status >= 500 or error.code == INVALID_RECEIPT:
         return error
     if isinstance(error, Unauthenticated | Forbidden):
         return error
     if exchange.key_id is None:
         try:
-            # The body was refused before anybody asked for the key.
+            # The body was refused before the key was checked.
             await caller_of(exchange, services)
         except ApiError as refused:
             if isinstance(refused, Unauthenticated):
                 return error
         except Exception:
-            # Whose key it is cannot be found out now, so the receipt may be real.
+            # The key cannot be checked now, so the receipt may be real.
             return Unavailable()
     if exchange.store in (None, TEST_STORE):
         return error

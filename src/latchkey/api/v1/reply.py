@@ -1,4 +1,4 @@
-"""The V1 subscriber as the answer to a change."""
+"""The V1 subscriber as the response to a change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from latchkey.wire.v1 import SubscriberResponse
 async def subscriber_reply(
     request: Request, services: Services, caller: Caller, app_user_id: str, status: int = 200
 ) -> Response:
-    """The subscriber as it is now, read afresh."""
+    """The subscriber, read again after the change."""
     row = await services.reader.read(caller.project_id, app_user_id)
     if row is None:
         raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
@@ -36,7 +36,7 @@ def subscriber(
     token: str | None = None,
     platforms: Container[str] | None = None,
 ) -> SubscriberResponse:
-    """The subscriber as this caller, who knows this token, may see it; that they came is noted."""
+    """The subscriber as this caller, who knows this token, may see it. Also records the visit."""
     seen = visit_of(exchange.headers, view.now, always=caller.is_public, platforms=platforms)
     if seen is not None:
         services.presence.note(caller.project_id, view.key, seen)

@@ -1,4 +1,4 @@
-"""The subscriber as V1 reads it."""
+"""Reading a V1 subscriber."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ router = APIRouter(tags=["V1 subscribers"])
     dependencies=[documented],
 )
 async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response:
-    """The subscriber with this id or alias. A public key gets or creates; a secret one gets 404 where there is none."""
+    """The subscriber with this id or alias. A public key creates a missing one; a secret key gets 404."""
     status, body = await request.scope[READS_KEY].subscriber(request.scope[SCOPE_KEY], app_user_id)
     return Response(body, status, media_type="application/json")

@@ -33,7 +33,7 @@ class NewKey(Body):
 @router.post("", responses=shows(wire.ApiKey, 201), status_code=201, response_class=Response)
 @audited("key.created")
 async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> Response:
-    """Make a secret key. This reply is the only place that ever shows it."""
+    """Create a secret key. Only this response shows it."""
     beyond = sorted(set(new.scopes) - caller.scopes)
     if beyond:
         raise Forbidden(f"This key lacks the scope '{beyond[0]}', so it cannot give it to another.", param="scopes")
@@ -52,7 +52,7 @@ async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> R
 async def list_api_keys(
     services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
 ) -> Response:
-    """The project's secret keys, oldest first, revoked ones too."""
+    """The project's secret keys, oldest first, including revoked ones."""
     found = await keys.list_keys(
         services.database, caller.project_id, after=starting_after, limit=limit + 1, kind="secret"
     )
@@ -62,7 +62,7 @@ async def list_api_keys(
 @router.delete("/{key_id}", responses=shows(wire.ApiKey), response_class=Response)
 @audited("key.revoked")
 async def revoke_api_key(services: Provided, caller: WriteKey, key_id: str) -> Response:
-    """Nobody gets in with it any more, from the next request on."""
+    """Revoke a key. The next request with it is refused."""
     if (await keys.load_key(services.database, caller.project_id, key_id)).kind != "secret":
         raise NotFound(f"{key_id} is the public key of an app; revoke it there.", param="key_id")
     revoked = await keys.revoke_key(services.database, caller.project_id, key_id, services.now())

@@ -28,7 +28,7 @@ class NewApp(Body):
 
 
 class NewPublicKey(Body):
-    # The app's name, unless another is given.
+    # Defaults to the app's name.
     name: Name | None = None
     rate_limit: RateLimit = keys.RATE_LIMIT
 
@@ -36,7 +36,7 @@ class NewPublicKey(Body):
 @router.post("", responses=shows(wire.App, 201), status_code=201, response_class=Response)
 @audited("app.created")
 async def create_app(services: Provided, caller: WriteKey, new: NewApp) -> Response:
-    """Make an app with its first public key. This reply is the only place that ever shows the key."""
+    """Create an app with its first public key. Only this response shows the key."""
     now = services.now()
     made = await projects.create_app(services.database, caller.project_id, new.name, new.store, now)
     issued = await keys.create_public_key(services.database, caller.project_id, made.id, made.name, now)
@@ -62,7 +62,7 @@ async def read_app(services: Provided, caller: ReadKey, app_id: str) -> Response
 @router.delete("/{app_id}", responses=shows(Deleted), response_class=Response)
 @audited("app.deleted")
 async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Response:
-    """Delete an app and its keys: what is installed of it is locked out. What was bought in it stays."""
+    """Delete an app and its keys: installed copies are refused. Purchases made in it stay."""
     await projects.delete_app(services.database, caller.project_id, app_id)
     return reply(Deleted(object="app", id=app_id, deleted_at=services.now()))
 
@@ -72,7 +72,7 @@ async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Respo
 )
 @audited("app.key_created")
 async def create_public_api_key(services: Provided, caller: WriteKey, app_id: str, new: NewPublicKey) -> Response:
-    """Make another key for an app. This reply is the only place that ever shows it."""
+    """Create another key for an app. Only this response shows it."""
     app = await projects.load_app(services.database, caller.project_id, app_id)
     made = await keys.create_public_key(
         services.database, caller.project_id, app_id, new.name or app.name, services.now(), rate_limit=new.rate_limit
@@ -88,7 +88,7 @@ async def list_public_api_keys(
     limit: Limit = DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """An app's keys, oldest first, revoked ones too."""
+    """An app's keys, oldest first, including revoked ones."""
     await projects.load_app(services.database, caller.project_id, app_id)
     found = await keys.list_keys(
         services.database, caller.project_id, after=starting_after, limit=limit + 1, app_id=app_id
@@ -100,7 +100,7 @@ async def list_public_api_keys(
 @router.delete("/{app_id}/public_api_keys/{key_id}", responses=shows(wire.PublicApiKey), response_class=Response)
 @audited("app.key_revoked")
 async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: str, key_id: str) -> Response:
-    """The apps that carry it are locked out, from the next request on."""
+    """Revoke a key. The next request of an app with this key is refused."""
     if (await keys.load_key(services.database, caller.project_id, key_id)).app_id != app_id:
         raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
     revoked = await keys.revoke_key(services.database, caller.project_id, key_id, services.now())

@@ -1,4 +1,4 @@
-"""Test clocks: time that one can move."""
+"""Test clocks: time that can be moved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NewClock(Body):
 
 
 class Advance(Body):
-    """Either how far, as an ISO 8601 duration, or to which moment."""
+    """Either how far, as an ISO 8601 duration, or to which time."""
 
     model_config = ConfigDict(json_schema_extra=one_of(by="string", to_ms="integer"))
 
@@ -41,7 +41,7 @@ class Advance(Body):
 @router.post("", responses=shows(TestClock, 201), status_code=201, response_class=Response)
 @audited("test_clock.created")
 async def create_test_clock(services: Provided, caller: WriteKey, new: NewClock) -> Response:
-    """A clock that stands still until it is advanced; it starts at the present unless told otherwise."""
+    """Create a clock that stands still until it is advanced. It starts at the current time unless another is given."""
     now = services.now()
     id = f"clk_{secrets.token_hex(12)}"
     start = new.now_ms if new.now_ms is not None else now
@@ -62,7 +62,7 @@ async def list_test_clocks(
 
 @router.get("/{test_clock_id}", responses=shows(TestClock), response_class=Response)
 async def read_test_clock(services: Provided, caller: ReadKey, test_clock_id: str) -> Response:
-    """Where a test clock stands."""
+    """The time of a test clock."""
     clock = await test_clocks.get_clock(services.database, caller.project_id, test_clock_id)
     return reply(_shown(caller.project_id, clock))
 
@@ -70,7 +70,7 @@ async def read_test_clock(services: Provided, caller: ReadKey, test_clock_id: st
 @router.post("/{test_clock_id}/advance", responses=shows(TestClockAdvanced), response_class=Response)
 @audited("test_clock.advanced")
 async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id: str, new: Advance) -> Response:
-    """Move a clock forward. Answers when everything that fell due on the way, each at its own instant, is committed."""
+    """Move a clock forward. Returns when everything that fell due on the way, each at its own instant, is committed."""
     if (new.by is None) == (new.to_ms is None):
         raise InvalidParameter("Send either by or to_ms.", param="by")
     by = parse_duration(new.by) if new.by is not None else None
@@ -91,7 +91,7 @@ async def advance_test_clock(services: Provided, caller: WriteKey, test_clock_id
 @router.delete("/{test_clock_id}", responses=shows(Deleted), response_class=Response)
 @audited("test_clock.deleted")
 async def delete_test_clock(services: Provided, caller: WriteKey, test_clock_id: str) -> Response:
-    """Remove a clock that no customer lives on."""
+    """Delete a clock without customers."""
     await test_clocks.delete_clock(services.database, caller.project_id, test_clock_id)
     return reply(Deleted(object="test_clock", id=test_clock_id, deleted_at=services.now()))
 

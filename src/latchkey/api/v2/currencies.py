@@ -1,4 +1,4 @@
-"""Virtual currencies. What customers have of them is `currency_movements.py`."""
+"""Virtual currencies. Customers' balances are in `currency_movements.py`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CurrencyChanges(Body):
 @router.post("", responses=shows(wire.VirtualCurrency, 201), status_code=201, response_class=Response)
 @audited("currency.created")
 async def create_virtual_currency(services: Provided, caller: WriteKey, new: NewCurrency) -> Response:
-    """Make a currency that products can come with and customers can hold."""
+    """Create a currency that products can credit and customers can hold."""
     made = await currencies.create_currency(
         services.database, caller.project_id, new.code, new.name, new.description or "", services.now()
     )
@@ -66,7 +66,7 @@ async def read_virtual_currency(services: Provided, caller: ReadKey, code: str) 
 async def update_virtual_currency(
     services: Provided, caller: WriteKey, code: str, changes: CurrencyChanges
 ) -> Response:
-    """Change the name or the description; a description of null is taken away."""
+    """Change the name or the description; null removes the description."""
     described = "description" in changes.model_fields_set
     changed = await currencies.update_currency(
         services.database,
@@ -81,6 +81,6 @@ async def update_virtual_currency(
 @router.delete("/{code}", responses=shows(Deleted), response_class=Response)
 @audited("currency.deleted")
 async def delete_virtual_currency(services: Provided, caller: WriteKey, code: str) -> Response:
-    """Delete a currency that no product comes with and nobody ever had."""
+    """Delete a currency that no product credits and no customer ever had."""
     await currencies.delete_currency(services.database, caller.project_id, code)
     return reply(Deleted(object="virtual_currency", id=code, deleted_at=services.now()))

@@ -55,7 +55,7 @@ async def adjust_balances(
     new: Adjustments,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Credit or debit, never below zero. With the same Idempotency-Key it is done once, however often it is sent."""
+    """Credit or debit, never below zero. Idempotent with an Idempotency-Key."""
     if 0 in new.adjustments.values():
         raise InvalidParameter("An adjustment of 0 does nothing.", param="adjustments")
     key = idempotency_key or str(uuid4())

@@ -1,4 +1,4 @@
-"""What can be done to a customer."""
+"""Actions on a customer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Target(Body):
 
 
 class NewGrant(Body):
-    """Until `expires_at`, or for ever where it is null or left out."""
+    """Until `expires_at`, or for ever if it is null or omitted."""
 
     entitlement_id: Name
     expires_at: Instant | None = None
@@ -51,7 +51,7 @@ class EntitlementName(Body):
 @router.post("", responses=shows(v2.Customer, 201), status_code=201, response_class=Response)
 @audited("customer.created")
 async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Response:
-    """A new customer, on a test clock where one is named."""
+    """Create a customer, on a test clock if one is given."""
     await create_customer(services.changes, caller.project_id, new.id, new.test_clock_id)
     return reply(render.customer(await view_of(services, caller.project_id, new.id)), 201)
 
@@ -59,7 +59,7 @@ async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Resp
 @router.delete("/{customer_id}", responses=shows(Deleted), response_class=Response)
 @audited("customer.deleted", erases=True)
 async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
-    """Erase the person; what was sold stays in the books under a pseudonym."""
+    """Erase the person; sales stay in the figures under a pseudonym."""
     await erase(services.changes, caller.project_id, customer_id)
     return reply(Deleted(object="customer", id=customer_id, deleted_at=services.now()))
 
@@ -67,7 +67,7 @@ async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) 
 @router.post("/{customer_id}/actions/transfer", responses=shows(Transferred), response_class=Response)
 @audited("customer.transferred")
 async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Target) -> Response:
-    """Give all purchases of this customer to another one; TRANSFER is told for the one who receives them."""
+    """Transfer all purchases of this customer to another one, who gets a TRANSFER event."""
     project_id = caller.project_id
     await transfer(services.changes, project_id, customer_id, new.target_customer_id)
     return reply(
@@ -81,7 +81,7 @@ async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: 
 @router.post("/{customer_id}/actions/grant_entitlement", responses=shows(v2.Customer), response_class=Response)
 @audited("customer.granted")
 async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
-    """Give an entitlement until a moment, or for ever."""
+    """Grant an entitlement until a given time, or for ever."""
     await grants.grant(services.changes, caller.project_id, customer_id, new.entitlement_id, ends_at=new.expires_at)
     return reply(render.customer(await view_of(services, caller.project_id, customer_id)))
 
@@ -91,7 +91,7 @@ async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: P
 async def revoke_granted_entitlement(
     services: Provided, caller: WriteKey, customer_id: PathUserId, new: EntitlementName
 ) -> Response:
-    """End every running grant of an entitlement; what was bought is not touched."""
+    """End every active grant of an entitlement; purchases are not affected."""
     await grants.revoke(services.changes, caller.project_id, customer_id, new.entitlement_id)
     return reply(render.customer(await view_of(services, caller.project_id, customer_id)))
 
@@ -104,7 +104,7 @@ async def list_aliases(
     limit: Limit = render.DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """Every id that names this customer."""
+    """All ids of this customer."""
     view = await view_of(services, caller.project_id, customer_id)
     items = [Alias(id=alias) for alias in sorted(view.customer.aliases)]
     return reply(

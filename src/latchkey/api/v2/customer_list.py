@@ -1,4 +1,4 @@
-"""Every customer of the project."""
+"""The list of a project's customers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v2/projects/{project_id}/customers", tags=["V2 custo
 async def list_customers(
     services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
 ) -> Response:
-    """The project's customers by id, each with its own fields; read one to see what it holds."""
+    """The project's customers by id, each with its own fields; read one to see its entitlements."""
     found = await find(services.database, caller.project_id, after=starting_after, limit=limit + 1)
     path = caller.project_id, "customers"
     return reply(render.listed(found, render.listed_customer, lambda item: item.id, limit, *path))

@@ -1,4 +1,4 @@
-"""The customer as V2 reads it, and its two lists."""
+"""Reading a V2 customer and its two lists."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def list_active_entitlements(
     limit: Limit = render.DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """What the customer may do now."""
+    """The customer's active entitlements."""
     view = await view_of(services, caller.project_id, customer_id)
     return reply(render.active_entitlements(view, limit, starting_after))
 
@@ -48,7 +48,7 @@ async def list_attributes(
     limit: Limit = render.DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """What is noted about the customer."""
+    """The customer's attributes."""
     view = await view_of(services, caller.project_id, customer_id)
     return reply(render.attributes(view, limit, starting_after))
 

@@ -1,4 +1,4 @@
-"""The delivery log of a webhook: what was sent, and what the receiver said."""
+"""The delivery log of a webhook: what was sent, and the receiver's responses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def list_deliveries(
     limit: Limit = DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """What was sent, newest first. Where what is asked for is rare, a page may be short and still have a next one."""
+    """What was sent, newest first. With a filter for something rare, a page may be short and still have a next one."""
     in_order(since_ms, until_ms)
     chosen = delivery_log.Filter(status=status, type=type, customer_id=customer_id, since=since_ms, until=until_ms)
     found = await delivery_log.page_of_deliveries(
@@ -60,7 +60,7 @@ async def list_deliveries(
 
 @router.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts), response_class=Response)
 async def read_delivery(services: Provided, caller: ReadKey, webhook_id: str, delivery_id: str) -> Response:
-    """One delivery with all its attempts. Its id is the event's."""
+    """One delivery with all its attempts. It has the id of its event."""
     found = await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
     return reply(render.detail(webhook_id, found))
 

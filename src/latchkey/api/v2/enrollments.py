@@ -21,7 +21,7 @@ class NewEnrollment(Body):
 
 @router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment), response_class=Response)
 async def enroll(services: Provided, caller: WriteKey, experiment_id: str, new: NewEnrollment) -> Response:
-    """Enrol a customer, once: the variant is decided by a hash and stays the same."""
+    """Enrol a customer. Idempotent: a hash decides the variant, which stays the same."""
     done = await enroll_customer(services.changes, caller.project_id, experiment_id, new.app_user_id)
     mine = next(one for one in done.customer.enrollments if one.experiment_id == experiment_id)
     return reply(ExperimentEnrollment(id=mine.experiment_id, name=mine.name, variant=mine.variant_id))

@@ -1,4 +1,4 @@
-"""What users may do, and which products let them."""
+"""Entitlements, and which products grant them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ProductIds(Body):
 @router.post("", responses=shows(wire.Entitlement, 201), status_code=201, response_class=Response)
 @audited("entitlement.created")
 async def create_entitlement(services: Provided, caller: WriteKey, new: NewEntitlement) -> Response:
-    """Name something that users may do. Products grant it once they are attached."""
+    """Create an entitlement. Products grant it once they are attached."""
     made = await entitlements.create_entitlement(
         services.database, caller.project_id, new.id, new.display_name or new.id, services.now()
     )
@@ -72,7 +72,7 @@ async def read_entitlement(services: Provided, caller: ReadKey, entitlement_id: 
 async def update_entitlement(
     services: Provided, caller: WriteKey, entitlement_id: str, changes: EntitlementChanges
 ) -> Response:
-    """Give an entitlement another name."""
+    """Rename an entitlement."""
     changed = await entitlements.rename_entitlement(
         services.database, caller.project_id, entitlement_id, changes.display_name
     )
@@ -90,7 +90,7 @@ async def delete_entitlement(services: Provided, caller: WriteKey, entitlement_i
 @router.post("/{entitlement_id}/actions/attach_products", responses=shows(wire.Entitlement), response_class=Response)
 @audited("entitlement.products_attached")
 async def attach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
-    """From now on these products grant the entitlement, to those who hold them already too."""
+    """Let these products grant the entitlement, also to customers who already own them."""
     found = await entitlements.attach_products(services.database, caller.project_id, entitlement_id, named.product_ids)
     return reply(render.entitlement(caller.project_id, found))
 
@@ -98,7 +98,7 @@ async def attach_products(services: Provided, caller: WriteKey, entitlement_id: 
 @router.post("/{entitlement_id}/actions/detach_products", responses=shows(wire.Entitlement), response_class=Response)
 @audited("entitlement.products_detached")
 async def detach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
-    """From now on these products do not grant the entitlement. Customers who held it only through them lose it at once;
+    """Stop these products from granting the entitlement. Customers who had it only through them lose it at once;
     attaching the products again gives it back."""
     found = await entitlements.detach_products(
         services.database, caller.project_id, entitlement_id, named.product_ids, services.now()
@@ -114,7 +114,7 @@ async def list_products_of_entitlement(
     limit: Limit = DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """Every product that grants it, by id. A deleted one has `deleted_at`: it still grants it to those who hold it."""
+    """Every product that grants it, by id. A deleted one has `deleted_at`: it still grants it to its owners."""
     found = await entitlements.list_products_of(
         services.database, caller.project_id, entitlement_id, after=starting_after, limit=limit + 1
     )

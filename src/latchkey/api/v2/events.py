@@ -1,4 +1,4 @@
-"""Everything that happened, for catching up."""
+"""The feed of events, for catching up."""
 
 from __future__ import annotations
 

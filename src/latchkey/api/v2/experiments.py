@@ -1,4 +1,4 @@
-"""Experiments. Enrolling customers is `enrollments.py`."""
+"""Experiments. Enrolling customers is in `enrollments.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NewExperiment(Body):
 @router.post("", responses=shows(wire.Experiment, 201), status_code=201, response_class=Response)
 @audited("experiment.created")
 async def create_experiment(services: Provided, caller: WriteKey, new: NewExperiment) -> Response:
-    """Begin an experiment. Of all customers who are enrolled, each variant gets a share as large as its weight."""
+    """Create an experiment. Each variant gets a share of the enrolled customers in proportion to its weight."""
     variants = [domain.Variant(one.id, one.weight) for one in new.variants]
     made = await experiments.create_experiment(services.database, caller.project_id, new.name, variants, services.now())
     return reply(render.experiment(caller.project_id, made), 201)

@@ -1,4 +1,4 @@
-"""What the service itself has to tell its operator."""
+"""Operational events for the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be bought."""
+"""The products of a project."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def read_product(services: Provided, caller: ReadKey, product_id: str) -> 
 @router.post("/{product_id}", responses=shows(wire.Product), response_class=Response)
 @audited("product.updated")
 async def update_product(services: Provided, caller: WriteKey, product_id: str, changes: ProductChanges) -> Response:
-    """Change what is named. A running subscription keeps the price it was bought at."""
+    """Change the given fields. An active subscription keeps the price it was bought at."""
     changed = await products.update_product(services.database, caller.project_id, product_id, _given(changes))
     return reply(render.product(caller.project_id, changed))
 
@@ -96,14 +96,14 @@ async def update_product(services: Provided, caller: WriteKey, product_id: str, 
 @router.delete("/{product_id}", responses=shows(Deleted), response_class=Response)
 @audited("product.deleted")
 async def delete_product(services: Provided, caller: WriteKey, product_id: str) -> Response:
-    """Take a product off sale. Those who hold it keep what it grants, and their subscriptions go on."""
+    """Take a product off sale. Its owners keep what it grants, and their subscriptions continue."""
     now = services.now()
     await products.delete_product(services.database, caller.project_id, product_id, now)
     return reply(Deleted(object="product", id=product_id, deleted_at=now))
 
 
 def _given(body: NewProduct | ProductChanges) -> dict[str, Any]:
-    """The terms that were sent, each null among them."""
+    """The fields that were sent, including nulls."""
     given = {name: getattr(body, name) for name in body.model_fields_set if name != "id"}
     if body.credits is not None:
         given["credits"] = Credit(body.credits.code, body.credits.amount)

@@ -35,8 +35,8 @@ async def read_project(services: Provided, caller: ReadKey) -> Response:
 @router.patch("/{project_id}", responses=shows(wire.Project), response_class=Response)
 @audited("project.changed")
 async def update_project(services: Provided, caller: WriteKey, changes: ProjectChanges) -> Response:
-    """Change what is named. `restore_behavior` says what becomes of a purchase that somebody else restores. A closed
-    `test_store` refuses new test purchases and renews none of the old ones."""
+    """Change the given fields. `restore_behavior` decides what happens when another customer restores a purchase. A
+    closed `test_store` refuses new test purchases and does not renew existing ones."""
     behavior = RestoreBehavior(changes.restore_behavior) if "restore_behavior" in changes.model_fields_set else None
     changed = await projects.update_project(
         services.database,

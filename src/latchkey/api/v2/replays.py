@@ -41,8 +41,8 @@ class NewReplay(Body):
 )
 @audited("delivery.resent")
 async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str, delivery_id: str) -> Response:
-    """Send it once more, at once, whatever became of it before. Event id and body stay the same."""
-    # Says which of the two is missing.
+    """Send it again, at once, whatever its status. Event id and body stay the same."""
+    # Raises the error that says whether the webhook or the delivery is missing.
     await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
     if not await requeue.resend(services.database, caller.project_id, webhook_id, delivery_id, services.now()):
         raise delivery_log.missing_delivery(webhook_id, delivery_id)
@@ -53,8 +53,8 @@ async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str,
 @router.post("/replay", responses=shows(wire.Replay, 202), status_code=202, response_class=Response)
 @audited("webhook.replayed")
 async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, new: NewReplay) -> Response:
-    """Send again what failed in a time, or everything that happened in it, from before the webhook existed too.
-    Runs in the background."""
+    """Send again what failed in a time range, or everything that happened in it, including events from before the
+    webhook existed. Runs in the background."""
     in_order(new.since_ms, new.until_ms)
     started = await requeue.start_replay(
         services.database,
@@ -73,7 +73,7 @@ async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, ne
 
 @router.get("/replays/{replay_id}", responses=shows(wire.Replay), response_class=Response)
 async def read_replay(services: Provided, caller: ReadKey, webhook_id: str, replay_id: str) -> Response:
-    """How far a replay has come."""
+    """The progress of a replay."""
     found = await requeue.load_replay(services.database, caller.project_id, webhook_id, replay_id)
     if found is None:
         raise NotFound(f"Webhook {webhook_id!r} has no replay {replay_id!r}.", param="replay_id")

@@ -1,4 +1,4 @@
-"""The test store over HTTP: cause any event, and see what came of it."""
+"""The test store over HTTP: cause any event, and get the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 def _each_action_in_words(schema: dict[str, Any]) -> None:
-    """For the document: what each action needs, and which fields are of other actions."""
+    """For the document: the fields that each action requires and accepts."""
     fields: dict[str, Any] = schema["properties"]
     schema["anyOf"] = [
         {
@@ -43,12 +43,12 @@ def _each_action_in_words(schema: dict[str, Any]) -> None:
 
 
 def _only(value: object) -> dict[str, Any]:
-    # A null is lost on its way into the document, so it is said by its type.
+    # The document drops a null constant, so it is expressed as a type.
     return {"type": "null"} if value is None else {"const": value}
 
 
 class NewAction(Body):
-    """A field that the action needs is there, and none is there that another action takes."""
+    """The fields that the action needs are present, and no fields of other actions."""
 
     model_config = ConfigDict(json_schema_extra=_each_action_in_words)
 
@@ -90,14 +90,14 @@ def _of_others(action: test_store.Name) -> list[str]:
 
 
 def _wrong(field: str, problem: str, value: Any) -> ValidationError:
-    """An error that names the field, as those of single fields do."""
+    """An error that names the field, like those of single fields."""
     error = PydanticCustomError("invalid", "{problem}", {"problem": problem})
     return ValidationError.from_exception_data("NewAction", [InitErrorDetails(type=error, loc=(field,), input=value)])
 
 
 @router.post(ROUTE, responses=shows(TestStoreResult), response_class=Response)
 async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
-    """Do something in the test store. What makes no sense in the present state is a 422 that says why."""
+    """Perform an action in the test store. One that is not possible in the current state gets a 422 with the reason."""
     return reply(await do(services, caller, new))
 
 

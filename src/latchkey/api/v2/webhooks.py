@@ -1,4 +1,4 @@
-"""Webhooks: where events are sent, and a way to try it."""
+"""Webhooks: where events are sent, and sending a test event."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Trial(Body):
 @router.post("", responses=shows(wire.Webhook, 201), status_code=201, response_class=Response)
 @audited("webhook.created")
 async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) -> Response:
-    """Send events to a URL from now on. This reply is the only place that ever shows the signing secret."""
+    """Send events to a URL from now on. Only this response shows the signing secret."""
     made = await services.webhooks.create(caller.project_id, _given(new), services.now())
     return reply(render.webhook(made, with_secret=True), 201)
 
@@ -130,7 +130,7 @@ async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) 
 async def list_webhooks(
     services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
 ) -> Response:
-    """The project's webhooks, oldest first, and how they fare."""
+    """The project's webhooks, oldest first, with their health."""
     found = await services.webhooks.page(caller.project_id, starting_after, limit + 1)
     path = project_path(caller.project_id, "integrations", "webhooks")
     return reply(page([render.webhook(one) for one in found], lambda item: item.id, path, limit, None))
@@ -146,7 +146,7 @@ async def read_webhook(services: Provided, caller: ReadKey, webhook_id: str) -> 
 @router.post("/{webhook_id}", responses=shows(wire.Webhook), response_class=Response)
 @audited("webhook.changed")
 async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
-    """Change what is named. `enabled: false` pauses: events wait, and are sent in order once it is true again."""
+    """Change the given fields. `enabled: false` pauses: events are queued, and sent in order once it is true again."""
     changed = await services.webhooks.update(caller.project_id, webhook_id, _given(changes), services.now())
     return reply(render.webhook(changed))
 
@@ -165,7 +165,7 @@ async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) 
 async def rotate_signing_secret(
     services: Provided, caller: WriteKey, webhook_id: str, new: Rotation | None = None
 ) -> Response:
-    """Make a new signing secret, shown in this reply only. While the two overlap, both signatures are sent."""
+    """Create a new signing secret, shown only in this response. During the overlap both signatures are sent."""
     overlap = (new or Rotation()).overlap_seconds
     rotated = await services.webhooks.rotate(caller.project_id, webhook_id, overlap, services.now())
     return reply(render.webhook(rotated, with_secret=True))
@@ -174,11 +174,11 @@ async def rotate_signing_secret(
 @router.post("/{webhook_id}/test", responses=shows(wire.WebhookTest), response_class=Response)
 @audited("webhook.tested")
 async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, new: Trial) -> Response:
-    """Send a test event at once and say what the receiver answered. Its id begins with `test_`; nothing is stored."""
+    """Send a test event at once and return the receiver's response. Its id begins with `test_`; nothing is stored."""
     shown = await services.webhooks.load(caller.project_id, webhook_id)
     return reply(render.tried(await send_test(services.sender, shown.webhook, new.type, services.now())))
 
 
 def _given(body: NewWebhook | WebhookChanges) -> dict[str, Any]:
-    """The fields that were sent, each null among them."""
+    """The fields that were sent, including nulls."""
     return {name: getattr(body, name) for name in body.model_fields_set}
