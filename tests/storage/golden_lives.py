@@ -172,6 +172,16 @@ def one_time_refunds() -> Book:
     return life
 
 
+def told_by_a_store() -> Book:
+    """One-time purchases: the store says of one when it told of it, of the other not."""
+    life = buys(PRO_PASS, "pass")
+    sold = actions.sell(PRO_LIFETIME, life.now, id="lifetime", environment=SANDBOX, app_id="app_ios")
+    assert isinstance(sold, Purchase)
+    life.take_in(replace(sold, told_at=life.now))
+    life.pass_time(life.now + DAY)
+    return life
+
+
 def grants() -> Book:
     life = buys(PRO_MONTHLY)
     life.change(grant(life.customer, "team", NOON + 5 * DAY, life.now, duration="three_day"))
@@ -267,6 +277,6 @@ def from_another_store() -> Book:
 LIVES: tuple[Callable[[], Book], ...] = (
     new, renewed_and_invoiced, on_trial, converted, trial_cancelled, off_for_every_reason, ended_for_every_reason,
     in_grace, recovered_in_grace, payment_failed, pause_planned, paused, changed_at_once, change_planned, refunded,
-    refund_reversed, extended, one_time_purchases, one_time_refunds, grants, grants_revoked, store_out_of_reach, noted,
-    merged, transferred, on_a_test_clock, detached_product, from_another_store,
+    refund_reversed, extended, one_time_purchases, one_time_refunds, told_by_a_store, grants, grants_revoked,
+    store_out_of_reach, noted, merged, transferred, on_a_test_clock, detached_product, from_another_store,
 )  # fmt: skip

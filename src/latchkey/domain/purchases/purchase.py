@@ -89,6 +89,8 @@ class Purchase:
     # Virtual currency credited for this purchase and not debited since. Latchkey keeps this, not the store.
     credited: int = 0
     expired: Expired | None = None
+    # When the store last told of it. None where there is no store, or it does not say.
+    told_at: Ms | None = None
 
     @property
     def order(self) -> tuple[Ms, str, str]:
@@ -110,7 +112,11 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     if before is None:
         return seen
     merged = merge_facts(before.money_back, seen.money_back)
-    return before if merged == before.money_back else replace(before, money_back=merged, expired=None)
+    told_at = before.told_at if seen.told_at is None else max(seen.told_at, before.told_at or 0)
+    if merged == before.money_back and told_at == before.told_at:
+        return before
+    expired = before.expired if merged == before.money_back else None
+    return replace(before, money_back=merged, expired=expired, told_at=told_at)
 
 
 def tick_purchase(purchase: Purchase, now: Ms) -> Purchase:

@@ -43,7 +43,7 @@ UNSEEN: Unseen = (
     (Subscription, frozenset({"id", "app_id", "invoices", "expired"})),
     (Period, frozenset({"id", "number", "cause", "as_of", "price", "changed_from", "paid_from"})),
     (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
-    (Purchase, frozenset({"price", "app_id", "credited", "expired"})),
+    (Purchase, frozenset({"price", "app_id", "credited", "expired", "told_at"})),
 )
 
 

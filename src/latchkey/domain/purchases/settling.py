@@ -1,0 +1,138 @@
+"""What a store's snapshot means beside what is known already.
+
+A store tells of one transaction at a time and not why it followed the one before. `settle` adds that: which renewal was
+the first paid one, which purchase replaced another, which refund was taken back. The result is a snapshot again, for
+`take_in` to merge. It does not depend on the order in which snapshots arrive, as far as each says when it was told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+
+
+def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordered: bool = False) -> Subscription:
+    """The snapshot with everything that follows from the periods known before it. `unordered`: the store told how
+    things stand now and not as of when, so what differs from `before` counts as told now."""
+    if unordered:
+        seen = _stamped(before, seen, now)
+    known = {period.id: period for period in before.periods} if before is not None else {}
+    merged = known | {period.id: _merged(known.get(period.id), period) for period in seen.periods}
+    line = _followed(sorted(merged.values(), key=lambda period: period.order))
+    changed = [_told_again(known.get(period.id), period) for period in line if period != known.get(period.id)]
+    return replace(seen, periods=tuple(changed), status=_settled_status(before, seen))
+
+
+def settle_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
+    """The same for a one-time purchase: a refund that a later word no longer tells was taken back."""
+    if before is None or seen.told_at is None:
+        return seen
+    told_at = max(seen.told_at, before.told_at or 0)
+    facts = _money_back(before.money_back, before.told_at or 0, seen.money_back, seen.told_at)
+    return replace(seen, money_back=facts, told_at=told_at)
+
+
+def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscription:
+    moment = next_moment(before, now)
+    if before is None:
+        periods = tuple(replace(period, as_of=moment) for period in seen.periods)
+        return replace(seen, periods=periods, status=replace(seen.status, as_of=moment))
+    known = {period.id: period for period in before.periods}
+    status = replace(seen.status, as_of=before.status.as_of)
+    if _settled_status(before, replace(seen, status=status)) != before.status:
+        status = replace(status, as_of=moment)
+    return replace(
+        seen,
+        status=status,
+        periods=tuple(replace(period, as_of=_as_of(known, period, moment)) for period in seen.periods),
+    )
+
+
+def next_moment(before: Subscription | None, now: Ms) -> Moment:
+    """The moment of what is told now, later than everything told before."""
+    if before is None:
+        return Moment(now)
+    last = max(before.status.as_of, *(period.as_of for period in before.periods))
+    return Moment(now) if now > last.at else Moment(last.at, last.revision + 1)
+
+
+def _as_of(known: dict[str, Period], period: Period, moment: Moment) -> Moment:
+    was = known.get(period.id)
+    if was is None:
+        return moment
+    unchanged = was.ends_at == period.ends_at and (was.refunded_at is None) == (not period.money_back)
+    return was.as_of if unchanged else moment
+
+
+def _merged(known: Period | None, seen: Period) -> Period:
+    if known is None:
+        return seen
+    newer = seen.as_of > known.as_of
+    facts = _money_back(known.money_back, known.as_of.at, seen.money_back, seen.as_of.at, newer=newer)
+    # What was once concluded about a period (why it began, its number) stays; the store can only move its end.
+    return replace(
+        known,
+        ends_at=seen.ends_at if newer else known.ends_at,
+        as_of=seen.as_of if newer else known.as_of,
+        money_back=facts,
+    )
+
+
+def _money_back(
+    known: tuple[MoneyBack, ...], known_at: Ms, seen: tuple[MoneyBack, ...], seen_at: Ms, *, newer: bool | None = None
+) -> tuple[MoneyBack, ...]:
+    """A store tells a refund only as long as it stands. The newer word decides whether it does."""
+    newer = seen_at > known_at if newer is None else newer
+    facts = merge_facts(known, seen)
+    stands = bool(seen) if newer else refunded_at(known) is not None
+    if refunded_at(facts) is None or stands:
+        return facts
+    taken_back_at = max(seen_at if newer else known_at, facts[-1].at)
+    return (*facts, MoneyBack(taken_back_at, number=facts[-1].number + 1, reversal=True))
+
+
+def _followed(line: list[Period]) -> list[Period]:
+    """Each period in the light of the one before it."""
+    result: list[Period] = []
+    for period in line:
+        if result:
+            last = result[-1]
+            period = _after(last, period)
+            if period.cause not in (Cause.RENEWAL, Cause.CONVERSION) and last.ends_at > period.purchased_at:
+                result[-1] = replace(last, ends_at=period.purchased_at)
+        result.append(period)
+    return result
+
+
+def _after(last: Period, period: Period) -> Period:
+    period = replace(period, number=max(period.number, last.number + 1))
+    if period.cause in (Cause.RENEWAL, Cause.CONVERSION):
+        # Concluded anew each time: a period between the two may have become known.
+        after_trial = last.period_type is PeriodType.TRIAL
+        return replace(period, cause=Cause.CONVERSION if after_trial else Cause.RENEWAL)
+    other = period.product_id != last.product_id
+    if period.cause is Cause.PURCHASE and other and last.ends_at > period.purchased_at:
+        return replace(period, cause=Cause.CHANGE, changed_from=last.product_id)
+    if period.cause is Cause.CHANGE and period.changed_from is None:
+        return replace(period, changed_from=last.product_id)
+    return period
+
+
+def _told_again(known: Period | None, period: Period) -> Period:
+    """With a moment that makes `observe` take it over what is known."""
+    if known is None or period.as_of > known.as_of:
+        return period
+    return replace(period, as_of=Moment(known.as_of.at, known.as_of.revision + 1))
+
+
+def _settled_status(before: Subscription | None, seen: Subscription) -> Status:
+    """Renewal that was off already has been off since then, where the store does not say since when."""
+    status = seen.status
+    if status.auto_renew or status.renewal_off_at is not None:
+        return status
+    was = before.status if before is not None else None
+    since = was.renewal_off_at if was is not None and not was.auto_renew else None
+    return replace(status, renewal_off_at=since if since is not None else status.as_of.at)

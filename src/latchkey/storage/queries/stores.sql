@@ -1,0 +1,243 @@
+-- name: ensure_store_connection
+-- the row of an app that has none yet
+insert into store_connections (project_id, app_id, store, version, url_token, url_token_hash)
+select project_id, id, store, 1, $3, $4 from apps where project_id = $1 and id = $2
+on conflict (project_id, app_id) do nothing;
+
+-- name: load_store_connection
+-- how an app is connected to its store
+select * from store_connections where project_id = $1 and app_id = $2;
+
+-- name: store_connection_by_token
+-- the app that a notification URL belongs to, also by the token before the last rotation while that is valid
+select * from store_connections
+where url_token_hash = $1 or (previous_token_hash = $1 and previous_token_until > $2);
+
+-- name: connected_apps
+-- every app with credentials
+select * from store_connections where credentials is not null order by project_id, app_id;
+
+-- name: save_store_credentials
+-- new credentials, with what the trial call said
+update store_connections
+set credentials = $3, shown = $4, saved_at = $5, check_result = $6, check_message = $7, checked_at = $5,
+    version = version + 1
+where project_id = $1 and app_id = $2
+returning *;
+
+-- name: delete_store_credentials
+-- the app is no longer connected; its notification URL stays
+update store_connections
+set credentials = null, shown = null, saved_at = null, check_result = 'unknown', check_message = '', checked_at = null,
+    version = version + 1
+where project_id = $1 and app_id = $2
+returning *;
+
+-- name: note_store_check
+-- what a later call to the store said about the credentials
+update store_connections
+set check_result = $4, check_message = $5, checked_at = $6
+where project_id = $1 and app_id = $2 and version = $3 and (check_result, check_message) is distinct from ($4, $5);
+
+-- name: rotate_notification_token
+-- a new notification URL; the one before works until a moment
+update store_connections
+set previous_token_hash = url_token_hash, previous_token_until = $5, url_token = $3, url_token_hash = $4,
+    version = version + 1
+where project_id = $1 and app_id = $2
+returning *;
+
+-- name: note_notified
+-- notifications arrived for an app
+update store_connections
+set first_notified_at = coalesce(first_notified_at, $3), last_notified_at = $3
+where project_id = $1 and app_id = $2 and (last_notified_at is null or last_notified_at < $3 - 1000);
+
+-- name: note_history_read
+-- the store's history was compared with the journal up to a moment
+update store_connections set history_read_to = greatest(history_read_to, $3) where project_id = $1 and app_id = $2;
+
+-- name: file_notifications
+-- into the journal, each store id once; the ids of those that are new
+insert into store_notifications (
+    project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
+    payload, next_at
+)
+select distinct on (external_id, app_id, project_id) *
+from unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[],
+    $10::bigint[], $11::json[], $12::text[], $13::bigint[]
+)
+as n (
+    project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
+    payload, next_at
+)
+on conflict (external_id, app_id, project_id) do nothing
+returning id;
+
+-- name: claim_notifications
+-- the next waiting notifications, leased to this worker until a moment
+with due as (
+    select id from store_notifications
+    where status = 'waiting' and next_at <= $1
+    order by next_at
+    limit $3
+    for update skip locked
+)
+update store_notifications n
+set next_at = $2, attempts = attempts + 1
+from due
+where n.id = due.id
+returning n.*;
+
+-- name: next_notification_at
+-- when the next waiting notification is due
+select min(next_at) from store_notifications where status = 'waiting';
+
+-- name: finish_notifications
+-- what became of notifications
+update store_notifications n
+set status = d.status, message = d.message, finished_at = d.at, app_user_id = d.app_user_id,
+    event_ids = string_to_array(nullif(d.event_ids, ''), ','), next_at = d.at
+from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])
+    as d (id, status, message, at, app_user_id, event_ids)
+where n.id = d.id;
+
+-- name: postpone_notification
+-- processed again later
+update store_notifications set message = $2, next_at = $3 where id = $1;
+
+-- name: load_notification
+-- one entry of the journal
+select * from store_notifications where project_id = $1 and id = $2;
+
+-- name: list_notifications
+-- a page of the journal, newest first
+select * from store_notifications
+where project_id = $1
+    and ($2::bigint is null or id < $2)
+    and ($3::text is null or app_id = $3)
+    and ($4::text is null or status = $4)
+    and ($5::text is null or kind like $5 || '%')
+    and ($6::text is null or subject = $6)
+    and ($7::bigint is null or received_at >= $7)
+    and ($8::bigint is null or received_at < $8)
+order by id desc
+limit $9;
+
+-- name: reprocess_notification
+-- one entry once more
+update store_notifications
+set status = 'waiting', next_at = $3, attempts = 0, message = '', finished_at = null
+where project_id = $1 and id = $2
+returning *;
+
+-- name: reprocess_notifications
+-- the entries of a project received since a moment once more, a status or all; how many
+with again as (
+    update store_notifications
+    set status = 'waiting', next_at = $2, attempts = 0, message = '', finished_at = null
+    where project_id = $1 and received_at >= $3 and status <> 'waiting'
+        and ($4::text is null or status = $4) and ($5::text is null or app_id = $5)
+    returning 1
+)
+select count(*) from again;
+
+-- name: count_notifications
+-- entries of a project by status
+select status, count(*) as count from store_notifications where project_id = $1 group by status;
+
+-- name: prune_notifications
+-- a batch of finished entries from before a moment
+with old as (
+    select id from store_notifications
+    where received_at < $1 and status <> 'waiting'
+    order by received_at
+    limit $2
+    for update skip locked
+),
+gone as (
+    delete from store_notifications n using old where n.id = old.id returning 1
+)
+select count(*) from gone;
+
+-- name: load_handles
+-- what is known of these handles
+select * from store_handles
+where project_id = $1 and store = $2 and handle_hash = any($3::bytea[]);
+
+-- name: save_handle
+-- a store told of a purchase by this handle
+insert into store_handles as h (
+    project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, first_seen_at,
+    last_told_at, check_at, acknowledge_at
+)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12)
+on conflict (project_id, store, handle_hash) do update
+set app_id = excluded.app_id, product_id = excluded.product_id, store_id = excluded.store_id,
+    last_told_at = excluded.last_told_at, check_at = excluded.check_at,
+    checks = case when h.check_at is distinct from excluded.check_at then 0 else h.checks end,
+    acknowledge_at = case
+        when excluded.acknowledge_at is null then null
+        else coalesce(h.acknowledge_at, excluded.acknowledge_at)
+    end;
+
+-- name: claim_checks
+-- purchases whose store should have spoken by now, leased until a moment
+with due as (
+    select project_id, store, handle_hash from store_handles
+    where check_at <= $1
+    order by check_at
+    limit $3
+    for update skip locked
+)
+update store_handles h
+set check_at = $2, checks = checks + 1
+from due
+where h.project_id = due.project_id and h.store = due.store and h.handle_hash = due.handle_hash
+returning h.*;
+
+-- name: set_check_at
+-- when to read a purchase again
+update store_handles set check_at = $4 where project_id = $1 and store = $2 and handle_hash = $3;
+
+-- name: claim_acknowledgements
+-- purchases that their store still has to be told of, leased until a moment
+with due as (
+    select project_id, store, handle_hash from store_handles
+    where acknowledge_at <= $1
+    order by acknowledge_at
+    limit $3
+    for update skip locked
+)
+update store_handles h
+set acknowledge_at = $2, acknowledge_attempts = acknowledge_attempts + 1
+from due
+where h.project_id = due.project_id and h.store = due.store and h.handle_hash = due.handle_hash
+returning h.*;
+
+-- name: set_acknowledge_at
+-- when to tell the store again; null once it knows
+update store_handles set acknowledge_at = $4 where project_id = $1 and store = $2 and handle_hash = $3;
+
+-- name: note_healing
+-- the safety net looked at purchases of an app, and found news in some of them
+insert into store_healings as h (project_id, app_id, day, checks, healed)
+values ($1, $2, $3, $4, $5)
+on conflict (project_id, app_id, day) do update
+set checks = h.checks + excluded.checks, healed = h.healed + excluded.healed;
+
+-- name: list_healings
+-- how often the safety net looked and found news, since a day
+select app_id, sum(checks)::bigint as checks, sum(healed)::bigint as healed
+from store_healings
+where project_id = $1 and day >= $2
+group by app_id;
+
+-- name: take_temporary_grant
+-- one more temporary grant of an app in this hour, unless the cap is reached
+insert into temporary_grants as g (project_id, app_id, hour, granted)
+values ($1, $2, $3, 1)
+on conflict (project_id, app_id, hour) do update set granted = g.granted + 1
+where g.granted < $4
+returning granted;

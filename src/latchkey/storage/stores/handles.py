@@ -1,0 +1,118 @@
+"""What a store can be asked about: one row for each purchase token or original transaction that it told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_LOAD = query("load_handles")
+_SAVE = query("save_handle")
+_CLAIM_CHECKS = query("claim_checks")
+_SET_CHECK = query("set_check_at")
+_CLAIM_ACKNOWLEDGEMENTS = query("claim_acknowledgements")
+_SET_ACKNOWLEDGE = query("set_acknowledge_at")
+_NOTE_HEALING = query("note_healing")
+_HEALINGS = query("list_healings")
+
+Kind = Literal["subscription", "one_time"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    project_id: str
+    app_id: str
+    store: str
+    handle: str = field(repr=False)
+    environment: Environment
+    # The id of its purchase in the store.
+    store_id: str
+    kind: Kind
+    product_id: str
+    check_at: Ms | None = None
+    checks: int = 0
+    acknowledge_at: Ms | None = None
+    acknowledge_attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Healings:
+    checks: int
+    healed: int
+
+
+async def load(connection: Connection, project_id: str, store: str, handles: Iterable[str]) -> dict[str, Handle]:
+    rows = await connection.fetch(_LOAD, project_id, store, [_hash(one) for one in handles])
+    return {row["handle"]: _handle(row) for row in rows}
+
+
+async def save(connection: Connection, handle: Handle, now: Ms) -> None:
+    """The store told of it now."""
+    await connection.execute(
+        _SAVE,
+        handle.project_id,
+        handle.store,
+        _hash(handle.handle),
+        handle.handle,
+        handle.app_id,
+        handle.environment,
+        handle.store_id,
+        handle.kind,
+        handle.product_id,
+        now,
+        handle.check_at,
+        handle.acknowledge_at,
+    )
+
+
+async def claim_checks(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
+    return [_handle(row) for row in await connection.fetch(_CLAIM_CHECKS, now, lease_until, limit)]
+
+
+async def set_check(connection: Connection, handle: Handle, at: Ms | None) -> None:
+    await connection.execute(_SET_CHECK, handle.project_id, handle.store, _hash(handle.handle), at)
+
+
+async def claim_acknowledgements(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
+    return [_handle(row) for row in await connection.fetch(_CLAIM_ACKNOWLEDGEMENTS, now, lease_until, limit)]
+
+
+async def set_acknowledge(connection: Connection, handle: Handle, at: Ms | None) -> None:
+    await connection.execute(_SET_ACKNOWLEDGE, handle.project_id, handle.store, _hash(handle.handle), at)
+
+
+async def note_healing(connection: Connection, handle: Handle, now: Ms, *, healed: bool) -> None:
+    await connection.execute(_NOTE_HEALING, handle.project_id, handle.app_id, now // DAY, 1, int(healed))
+
+
+async def healings(connection: Connection, project_id: str, since: Ms) -> dict[str, Healings]:
+    """By app."""
+    rows = await connection.fetch(_HEALINGS, project_id, since // DAY)
+    return {row["app_id"]: Healings(row["checks"], row["healed"]) for row in rows}
+
+
+def _hash(handle: str) -> bytes:
+    return sha256(handle.encode()).digest()
+
+
+def _handle(row: Record) -> Handle:
+    return Handle(
+        project_id=row["project_id"],
+        app_id=row["app_id"],
+        store=row["store"],
+        handle=row["handle"],
+        environment=Environment(row["environment"]),
+        store_id=row["store_id"],
+        kind=row["kind"],
+        product_id=row["product_id"],
+        check_at=row["check_at"],
+        checks=row["checks"],
+        acknowledge_at=row["acknowledge_at"],
+        acknowledge_attempts=row["acknowledge_attempts"],
+    )

@@ -1,0 +1,215 @@
+"""The journal of what stores and phones sent.
+
+An entry is filed when it is known to be authentic, and only then is the sender answered. It waits until a worker takes
+it, and ends as applied, ignored (it says nothing about a purchase) or failed. A worker holds it by moving `next_at` on:
+if the worker dies, the entry is due again when that moment has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec import json
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection, Record
+from latchkey.storage.sql import query
+
+_FILE = query("file_notifications")
+_CLAIM = query("claim_notifications")
+_NEXT_AT = query("next_notification_at")
+_FINISH = query("finish_notifications")
+_POSTPONE = query("postpone_notification")
+_LOAD = query("load_notification")
+_LIST = query("list_notifications")
+_REPROCESS = query("reprocess_notification")
+_REPROCESS_ALL = query("reprocess_notifications")
+_COUNT = query("count_notifications")
+_PRUNE = query("prune_notifications")
+
+Source = Literal["notification", "receipt", "history"]
+Status = Literal["waiting", "applied", "ignored", "failed"]
+_PRUNED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEntry:
+    project_id: str
+    app_id: str
+    store: str
+    source: Source
+    external_id: str
+    kind: str
+    environment: str | None
+    subject: str | None
+    occurred_at: Ms
+    received_at: Ms
+    checked: dict[str, str]
+    payload: str
+    # When it may be processed. Later than now where whoever files it processes it too.
+    next_at: Ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    id: int
+    project_id: str
+    app_id: str
+    store: str
+    source: Source
+    external_id: str
+    kind: str
+    environment: str | None
+    subject: str | None
+    occurred_at: Ms
+    received_at: Ms
+    checked: dict[str, Any]
+    payload: str
+    status: Status
+    attempts: int
+    next_at: Ms
+    finished_at: Ms | None
+    message: str
+    app_user_id: str | None
+    event_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    id: int
+    status: Status
+    message: str
+    app_user_id: str | None = None
+    event_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    app_id: str | None = None
+    status: Status | None = None
+    # How the kind begins.
+    kind: str | None = None
+    subject: str | None = None
+    since: Ms | None = None
+    until: Ms | None = None
+
+
+async def file(connection: Connection, entries: Sequence[NewEntry]) -> list[int]:
+    """The ids of those that are new."""
+    rows = await connection.fetch(
+        _FILE,
+        [one.project_id for one in entries],
+        [one.app_id for one in entries],
+        [one.store for one in entries],
+        [one.source for one in entries],
+        [one.external_id for one in entries],
+        [one.kind for one in entries],
+        [one.environment for one in entries],
+        [one.subject for one in entries],
+        [one.occurred_at for one in entries],
+        [one.received_at for one in entries],
+        [json.encode(one.checked) for one in entries],
+        [one.payload for one in entries],
+        [one.next_at for one in entries],
+    )
+    return [row["id"] for row in rows]
+
+
+async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Entry]:
+    return [_entry(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
+
+
+async def next_at(connection: Connection) -> Ms | None:
+    at: Ms | None = await connection.fetchval(_NEXT_AT)
+    return at
+
+
+async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -> None:
+    await connection.execute(
+        _FINISH,
+        [one.id for one in outcomes],
+        [one.status for one in outcomes],
+        [one.message for one in outcomes],
+        [now] * len(outcomes),
+        [one.app_user_id for one in outcomes],
+        [",".join(one.event_ids) for one in outcomes],
+    )
+
+
+async def postpone(connection: Connection, id: int, message: str, until: Ms) -> None:
+    await connection.execute(_POSTPONE, id, message, until)
+
+
+async def load(connection: Connection, project_id: str, id: int) -> Entry | None:
+    row = await connection.fetchrow(_LOAD, project_id, id)
+    return None if row is None else _entry(row)
+
+
+async def page(connection: Connection, project_id: str, before: int | None, wanted: Filter, limit: int) -> list[Entry]:
+    """Newest first."""
+    rows = await connection.fetch(
+        _LIST,
+        project_id,
+        before,
+        wanted.app_id,
+        wanted.status,
+        wanted.kind,
+        wanted.subject,
+        wanted.since,
+        wanted.until,
+        limit,
+    )
+    return [_entry(row) for row in rows]
+
+
+async def reprocess(connection: Connection, project_id: str, id: int, now: Ms) -> Entry | None:
+    row = await connection.fetchrow(_REPROCESS, project_id, id, now)
+    return None if row is None else _entry(row)
+
+
+async def reprocess_all(
+    connection: Connection, project_id: str, now: Ms, since: Ms, status: Status | None, app_id: str | None
+) -> int:
+    """How many are processed again."""
+    count: int = await connection.fetchval(_REPROCESS_ALL, project_id, now, since, status, app_id)
+    return count
+
+
+async def count(connection: Connection, project_id: str) -> dict[Status, int]:
+    found: dict[Status, int] = {"waiting": 0, "applied": 0, "ignored": 0, "failed": 0}
+    for row in await connection.fetch(_COUNT, project_id):
+        found[row["status"]] = row["count"]
+    return found
+
+
+async def prune(connection: Connection, before: Ms) -> bool:
+    """Remove a batch of finished entries. True: there may be more."""
+    gone: int = await connection.fetchval(_PRUNE, before, _PRUNED_AT_ONCE)
+    return gone == _PRUNED_AT_ONCE
+
+
+def _entry(row: Record) -> Entry:
+    return Entry(
+        id=row["id"],
+        project_id=row["project_id"],
+        app_id=row["app_id"],
+        store=row["store"],
+        source=row["source"],
+        external_id=row["external_id"],
+        kind=row["kind"],
+        environment=row["environment"],
+        subject=row["subject"],
+        occurred_at=row["occurred_at"],
+        received_at=row["received_at"],
+        checked=json.decode(row["checked"]),
+        payload=row["payload"],
+        status=row["status"],
+        attempts=row["attempts"],
+        next_at=row["next_at"],
+        finished_at=row["finished_at"],
+        message=row["message"],
+        app_user_id=row["app_user_id"],
+        event_ids=tuple(row["event_ids"] or ()),
+    )

@@ -1,0 +1,191 @@
+"""What a store's snapshots mean beside what is known: conversions, replacements, refunds taken back, in any order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.lifecycle import observe
+from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, observe_purchase
+from latchkey.domain.purchases.settling import settle, settle_purchase
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+
+START: Ms = 1_700_000_000_000
+MONTH = 30 * DAY
+
+
+def period(
+    id: str,
+    cause: Cause,
+    from_day: int,
+    days: int = 30,
+    *,
+    product: str = "monthly",
+    told_on: int | None = None,
+    refunded_on: int | None = None,
+) -> Period:
+    trial = cause is Cause.TRIAL
+    return Period(
+        id=id,
+        number=0,
+        cause=cause,
+        product_id=product,
+        period_type=PeriodType.TRIAL if trial else PeriodType.NORMAL,
+        purchased_at=START + from_day * DAY,
+        ends_at=START + (from_day + days) * DAY,
+        as_of=Moment(START + (from_day if told_on is None else told_on) * DAY),
+        price=Price(0 if trial else 4_990_000, "USD"),
+        money_back=() if refunded_on is None else (MoneyBack(START + refunded_on * DAY),),
+    )
+
+
+def snapshot(*periods: Period, auto_renew: bool = True, told_on: int | None = None) -> Subscription:
+    as_of = max(one.as_of for one in periods) if told_on is None else Moment(START + told_on * DAY)
+    return Subscription(
+        store="some_store",
+        id="first",
+        environment=Environment.PRODUCTION,
+        periods=periods,
+        status=Status(as_of=as_of, auto_renew=auto_renew),
+    )
+
+
+def told(*snapshots: Subscription, unordered: bool = False) -> Subscription:
+    known: Subscription | None = None
+    for day, one in enumerate(snapshots):
+        known = observe(known, settle(known, one, START + day * DAY, unordered=unordered))
+    assert known is not None
+    return known
+
+
+TRIAL = period("1", Cause.TRIAL, 0, 7)
+PAID = period("2", Cause.RENEWAL, 7)
+RENEWED = period("3", Cause.RENEWAL, 37)
+BIGGER = period("4", Cause.PURCHASE, 47, product="yearly")
+
+
+@pytest.mark.parametrize(
+    "order", list(permutations([TRIAL, PAID, RENEWED, BIGGER])), ids=lambda order: "".join(p.id for p in order)
+)
+def test_the_whole_life_is_the_same_whatever_came_first(order: tuple[Period, ...]) -> None:
+    known = told(*map(snapshot, order))
+    assert [(one.id, one.cause, one.number) for one in known.periods] == [
+        ("1", Cause.TRIAL, 0),
+        ("2", Cause.CONVERSION, 1),
+        ("3", Cause.RENEWAL, 2),
+        ("4", Cause.CHANGE, 3),
+    ]
+    assert known.periods[-1].changed_from == "monthly"
+    assert known.periods[2].ends_at == BIGGER.purchased_at, "what was replaced ends when it was"
+
+
+def test_the_same_snapshot_again_changes_nothing() -> None:
+    known = told(snapshot(TRIAL), snapshot(PAID), snapshot(BIGGER))
+    for again in (snapshot(TRIAL), snapshot(PAID), snapshot(BIGGER), snapshot(TRIAL, PAID, BIGGER)):
+        assert observe(known, settle(known, again, START + 90 * DAY)) == known
+
+
+def test_a_replaced_period_read_again_with_its_old_end_is_not_extended() -> None:
+    known = told(snapshot(period("1", Cause.PURCHASE, 0)), snapshot(period("2", Cause.PURCHASE, 10, product="yearly")))
+    again = snapshot(
+        period("1", Cause.PURCHASE, 0, told_on=50), period("2", Cause.PURCHASE, 10, product="yearly", told_on=50)
+    )
+    after = observe(known, settle(known, again, START + 50 * DAY))
+    assert [one.ends_at for one in after.periods] == [one.ends_at for one in known.periods]
+
+
+def test_buying_again_after_the_end_is_a_purchase_and_no_change() -> None:
+    known = told(snapshot(period("1", Cause.PURCHASE, 0)), snapshot(period("2", Cause.PURCHASE, 60, product="yearly")))
+    assert [one.cause for one in known.periods] == [Cause.PURCHASE, Cause.PURCHASE]
+    assert known.periods[0].ends_at == START + 30 * DAY
+
+
+REFUNDED = period("1", Cause.PURCHASE, 0, told_on=5, refunded_on=5)
+REVERSED = period("1", Cause.PURCHASE, 0, told_on=8)
+BOUGHT = period("1", Cause.PURCHASE, 0)
+
+
+@pytest.mark.parametrize("order", list(permutations([BOUGHT, REFUNDED, REVERSED])))
+def test_a_refund_that_is_no_longer_told_was_taken_back(order: tuple[Period, ...]) -> None:
+    [known] = told(*map(snapshot, order)).periods
+    assert known.refunded_at is None
+    assert known.money_back == (
+        MoneyBack(START + 5 * DAY),
+        MoneyBack(START + 8 * DAY, number=1, reversal=True),
+    )
+
+
+@pytest.mark.parametrize("order", list(permutations([BOUGHT, REFUNDED])))
+def test_a_refund_stands_though_an_older_word_does_not_know_it(order: tuple[Period, ...]) -> None:
+    [known] = told(*map(snapshot, order)).periods
+    assert known.refunded_at == START + 5 * DAY
+
+
+def purchase(told_on: int, refunded_on: int | None = None) -> Purchase:
+    return Purchase(
+        kind=PurchaseKind.ONE_TIME,
+        store="some_store",
+        id="p",
+        product_id="coins",
+        environment=Environment.PRODUCTION,
+        purchased_at=START,
+        price=Price(990_000, "USD"),
+        told_at=START + told_on * DAY,
+        money_back=() if refunded_on is None else (MoneyBack(START + refunded_on * DAY),),
+    )
+
+
+@pytest.mark.parametrize("order", list(permutations([purchase(0), purchase(5, 5), purchase(8)])))
+def test_a_one_time_purchase_keeps_the_newest_word_on_its_refund(order: tuple[Purchase, ...]) -> None:
+    known: Purchase | None = None
+    for one in order:
+        known = observe_purchase(known, settle_purchase(known, one))
+    assert known is not None
+    assert known.refunded_at is None
+    assert [fact.reversal for fact in known.money_back] == [False, True]
+
+
+def test_renewal_that_is_off_is_off_since_the_first_word_of_it() -> None:
+    first = told(snapshot(BOUGHT), snapshot(BOUGHT, auto_renew=False, told_on=3))
+    again = observe(first, settle(first, snapshot(BOUGHT, auto_renew=False, told_on=9), START))
+    assert first.status.renewal_off_at == again.status.renewal_off_at == START + 3 * DAY
+
+
+class TestWithoutMoments:
+    """A store that tells how things stand, and not as of when."""
+
+    def test_reading_the_same_again_changes_nothing(self) -> None:
+        known = told(snapshot(BOUGHT), unordered=True)
+        assert observe(known, settle(known, snapshot(BOUGHT), START + 5 * DAY, unordered=True)) == known
+
+    def test_off_read_twice_is_told_once(self) -> None:
+        known = told(snapshot(BOUGHT), snapshot(BOUGHT, auto_renew=False), unordered=True)
+        again = settle(known, snapshot(BOUGHT, auto_renew=False), START + 5 * DAY, unordered=True)
+        assert observe(known, again) == known
+        assert known.status.renewal_off_at == START + DAY
+
+    def test_the_last_reading_wins_even_within_one_millisecond(self) -> None:
+        known = observe(None, settle(None, snapshot(BOUGHT), START, unordered=True))
+        for auto_renew in (False, True, False):
+            seen = settle(known, snapshot(BOUGHT, auto_renew=auto_renew), START, unordered=True)
+            known = observe(known, seen)
+            assert known.status.auto_renew is auto_renew
+
+    def test_an_end_that_moved_is_taken_over(self) -> None:
+        longer = replace(BOUGHT, ends_at=BOUGHT.ends_at + DAY)
+        assert told(snapshot(BOUGHT), snapshot(longer), unordered=True).current.ends_at == longer.ends_at
+
+
+@given(st.lists(st.sampled_from([TRIAL, PAID, RENEWED, BIGGER, REFUNDED, REVERSED]), min_size=1))
+def test_every_snapshot_leaves_periods_in_order_and_without_overlap_by_purchases(lives: list[Period]) -> None:
+    known = told(*map(snapshot, lives))
+    assert [one.order for one in known.periods] == sorted(one.order for one in known.periods)
+    for last, following in zip(known.periods, known.periods[1:], strict=False):
+        if following.cause not in (Cause.RENEWAL, Cause.CONVERSION):
+            assert last.ends_at <= following.purchased_at
