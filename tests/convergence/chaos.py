@@ -1,9 +1,9 @@
-"""Service, delivery and consumer as real processes, killed at random over a hostile network; by seed.
+"""Kill service, delivery and consumer at random, over a network that loses, repeats and reorders.
 
     make chaos WHAT=consumer SEED=7 SECONDS=60
 
-Users live random lives meanwhile. Afterwards every user's local copy must equal V2, and every event must have been
-processed once. How many were right before anybody reconciled is told beside it.
+Meanwhile simulated users buy, cancel and so on. Afterwards every user's local copy must equal V2, and every event must
+have been processed once. The report also says how many copies were right before reconciliation.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ async def converge(
     clocks: int = 6,
     job_patience: float = JOB_PATIENCE,
 ) -> Report:
-    """`database_url` is a migrated, empty database of the service; the consumer's is made by the consumer."""
+    """`database_url` is a migrated, empty database of the service; the consumer creates its own tables."""
     chances = random.Random(seed)
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     certs = certificates.make(folder / "certificates")
@@ -152,7 +152,7 @@ async def converge(
             "LATCHKEY_CONSUMER_DATABASE_URL": consumer_url,
             "LATCHKEY_CONSUMER_TLS_CERT": str(certs.good[0]),
             "LATCHKEY_CONSUMER_TLS_KEY": str(certs.good[1]),
-            # What the sweep would mend is to be seen: reconciliation is asked for at the end, once.
+            # No sweep, which would hide differences: reconciliation runs once, at the end.
             "LATCHKEY_CONSUMER_SWEEP_SECONDS": "0",
         }
         processes = [
@@ -181,7 +181,7 @@ async def converge(
         drained_in = await _drained(db, proxy)
         await _jobs_done(store, job_patience)
         before = await compare(store, client, lives.ids)
-        # Without a lost event, an erasure or a job that still waits there is no excuse, reconciliation or not.
+        # A copy may differ only because of a lost event, an erasure or a pending job.
         excused = before.spread(proxy.bereft | lives.erased | await _waiting(store))
         unexplained = {id: wrong for id, wrong in before.wrong.items() if id not in excused}
         mended = await asyncio.to_thread(reconcile, folder, consumer)
@@ -211,7 +211,7 @@ async def _kill(processes: list[Killable], chances: random.Random, seconds: floa
 
 
 async def _drained(db: Database, proxy: HostileProxy) -> float:
-    """Until nothing waits to be delivered and nothing travels; how long that took."""
+    """Wait until no delivery is pending or on its way; gives the seconds it took."""
     began = time.monotonic()
     while proxy.travelling or await db.pool.fetchval("select count(*) from lanes"):
         assert time.monotonic() - began < PATIENCE, "deliveries did not drain"
@@ -225,7 +225,7 @@ async def _waiting(store: Store) -> set[str]:
 
 
 async def _jobs_done(store: Store, patience: float) -> int:
-    """Until the consumer has no background job left to do; how many are left all the same."""
+    """Wait until the consumer has no background job left, or the time is up; gives how many are left."""
     ends = time.monotonic() + patience
     while True:
         async with store.database.reading() as connection:
@@ -244,7 +244,7 @@ class _Books:
 
 
 async def _books(db: Database, store: Store) -> _Books:
-    """Every event once, so every coin once."""
+    """The events and the sum of all balances on both sides."""
     async with store.database.reading() as connection:
         processed = set((await connection.scalars(select(processed_events.c.event_id))).all())
         here = await connection.scalar(select(func.sum(currency_transactions.c.amount))) or 0

@@ -1,7 +1,7 @@
-"""Random lives over HTTP: users on test clocks buy, cancel, fail to pay, sign in, restore what others bought, hand
-purchases on and are erased, by seed.
+"""Simulated users over HTTP: on test clocks they buy, cancel, fail to pay, sign in, restore others' purchases, transfer
+purchases and are erased.
 
-What is tried, and in which order, depends on the seed alone; how far the lives get depends on the time they have.
+The seed alone decides what is tried and in which order. How far the users get depends on the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DAY = 86_400_000
 STEPS = ("PT1H", "PT9H", "P1D", "P3D", "P8D", "P16D", "P31D")
 SUBSCRIPTIONS = ("pro_monthly", "pro_yearly", "team_monthly")
 PRODUCTS = (*SUBSCRIPTIONS, "pro_lifetime", "coins_100")
-# What ends a life, or makes a subscription hard to lose, is done less often than what goes on with it.
+# Actions that end a subscription, or give access for long, are rarer than those that continue it.
 WEIGHTS = {
     "purchase": 8,
     "cancel": 6,
@@ -45,23 +45,23 @@ WEIGHTS = {
     "restore": 4,
     "erase": 1,
 }
-# Most things that make no sense in the present state are refused; then something else is tried.
+# Actions that make no sense in the present state are refused; then another one is tried.
 TRIES = 4
 AT_ONCE = 24
-# Receipts that are shown on each clock.
+# The number of different receipts on each clock.
 RECEIPTS = 12
 
 
 class Lives:
-    """All users of a run. `http` carries the key; the service may be killed under it at any moment."""
+    """All users of a run. `http` sends the API key. The service may be killed at any moment."""
 
     def __init__(
         self, http: Client, base_url: str, project_id: str, app_key: str, *, seed: int, users: int, clocks: int
     ) -> None:
         self._http = http
         self._app_key = app_key
-        # Every id that an erased customer had: no event tells of it. And whoever's purchases went to one: a TRANSFER
-        # that was still on its way then names its source no more.
+        # Every id of an erased customer, because erasure makes no event. And customers whose purchases went to an
+        # erased one: a TRANSFER that is delivered after the erasure no longer names its source.
         self.erased: set[str] = set()
         self._v1 = f"{base_url}/v1"
         self._v2 = f"{base_url}/v2/projects/{project_id}"
@@ -92,7 +92,7 @@ class Lives:
                 clock.now = moved["now_ms"]
 
     async def _begin(self, clock: _Clock, user: str) -> None:
-        """Most come to buy something."""
+        """Create the user. Most buy something at once."""
         await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": clock.id})
         chances = clock.of_user[user]
         if chances.random() < 0.8 and await self._post(*self._request(clock, user, "purchase", chances)) is not None:
@@ -113,7 +113,7 @@ class Lives:
             self.refused += 1
 
     async def _erase(self, clock: _Clock, user: str) -> None:
-        """The person goes, and comes back as somebody new."""
+        """Erase the customer, and create a new one with the same id."""
         path = user.replace(":", "%3A")
         listed = await self._send("GET", f"{self._v2}/customers/{path}/aliases?limit=100", None)
         if listed is None:
@@ -138,11 +138,11 @@ class Lives:
             case "transfer":
                 return f"{customer}/transfer", {"target_customer_id": other}
             case "log_in":
-                # As somebody new, or as somebody who is here already.
+                # As a new customer, or as an existing one.
                 chosen = chances.choice((other, clock.members.get(user, other)))
                 return f"{self._v1}/subscribers/identify", {"app_user_id": user, "new_app_user_id": chosen}
             case "restore":
-                # Few receipts for many phones, so that most were somebody else's before.
+                # Few receipts for many users, so that most belong to somebody else already.
                 number = chances.randrange(RECEIPTS)
                 token = f"test_{number}_{clock.name.replace(' ', '')}"
                 product = PRODUCTS[number % len(PRODUCTS)]
@@ -153,8 +153,8 @@ class Lives:
         return await self._send("POST", url, body)
 
     async def _send(self, method: str, url: str, body: dict[str, Any] | None) -> Any:
-        """What was answered, or None where it was refused. Asked again for as long as nobody answers: an act that was
-        done before the answer was lost is then refused, or done twice, as in life."""
+        """The reply, or None for a refusal. Repeats the request until there is an answer. If only the answer was lost,
+        the repetition is refused or done twice, as with real clients."""
         async with self._at_once:
             while True:
                 try:
@@ -195,7 +195,7 @@ def _details(name: str, clock: _Clock, chances: Random) -> dict[str, Any]:
 
 
 class _Clock:
-    """A clock and its users; every third begins as an anonymous one."""
+    """A clock and its users; every third starts with an anonymous id."""
 
     def __init__(self, seed: int, number: int, users: int) -> None:
         self.name = f"clock {number}"
@@ -205,7 +205,7 @@ class _Clock:
         self.ids = list(self._ids(number, users))
         self.of_user = {id: Random(f"{seed} {id}") for id in self.ids}
 
-        # The ids under which anonymous ones may become somebody.
+        # The ids that anonymous users may log in as.
         anonymous = [id for id in self.ids if id.startswith("$")]
         self.members = {id: f"member{number}.{place}" for place, id in enumerate(anonymous)}
 

@@ -1,7 +1,7 @@
-"""The three processes of a run, each real and each to be killed: the API, the delivery worker, the consumer.
+"""The three processes of a run, which can be killed: the API, the delivery worker and the consumer.
 
-They are forked from a server that has loaded the code already: a killed process is back in a moment, so that many can
-be killed. Their sockets belong to whoever starts them: a new process answers where the killed one did.
+They are forked from a server that has loaded the code, so a killed process is replaced quickly and many can be killed.
+The parent owns the listening sockets, so a new process answers at the same address.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Killable:
         assert started, f"the {self.role} did not start: {self._log.read_text()[-2000:]}"
 
     def kill(self) -> None:
-        """kill -9, and a new one."""
+        """kill -9, then start a new one."""
         self.kills += 1
         self._end(signal.SIGKILL)
         self.start()
@@ -80,7 +80,7 @@ class Killable:
 
 
 def reconcile(folder: Path, environment: Mapping[str, str]) -> Any:
-    """`latchkey consumer reconcile --json`, as an operator would run it; its report."""
+    """Run `latchkey consumer reconcile --json` as an operator would; gives its report."""
     output, log = folder / "reconcile.json", folder / "reconcile.log"
     words = ("consumer", "reconcile", "--json")
     process = _forks.Process(target=_command, args=(words, dict(environment), output, log), daemon=True)
@@ -116,10 +116,10 @@ async def _serve(role: str, listening: socket.socket | None, ready: Connection[s
 
 
 def _become(environment: dict[str, str], output: Path, errors: Path) -> None:
-    """What a process is given by whoever starts it."""
+    """Set the environment, the output files and the signals of a child."""
     os.environ.update(environment)
     for path, fd in ((output, 1), (errors, 2)):
         with path.open("ab") as file:
             os.dup2(file.fileno(), fd)
-    # Ctrl-C is for whoever started us.
+    # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,6 +1,6 @@
-"""A hostile network between delivery and a receiver: a TLS proxy that loses, repeats, delays and reorders, by seed.
+"""A hostile network between delivery and a receiver: a TLS proxy that loses, repeats, delays and reorders.
 
-What becomes of a delivery depends on the seed, the user, the event's number and the attempt alone, so a seed replays.
+Only the seed, the user, the event's sequence and the attempt decide what happens, so a run can be repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import DecodeError, Struct, json
 from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import PyreqwestError
 
-# An event that was failed this often is let through, or its customer's lane would wait for the end of the run.
+# After this many faults an event is let through, or it would block its customer's lane for the whole run.
 LAST_FAULTY_ATTEMPT = 3
 PATIENCE = timedelta(seconds=5)
 _HOP_BY_HOP = {"host", "connection", "content-length", "transfer-encoding"}
@@ -28,16 +28,16 @@ _HOP_BY_HOP = {"host", "connection", "content-length", "transfer-encoding"}
 
 class Fault(StrEnum):
     NONE = "none"
-    # The sender is told, or notices, and tries again.
+    # The sender gets an error and retries.
     REFUSE = "refused"
     CUT = "cut"
-    # It arrived, but the sender does not learn of it and tries again.
+    # It arrives, but the answer is lost and the sender retries.
     MUTE = "answer lost"
-    # It is gone for good, and the sender believes that it arrived.
+    # It never arrives, but the sender gets a 200.
     LOSE = "lost"
     REPEAT = "repeated"
     SLOW = "slow"
-    # The sender goes on to the next event while this one still travels: they arrive in another order.
+    # The sender gets a 200 at once and sends the next event; this one arrives later, out of order.
     LATE = "late"
 
 
@@ -61,7 +61,7 @@ class Fate:
 
 
 def fate(seed: int, user: str, sequence: int, attempt: int) -> Fate:
-    """What becomes of one attempt to deliver one event."""
+    """What happens to one attempt to deliver one event."""
     if attempt > LAST_FAULTY_ATTEMPT:
         return Fate(Fault.NONE)
     chances = Random(f"{seed} {user} {sequence} {attempt}")
@@ -104,11 +104,11 @@ class _Request:
 
 
 class HostileProxy:
-    """`async with HostileProxy(...) as proxy`: what is sent to `proxy.url` reaches `upstream`, in a way."""
+    """`async with HostileProxy(...) as proxy`: forwards requests from `proxy.url` to `upstream`, with faults."""
 
     def __init__(self, seed: int, upstream: str, certificate: tuple[Path, Path], authority: Path) -> None:
         self.did: Counter[Fault] = Counter()
-        # Whom an event was about that was acknowledged and never arrived.
+        # Users of events that were acknowledged and never arrived.
         self.bereft: set[str] = set()
         self._seed = seed
         self._upstream = upstream
@@ -158,7 +158,7 @@ class HostileProxy:
             writer.transport.abort()
 
     async def _answer(self, request: _Request) -> bytes | None:
-        """What the sender is told; None closes the connection on it."""
+        """The reply to the sender; None closes the connection."""
         event = request.event
         self._attempts[event.app_user_id, event.sequence] += 1
         decided = fate(self._seed, event.app_user_id, event.sequence, self._attempts[event.app_user_id, event.sequence])

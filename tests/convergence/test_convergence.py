@@ -1,4 +1,4 @@
-"""Whatever is lost, repeated or late, and whoever is killed: the local copy ends equal to the service."""
+"""Whatever is lost, repeated or late, and whichever process is killed: the local copy ends equal to the service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import asyncpg
 from latchkey.storage.embedded.server import EmbeddedServer
 from tests.convergence.chaos import converge
 
-# Seed to the database that the consumer keeps its copy in.
+# Each seed, with the kind of database for the consumer's copy.
 SEEDS = {1: "sqlite", 2: "sqlite", 3: "postgresql"}
 SECONDS = 3.0
 USERS = 210
@@ -27,7 +27,7 @@ async def test_every_local_copy_ends_equal_to_v2(
     for seed in SEEDS:
         await administration.execute(f"create database service_{seed} template {template} strategy file_copy")
         await administration.execute(f"create database consumer_of_{seed} strategy file_copy")
-    # Each mostly waits for retries and for the leases of the dead, so they wait together.
+    # Each run mostly waits for retries and for leases to run out, so they run at the same time.
     reports = await asyncio.gather(
         *(
             converge(
@@ -43,17 +43,17 @@ async def test_every_local_copy_ends_equal_to_v2(
         )
     )
     for report in reports:
-        # Before anybody reconciled, only lost events and erasures were an excuse.
+        # Before reconciliation, only lost events and erasures may explain a difference.
         assert report.unexplained == {}, report
         assert report.wrong == {}, report
-        # Asked by every id that anybody ever had, aliases too.
+        # For every id, aliases too.
         assert report.wrong_answers == {}, report
         assert report.right == report.users, report
         # Every event was processed, and none twice.
         assert report.unprocessed == 0, report
         assert report.invented == 0, report
         assert report.balance_here == report.balance_there, report
-        # It was worth a test: something happened, something was killed, and the network did its worst.
+        # The run was a real test: there were events, kills and network faults.
         assert report.events > 50, report
         assert sum(report.kills.values()) > 0, report
         assert len(report.network) > 4, report

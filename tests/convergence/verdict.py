@@ -30,23 +30,23 @@ class Verdict:
     users: int = 0
     active: int = 0
     right: int = 0
-    # User to what is wrong, in words.
+    # What is wrong, by user id.
     wrong: dict[str, str] = field(default_factory=dict)
-    # Every id that the service knows, to its customer's current one.
+    # The customer's current id, for every id that the service knows.
     customers: dict[str, str] = field(default_factory=dict)
     statuses: Counter[str] = field(default_factory=Counter)
-    # Whose status follows from the last event by the table, and whose from a re-read of V1.
+    # How many statuses follow from the last event by the table, and how many from a re-read of V1.
     by_table: int = 0
     by_reading: int = 0
 
     def spread(self, ids: set[str]) -> set[str]:
-        """These, and every other id of the same customers."""
+        """These ids, and every other id of the same customers."""
         theirs = {self.customers[id] for id in ids if id in self.customers}
         return ids | {id for id, customer in self.customers.items() if customer in theirs}
 
 
 async def compare(store: Store, client: Client, ids: Sequence[str]) -> Verdict:
-    """Every id against V2. Ends are compared by the second: webhooks write them so."""
+    """Compare the copy of every id with V2. Ends are compared in whole seconds, as webhooks write them."""
     verdict = Verdict()
     events = [event async for event in client.events()]
     read = {id: one for id, one in zip(ids, await _together(client, ids), strict=True) if one is not None}
@@ -57,19 +57,19 @@ async def compare(store: Store, client: Client, ids: Sequence[str]) -> Verdict:
         for id, seen in read.items():
             copy = await store.copies.find(connection, id)
             if copy is None and (id != seen.customer_id or id not in named):
-                # No event ever named this id, or none since the customer has it. Whoever asks by it is answered from
-                # V2, because there is no local record.
+                # No event has named this id since it belongs to the customer. Without a local record, the consumer asks
+                # V2.
                 continue
             _judge(verdict, id, copy, seen, last.get(seen.customer_id))
     return verdict
 
 
 async def answers(consumer: Consumer, client: Client, ids: Sequence[str]) -> dict[str, str]:
-    """What the consumer would answer a user that V2 says otherwise, asked by every id there is."""
+    """Where the consumer's answer differs from V2, for every id."""
     wrong = {}
     for id, seen in zip(ids, await _together(client, ids), strict=True):
         if seen is None:
-            # The service does not know it; what was known here is kept, as the specification allows.
+            # The service does not know it; the consumer keeps its copy, as the specification allows.
             continue
         view = await consumer.view(id)
         held = set(view.copy.held(real_now())) if view.copy is not None else set()
@@ -115,7 +115,7 @@ def _judge(verdict: Verdict, id: str, copy: LocalCopy | None, seen: _Seen, last_
     if copy is None:
         # A customer who never bought anything is in no event.
         if service or last_type is not None:
-            verdict.wrong[id] = f"nothing is known here, the service says {service}"
+            verdict.wrong[id] = f"there is no local record, the service says {service}"
         else:
             verdict.right += 1
         return
@@ -142,7 +142,7 @@ def _judge(verdict: Verdict, id: str, copy: LocalCopy | None, seen: _Seen, last_
 
 
 def _status_read(subscriber: Subscriber, held: Mapping[str, int | None]) -> str:
-    """The table's word for the subscription that the longest access rests on, as V1 describes it."""
+    """The status by the table, of the subscription that gives the longest access, as V1 describes it."""
     longest = max(held, key=lambda id: (float("inf") if held[id] is None else held[id], id))
     subscription: Any = subscriber.subscriptions.get(subscriber.entitlements[longest].product_identifier)
     if subscription is None:

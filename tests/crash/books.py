@@ -1,4 +1,4 @@
-"""Looking through a database after a crash: is anything half written?"""
+"""Check a database after a crash: nothing may be half written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEGINNINGS = {"INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"}
 
 
 async def audit(database: Database) -> tuple[dict[str, Customer], dict[str, list[dict[str, Any]]]]:
-    """Every customer and its events, after seeing that the two tell of the same things and nothing is missing."""
+    """Check that customers and events agree and nothing is missing; gives every customer and its events."""
     people = await database.pool.fetch("select id, app_user_id, state, next_due_at from customers")
     rows = await database.pool.fetch("select position, customer_id, sequence, body from events order by position")
     head = await database.pool.fetchval("select position from feeds")
@@ -27,7 +27,7 @@ async def audit(database: Database) -> tuple[dict[str, Customer], dict[str, list
     filed = {row["customer_id"]: row["amount"] for row in movements}
     named = await database.pool.fetch("select app_user_id, customer_id from aliases")
 
-    assert [row["position"] for row in rows] == list(range(1, head + 1)), "the feed has a hole"
+    assert [row["position"] for row in rows] == list(range(1, head + 1)), "a position is missing in the feed"
     told: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         told[row["customer_id"]].append(json.decode(row["body"]))

@@ -1,4 +1,4 @@
-"""People who buy, one purchase after the other, while the test breaks something; and what must be true afterwards."""
+"""Clients that keep buying while the test breaks something, and the check of what must hold afterwards."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Shop:
         return self.ask("GET", "/readyz").status == 200
 
     async def has_lost_nothing(self, bought: list[str]) -> None:
-        """What was answered with 200 is in the books once, and the app's own server has heard of it."""
+        """Every purchase that was answered with 200 is stored once, and the consumer has processed its event."""
         async with Database(self.connection["database_url"]) as database:
 
             async def all_sent() -> bool:
@@ -92,7 +92,7 @@ class Shop:
 
 
 class Shopper(threading.Thread):
-    """Somebody new with every purchase, so that each answer of 200 stands for one customer."""
+    """Buys as a new customer each time, so that each answer of 200 stands for one customer."""
 
     def __init__(self, shop: Shop, name: str) -> None:
         super().__init__(daemon=True, name=name)
@@ -106,7 +106,7 @@ class Shopper(threading.Thread):
         while not self._enough.wait(0.02):
             count += 1
             user = f"{self.name}-{count}"
-            # No answer at all is what a killed process leaves; it acknowledges nothing.
+            # A killed process sends no answer: nothing was acknowledged.
             with contextlib.suppress(OSError, http.client.HTTPException):
                 reply = self.shop.buy(user)
                 self.replies.append(reply)

@@ -31,7 +31,7 @@ class SmallDisk:
         self._ballast = path / "ballast"
 
     def fill(self) -> None:
-        """Take all the room there is, to the last block."""
+        """Use up all free space, to the last block."""
         with self._ballast.open("wb", buffering=0) as file:
             for block in (bytes(1024 * 1024), bytes(4096)):
                 with contextlib.suppress(OSError):
@@ -56,7 +56,7 @@ def small_disk(folder: Path) -> Iterator[SmallDisk]:
         folder.chmod(0o755)
         yield SmallDisk(folder)
     finally:
-        # Lazily: whoever still has a file open there does not keep the next test from running.
+        # Lazy, so that files that are still open do not make it fail.
         _run("umount", "--lazy", folder)
 
 
@@ -65,7 +65,7 @@ def needs_namespace() -> bool:
 
 
 def run_again_in_namespace(test_file: Path) -> None:
-    """The tests of this file once more, where mounting is allowed."""
+    """Run the tests of this file again in a namespace where mounting is allowed."""
     again = subprocess.run(
         [
             "unshare", "--user", "--map-current-user", "--keep-caps", "--mount",
@@ -80,7 +80,7 @@ def run_again_in_namespace(test_file: Path) -> None:
 
 
 def _run(*words: str | Path) -> str | None:
-    """What went wrong, if anything did."""
+    """The error message, or None."""
     try:
         done = subprocess.run(words, capture_output=True, text=True)
     except OSError as error:

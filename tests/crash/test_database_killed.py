@@ -1,4 +1,4 @@
-"""PostgreSQL's main process killed under `latchkey up`: it is started again, and everybody finds it again."""
+"""PostgreSQL's main process killed under `latchkey up`: it is restarted, and every process reconnects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cli.running import Up
 from tests.crash.shoppers import Shop, Shopper
 from tests.patience import until, wait_until
 
-# Takes an interrupt for the end of the query and notices nothing else: it has no reason to look at the main process.
+# A backend that survives a query cancel and does not notice that the main process died.
 BUSY = "do $$ begin loop begin loop end loop; exception when query_canceled then null; end; end loop; end $$"
 
 
@@ -46,7 +46,7 @@ async def test_a_killed_database_is_started_again_and_nothing_answered_is_lost(u
         return sum(len(shopper.bought) for shopper in shoppers)
 
     async def running() -> int | None:
-        """The backend that is busy with something of its own."""
+        """The process id of the backend that runs BUSY."""
         connection = await asyncpg.connect(shop.connection["database_url"])
         try:
             found = await connection.fetchval(

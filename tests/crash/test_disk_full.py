@@ -1,4 +1,4 @@
-"""A full disk: every reply keeps its form, readiness says so, and work goes on by itself when there is room again."""
+"""A full disk: every reply keeps its documented form, readiness reports it, and the service recovers by itself."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ else:
             wait_until(lambda: len(shopper.bought) >= 10, "nobody can buy")
             disk.fill()
             wait_until(lambda: not shop.is_ready(), "the service still says that it is ready")
-            wait_until(lambda: shopper.replies[-1].status >= 500, "the disk is full, and purchases are taken")
+            wait_until(lambda: shopper.replies[-1].status >= 500, "purchases succeed although the disk is full")
             said = json.loads(shop.ask("GET", "/readyz").body)
             assert said == {
                 "status": "not_ready",
                 "reason": "The database takes no changes: its disk is full, or it is read-only.",
             }
-            # Every failure is logged, or would be. Many of them, so that no buffer takes the first few.
+            # Each failure writes to the log. Wait for many, so that no buffer can hide a failed write.
             failed = len(shopper.replies) + 50
             wait_until(lambda: len(shopper.replies) >= failed)
             for method, path in (("GET", "/v1/subscribers/ann-1"), ("GET", "/v2/projects/x"), ("GET", "/nowhere")):
                 assert shop.ask(method, path).is_documented
             assert shop.ask("GET", "/healthz").status == 200
             disk.make_room()
-            wait_until(shop.is_ready, "there is room again, and the service does not become ready")
+            wait_until(shop.is_ready, "there is space again, but the service does not become ready")
             enough = len(shopper.bought) + 10
-            wait_until(lambda: len(shopper.bought) >= enough, "there is room again, and nobody can buy")
+            wait_until(lambda: len(shopper.bought) >= enough, "there is space again, but nobody can buy")
             shopper.stop()
             return shopper
 
@@ -102,7 +102,7 @@ else:
             disk.make_room()
             wait_until(shop.is_ready, lambda: up.output)
             enough = len(shopper.bought) + 10
-            wait_until(lambda: len(shopper.bought) >= enough, "the database is back, and nobody can buy")
+            wait_until(lambda: len(shopper.bought) >= enough, "the database is back, but nobody can buy")
             shopper.stop()
 
         await asyncio.to_thread(recover)
@@ -118,7 +118,7 @@ def children_of(up: Up) -> set[int]:
 
 
 async def use_up_the_log(connection: asyncpg.Connection) -> None:
-    """PostgreSQL stops when it cannot make the next file of its write-ahead log. Ask for the next one until it does."""
+    """PostgreSQL stops when it cannot create the next file of its write-ahead log. Switch files until it stops."""
     with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         while True:
             await connection.execute("select pg_logical_emit_message(true, 'test', 'x'), pg_switch_wal()")

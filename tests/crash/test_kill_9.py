@@ -1,4 +1,4 @@
-"""Processes that are killed in the middle of their work leave nothing half written, and what was answered is there."""
+"""Processes that are killed in the middle of their work leave nothing half written and lose nothing acknowledged."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def processes(running: Running) -> list[int]:
 
 
 class Buyer(threading.Thread):
-    """An app that buys and buys, and shows a receipt again until it is answered, as apps do."""
+    """An app that keeps buying, and sends each receipt again until it is answered, as real apps do."""
 
     def __init__(self, number: int, port: int, key: str) -> None:
         super().__init__(daemon=True)
@@ -94,7 +94,7 @@ class Buyer(threading.Thread):
 
 
 def killing(running: Running, times: int, answered: Callable[[], int]) -> None:
-    """Kill one of the service's processes, again and again, each time amid purchases."""
+    """Kill one of the service's processes several times, each time while purchases are made."""
     for _ in range(times):
         enough = answered() + 10
         wait_until(lambda enough=enough: answered() >= enough, lambda: running.output)  # type: ignore[misc]
@@ -125,7 +125,7 @@ async def test_processes_killed_amid_purchases_leave_nothing_half_done(database:
     customers, events = await audit(database)
     answered = [one for buyer in buyers for one in buyer.answered]
     assert len(answered) == sum(len(buyer.asked) for buyer in buyers)
-    # While a process is down nobody is told a 4xx, which would make an app drop the transaction.
+    # While a process is down, no client gets a 4xx, which would make an app drop the transaction.
     assert set().union(*(buyer.statuses for buyer in buyers)) <= {200, 500, 503}
     for user, token, product in answered:
         customer = customers[user]
@@ -134,14 +134,14 @@ async def test_processes_killed_amid_purchases_leave_nothing_half_done(database:
         assert mine[token] == product
     bought = [event for one in events.values() for event in one if event["type"] in PURCHASES]
     told = [event["original_transaction_id"] for event in bought]
-    assert told, "no purchase was told"
-    assert len(told) == len(set(told)), "a receipt that was shown again was told twice"
+    assert told, "there is no purchase event"
+    assert len(told) == len(set(told)), "a receipt that was sent again made a second event"
     assert set(told) <= {token for buyer in buyers for _, token, _ in buyer.asked}
 
 
 async def test_a_clock_killed_amid_a_wave_of_ends_tells_each_end_once(database: Database) -> None:
     await ensure_demo(database, real_now(), secret_key=None, public_key=None)
-    # Granted an hour ago, for half an hour: all of it is due when the clock begins.
+    # Granted an hour ago for half an hour: every grant is due when the clock role starts.
     granted_at = real_now() - 3_600_000
     ends_at = granted_at + 1_800_000
     changes = Changes(database, lambda: granted_at)
@@ -164,7 +164,7 @@ async def test_a_clock_killed_amid_a_wave_of_ends_tells_each_end_once(database: 
 
 
 async def kill_amid(running: Running, database: Database) -> int:
-    """Let the wave run to its end, but kill its process twice on the way; how often it was under way then."""
+    """Wait until every grant has expired, and kill the processes twice before that; gives the number of kills."""
     amid, deadline = 0, time.monotonic() + PATIENCE
     while True:
         count = await database.pool.fetchval("select count(*) from events where type = 'EXPIRATION'")

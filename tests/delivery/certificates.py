@@ -21,7 +21,7 @@ class Certificates:
     authority: Path
     good: tuple[Path, Path]
     expired: tuple[Path, Path]
-    # Signed by somebody nobody knows.
+    # Signed by an authority that nobody trusts.
     stranger: tuple[Path, Path]
 
 

@@ -1,9 +1,9 @@
-"""Two workers and a writer, killed at random under load, and the database with them; by seed, for as long as asked.
+"""Kill two workers, a writer and the database at random under load. A seed makes a run repeatable.
 
     python -m tests.delivery.chaos --seed 7 --seconds 60
 
-Afterwards every committed event must have arrived at every webhook, each customer's in order. Repetitions are counted:
-they are what "at least once" costs.
+Afterwards every committed event must have arrived at every webhook, in order for each customer. Duplicates are allowed,
+because delivery is at least once; the report counts them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Report:
 
 async def chaos(folder: Path, seed: int, seconds: float, per_second: int = 100) -> Report:
     chances = random.Random(seed)
-    # What was committed must survive the database's own crash, so this one writes to disk as in production.
+    # Committed data must survive a crash of the database, so this server syncs to disk as in production.
     server = EmbeddedServer(folder / "server")
     server.start()
     try:
@@ -153,7 +153,7 @@ async def _run(
 
 
 def _crash(server: EmbeddedServer) -> None:
-    """As if the power had gone: no shutdown, recovery at the next start."""
+    """Crash without a shutdown, as in a power failure; the next start recovers."""
     assert server.pid is not None
     os.kill(server.pid, signal.SIGQUIT)
     server.stop()

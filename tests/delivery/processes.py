@@ -1,4 +1,4 @@
-"""Real processes to kill: receivers, delivery workers, and a writer that commits events without end.
+"""Real processes to kill: receivers, delivery workers, and a writer that keeps committing events.
 
 A worker is what `latchkey serve --roles delivery` starts, without the supervisor that would start it again.
 """
@@ -50,7 +50,7 @@ class Arrival:
 
 
 class Process:
-    """A child that says on its first line that it is ready, and ends with its `with`."""
+    """A child process. It prints a line when it is ready, and is stopped at the end of the `with` block."""
 
     def __init__(self, *words: str | Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
         with log.open("ab") as errors:
@@ -74,7 +74,7 @@ class Process:
         self.process.wait()
 
     def stop(self) -> int:
-        """SIGTERM, and how it ended."""
+        """Send SIGTERM; gives the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
@@ -129,7 +129,7 @@ class Worker(Process):
 
 
 class Writer(Process):
-    """Commits events for random customers as fast as asked; each user's purchases are counted in a file."""
+    """Commits purchases of random customers, `per_second` of them."""
 
     def __init__(self, folder: Path, database_url: str, per_second: int, seed: int) -> None:
         environment = {"LATCHKEY_DATABASE_URL": database_url}
@@ -138,7 +138,7 @@ class Writer(Process):
 
 
 def in_order(arrivals: Iterable[Arrival]) -> bool:
-    """Each customer's events were first taken in the order of their sequence; repetitions do not count."""
+    """Whether each customer's events were first accepted in the order of their sequence; duplicates are ignored."""
     last: dict[str, int] = defaultdict(int)
     seen: set[str] = set()
     for one in arrivals:
@@ -176,7 +176,7 @@ async def _writer(stop: asyncio.Event, per_second: int, seed: int) -> None:
                 new_id=f"test_{seed}_{number}_{time.time_ns()}",
                 product_id="coins_100",
             )
-            # The database is stopped and started under us: whatever was not committed has not happened.
+            # The test restarts the database meanwhile: a purchase that fails was not committed.
             with contextlib.suppress(Exception):
                 await test_store.act(changes, "proj_shop", action)
 

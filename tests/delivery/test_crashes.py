@@ -1,4 +1,5 @@
-"""Workers killed at the worst moments, receivers that misbehave: nothing is lost, order holds, nobody is slowed."""
+"""Workers killed at the worst moments, receivers that misbehave: nothing is lost, order holds, others are not
+slowed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tests import patience
 from tests.delivery.conftest import PROJECT, Yard
 from tests.delivery.processes import Arrival, in_order, until
 
-# The worker has an answer and wants to write it down, which it cannot while the test holds the rows.
+# The worker has an answer and cannot record it, because the test holds the row locks.
 WAITS_TO_RECORD = (
     "select count(*) from pg_stat_activity where application_name = 'latchkey delivery' and wait_event_type = 'Lock'"
 )
@@ -46,7 +47,7 @@ async def test_killed_before_it_claims_another_worker_delivers(yard: Yard) -> No
 async def test_killed_after_the_claim_the_lease_runs_out_and_another_worker_delivers(yard: Yard) -> None:
     receiver = yard.receiver()
     await yard.hook(receiver.url())
-    # Frozen, the receiver takes the connection and never shakes hands: claimed, and nothing sent.
+    # A stopped receiver never completes the TLS handshake: the deliveries are claimed, and nothing is sent.
     receiver.signal(signal.SIGSTOP)
     first = yard.worker(LATCHKEY_WEBHOOK_TIMEOUT_MS="5000")
     told = await yard.buy("ann", 3)
@@ -66,12 +67,13 @@ async def test_killed_after_the_answer_and_before_it_was_recorded_the_same_is_se
     told = await yard.buy("ann", 2)
     await _until_leased(yard)
     async with yard.database.transaction() as connection:
-        # Whoever records must wait for us; the receiver answers meanwhile.
+        # The worker cannot record before this transaction ends; the receiver answers meanwhile.
         await connection.fetch("select from lanes where project_id = $1 for update", PROJECT)
         await until(lambda: len(receiver.arrivals()) == 1)
         await patience.until(lambda: connection.fetchval(WAITS_TO_RECORD))
         first.kill()
-        # The statement that waits for us would still be finished by the server; with its machine it would be gone too.
+        # PostgreSQL would still run the statement that waits for the lock. If the worker's machine had died, it would
+        # not.
         await connection.fetch(
             "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'latchkey delivery'"
         )
@@ -137,7 +139,7 @@ async def test_a_200_counts_whatever_its_body_does(yard: Yard) -> None:
     )
     assert kept is not None
     assert kept["most"] == 16 * 1024
-    assert kept["longest"] < 5000, "a body without end held its place"
+    assert kept["longest"] < 5000, "reading an endless body was not cut off"
 
 
 async def test_500_then_200_is_delivered_by_the_retry(yard: Yard) -> None:

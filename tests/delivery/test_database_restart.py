@@ -1,4 +1,4 @@
-"""PostgreSQL stopped and started again under load: the processes stay, and everything that was committed arrives."""
+"""PostgreSQL is restarted under load: the other processes keep running, and every committed event arrives."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ async def test_a_database_restarted_under_load_loses_nothing(
                     before = await _until_arrived(receiver, 30)
                     await asyncio.to_thread(server.stop)
                     await asyncio.to_thread(server.start)
-                    # The same worker and the same writer find the database again by themselves.
+                    # The same worker and writer reconnect by themselves.
                     await _until_arrived(receiver, before + 60)
                     assert writer.stop() == 0
                 async with Database(server.url()) as database:
                     ends = time.monotonic() + PATIENCE
                     while await database.pool.fetchval("select count(*) from lanes"):
-                        assert time.monotonic() < ends, "something is still waiting"
+                        assert time.monotonic() < ends, "deliveries are still pending"
                         await asyncio.sleep(0.05)
                     committed = {row["id"] for row in await database.pool.fetch("select id from events")}
                 assert worker.stop() == 0

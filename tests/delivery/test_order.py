@@ -1,4 +1,4 @@
-"""The lanes, driven by hand: who waits for whom, who steps aside, and what a resend or a replay does to the line."""
+"""The delivery queue, driven by hand: what waits for what, when a failing delivery is passed, resends and replays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEASE = 75_000
 
 
 class Line:
-    """A worker without a network: claims, and records what we say the receiver answered."""
+    """A worker without a network: it claims deliveries, and records the answers that the test chooses."""
 
     def __init__(self, yard: Yard, webhook: Webhook) -> None:
         self.yard = yard
@@ -261,8 +261,9 @@ async def test_pruning_takes_what_was_delivered_long_ago_and_nothing_else(line: 
 
 
 async def test_after_a_merge_every_number_tells_what_was_before_it(line: Line) -> None:
-    """What still waited for the absorbed customer is in a lane of its own. It may arrive late, never with a number that
-    looks newer than the merge; and the event of the merge comes after all that waited for the surviving one."""
+    """Pending deliveries of the absorbed customer stay in a lane of their own. They may arrive late, but never with a
+    sequence that looks newer than the merge. The event of the merge comes after everything pending for the surviving
+    customer."""
     anonymous = "$RCAnonymousID:" + "a" * 32
     await line.yard.buy(anonymous, 2)
     await line.yard.buy("bob")

@@ -1,4 +1,4 @@
-"""One POST, in this process, to a receiver that is real: what is sent, where it goes, and how failure is told."""
+"""One POST from this process to a real receiver: what is sent, to which address, and how a failure is described."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Here:
     def sender(
         self, *answers: Sequence[str], allowed: Sequence[Network] = LOOPBACK, timeout_ms: int = 60_000
     ) -> Sender:
-        """Names resolve to these addresses, one list for each time somebody asks; the last one stays."""
+        """Each lookup of a name gives the next of these lists; the last one is repeated."""
         asked = list(answers) or [["127.0.0.1"]]
         return Sender(
             now_ms,
@@ -122,7 +122,7 @@ async def test_an_address_in_any_notation_is_refused(here: Here, host: str) -> N
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked(here: Here) -> None:
-    # Whoever asks a second time would be led to another place; nobody does.
+    # A second lookup would give another address (DNS rebinding); there must be none.
     sender = here.sender(["127.0.0.1"], ["10.0.0.5"])
     webhook = here.webhook()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""A worker inside the test's own process, stopped at moments that a real process is rarely stopped at."""
+"""A worker inside the test process, stopped at moments that are hard to hit in a real process."""
 
 from __future__ import annotations
 

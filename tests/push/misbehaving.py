@@ -1,4 +1,4 @@
-"""Providers that one would not wish for, over real TLS."""
+"""Push providers that misbehave, over real TLS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from latchkey.cli.authority import Certificates
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-# What it says after a request, and whether it then goes on with it for ever, keeps silent, or closes.
+# What it sends after a request, and what it does then: keep silent, flood, drip or close.
 BEHAVIOURS = {
     "hangs": (b"", "silence"),
     "closes at once": (b"", "close"),
@@ -54,5 +54,5 @@ async def misbehaving(certificates: Certificates, behaviour: str) -> AsyncIterat
         for one in conversations:
             one.cancel()
         await asyncio.gather(*conversations)
-    # The connections are let go of in the loop's next rounds.
+    # Let the event loop close the connections.
     await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A sandbox provider over real TLS on loopback, and what it was asked."""
+"""A sandbox push provider over real TLS on loopback, and the calls that it got."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.patience import PATIENCE
 
 APP_ID = "0b2f3c1e-demo"
 KEY = "os_v2_app_very-secret-key"
-# As in production, with waits that a test can afford.
+# As in production, with short waits.
 QUICK = Patience(tries=4, timeout=60.0, first_wait=0.01, longest_wait=0.05, busy_wait=0.01, deadline=PATIENCE)
 
 
@@ -62,7 +62,7 @@ class Call:
 
 @asynccontextmanager
 async def answering(certificates: Certificates, *answers: tuple[int, Any]) -> AsyncIterator[tuple[str, list[Call]]]:
-    """A provider that gives these answers one after the other, and what it was asked."""
+    """A provider that gives these answers one after the other; gives its URL and the calls that it got."""
     seen: list[Call] = []
 
     async def answer(request: Request) -> JSONResponse:
@@ -91,7 +91,7 @@ class Provider:
     async def call(
         self, method: str, path: str, value: Any = None, authorization: str = f"Basic {KEY}"
     ) -> tuple[int, Any]:
-        """As somebody with nothing but HTTP would."""
+        """A plain HTTP request, without our client."""
         return await asyncio.to_thread(self._call, method, path, value, authorization)
 
     def _call(self, method: str, path: str, value: Any, authorization: str) -> tuple[int, Any]:

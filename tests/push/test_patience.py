@@ -1,4 +1,4 @@
-"""How long is waited, as a table."""
+"""The waits between retries, as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sandbox provider as servers and devices meet it, over real TLS with nothing but HTTP."""
+"""The sandbox provider as servers and devices use it: plain HTTP requests over real TLS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNKNOWN = "11111111-2222-3333-4444-555555555555"
 
 
 class Line:
-    """A device's open line, and what came over it."""
+    """A device's open event stream, and the notifications that arrived on it."""
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()

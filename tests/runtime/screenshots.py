@@ -16,7 +16,7 @@ from latchkey.runtime.device import Device, DeviceOptions
 from tests.cli.running import Up
 
 IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
-# What a reader of the docs loads for one picture.
+# The most bytes that one picture of the docs may have.
 LARGEST = 150_000
 
 
@@ -42,7 +42,7 @@ async def press(page: Page, label: str, then: str) -> None:
 
 
 async def picture(page: Page, name: str, folder: Path) -> None:
-    # The lights take a moment to go on.
+    # Wait for the page's animation.
     await page.wait_for_timeout(1_200)
     path = folder / f"story-{name}.png"
     await page.screenshot(path=path, scale="css")
@@ -87,7 +87,7 @@ async def run(folder: Path, *, everything: bool) -> None:
 def main() -> None:
     asking = argparse.ArgumentParser(description=__doc__)
     asking.add_argument("--folder", type=Path, default=IMAGES)
-    asking.add_argument("--everything", action="store_true", help="also in the dark, and on a wide screen")
+    asking.add_argument("--everything", action="store_true", help="also in dark mode, and on a wide screen")
     asked = asking.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(run(asked.folder, everything=asked.everything))

@@ -1,4 +1,4 @@
-"""The bridge in real Chromium, as web content meets it."""
+"""The bridge in real Chromium, as web content uses it."""
 
 from __future__ import annotations
 

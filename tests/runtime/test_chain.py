@@ -1,4 +1,4 @@
-"""The whole story with nothing stood in for: phone, web content, service, webhook, consumer, push, phone."""
+"""The whole chain without stand-ins: phone, web content, service, webhook, consumer, push, phone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`latchkey push sandbox` and `latchkey device`, as one types them."""
+"""`latchkey push sandbox` and `latchkey device` on the command line."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ async def app(certificates: Certificates) -> AsyncIterator[str]:
 
 
 class Phone:
-    """Devices that share a folder are one phone, started again and again."""
+    """One phone: devices that are started one after the other with the same folder."""
 
     def __init__(self, folder: Path, provider: Provider, app: str) -> None:
         self.folder, self.provider, self.app = folder, provider, app
@@ -58,7 +58,8 @@ def phone(tmp_path: Path, chromium: Path, provider: Provider, app: str) -> Phone
 
 
 async def seen_on(device: Device) -> str:
-    """What is on the screen for somebody who has it read aloud; also what no script of the page can look into."""
+    """The texts of the accessibility tree, which also has what scripts of the page cannot read (closed shadow
+    roots)."""
     session = await device.page.context.new_cdp_session(device.page)
     tree: Any = await session.send("Accessibility.getFullAXTree")
     await session.detach()
@@ -76,13 +77,13 @@ async def test_from_its_start_to_a_notification_on_the_screen(phone: Phone) -> N
         assert "Zahlung fehlgeschlagen" in await seen_on(device)
         assert "🔔 Demo: Zahlung fehlgeschlagen" in phone.said
 
-        # A second one stands beside the first, and a text stays a text.
+        # A second notification is shown beside the first, and markup is shown as text.
         await push.send(Notification({"en": "<img src=x onerror=alert(1)>"}, {}), [told])
         await device.next_notification(PATIENCE)
         seen = await seen_on(device)
         assert "Zahlung fehlgeschlagen" in seen
         assert "<img src=x onerror=alert(1)>" in seen
-        # Nothing of it is the page's business.
+        # Scripts of the page have no access to it.
         assert await device.page.evaluate("document.querySelector('latchkey-notifications').shadowRoot") is None
         assert not any("could not be drawn" in words for words in phone.said)
 
@@ -100,7 +101,7 @@ async def test_it_is_the_same_phone_after_every_start_and_gets_what_came_meanwhi
     async with phone.provider.client() as push:
         await push.send(FAILED, [known])
     async with phone.start(offline=True) as device:
-        # A phone without a network still knows who it is.
+        # Without a network the phone still has its player id.
         assert device.player_id == known
         with pytest.raises(CannotShowError, match="ERR_INTERNET_DISCONNECTED"):
             await device.open(phone.app)
@@ -136,7 +137,7 @@ async def test_a_push_service_that_is_down_at_first_costs_the_id_and_not_the_app
 
         await until(registered)
         assert any("answered 503" in words for words in phone.said)
-        # Nothing may be lost: the line may only open after this.
+        # Nothing may be lost, even if the event stream opens only after this.
         assert device.player_id is not None
         await push.send(FAILED, [device.player_id])
         assert (await device.next_notification(PATIENCE)).content == "Your payment failed"

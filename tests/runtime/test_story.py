@@ -1,4 +1,4 @@
-"""The demo's story in real Chromium over a real `latchkey up`, told from the first page to the last."""
+"""The demo app in real Chromium over a real `latchkey up`, from signing in to the end of the subscription."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_a_plain_browser_and_a_keyboard_are_enough(app: str, browser: Brow
         await expect(page.locator("#wishes button").first).to_be_focused()
     await expect(page.locator("#device")).to_contain_text("No notifications here")
 
-    # Nobody pays: first the paid time ends, then the time that was granted.
+    # Without a payment, first the paid period ends, then the grace period.
     await page.get_by_role("button", name="Let the payment fail").click()
     for state in ("trouble", "trouble", "ended"):
         await expect(page.locator(f"body[data-state={state}]:not([aria-busy])")).to_be_visible()

@@ -11,7 +11,7 @@ from latchkey.runtime.script import Names, bridge_script
 APP = "https://app.example"
 ID = "1dd608f2-c6a1-11e3-851d-000c2940e62c"
 
-# What a page does first of all, in its first script.
+# The first script of a page.
 EARLY = """
   window.before = window.pushplayerid;
   window.bridge = "getpushplayerid://";
@@ -20,7 +20,7 @@ EARLY = """
 
 
 class Web:
-    """A few pages on made-up origins, and a browser that has them."""
+    """A browser context with a few pages on made-up origins."""
 
     def __init__(self, context: BrowserContext) -> None:
         self.context = context
