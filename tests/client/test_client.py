@@ -1,4 +1,4 @@
-"""The client as its caller meets it."""
+"""The client as its callers use it."""
 
 from __future__ import annotations
 

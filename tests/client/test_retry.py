@@ -1,4 +1,4 @@
-"""How long one waits, as a table."""
+"""The waits between retries, as a table."""
 
 from __future__ import annotations
 

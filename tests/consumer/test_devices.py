@@ -1,4 +1,4 @@
-"""`/api/devices`: whose phone is whose."""
+"""`/api/devices`: which phone belongs to which user."""
 
 from __future__ import annotations
 

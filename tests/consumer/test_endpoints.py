@@ -1,4 +1,4 @@
-"""What the app's users ask, answered as the specification says."""
+"""The endpoints for the app's users answer as the specification says."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_fresh_local_copy_answers_by_itself(here: World) -> None:
 
 
 async def test_an_end_within_a_second_is_written_as_the_service_writes_it(here: World) -> None:
-    """Rounded up while it lies ahead, so that nobody loses the rest of the last second, and down once it is over."""
+    """Rounded up while it is in the future, so that nobody loses the rest of the last second, and down afterwards."""
     ends, up, down = ENDS + 1, to_iso(ENDS + 1000), to_iso(ENDS)
     await here.deliver(event(expiration_at_ms=ends))
     status = (await here.get("/api/subscription-status")).json()
@@ -142,7 +142,7 @@ async def test_while_the_service_is_down_the_local_copy_answers_and_says_how_old
         "hasAccess": True, "entitlementId": "pro", "source": "database", "syncedAt": to_iso(NOW), "ageSeconds": 7200,
     }  # fmt: skip
     asked = len(here.service.asked)
-    # Nobody else is kept waiting for it.
+    # The next request does not wait for the service again.
     assert (await here.get("/api/my-entitlements")).json()["ageSeconds"] == 7200
     assert len(here.service.asked) == asked
     here.service.down = False
@@ -172,7 +172,7 @@ async def test_without_a_retry_after_a_rate_limit_lasts_sixty_seconds(here: Worl
     began = here.clock.now
     await here.jobs_done()
     asked = len(here.service.asked)
-    # Whoever asks, and whatever waits, until the minute is over.
+    # No request, job or sweep asks the service before the minute is over.
     for passed in (0, 400, 5_500, 59_000):
         here.clock.now = began + passed
         await here.jobs_done()

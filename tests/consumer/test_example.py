@@ -1,4 +1,4 @@
-"""The example app, run exactly as its page says."""
+"""The example app, run exactly as its README says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that nobody honest sends: what names a type and a user is taken, the rest refused and nothing written."""
+"""Malformed bodies: an event with a type and a user is accepted, anything else is refused and nothing is written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOT_OBJECTS = (
 )
 NO_EVENT: tuple[Any, ...] = ({}, {"event": None}, {"Event": {"type": "RENEWAL"}}, {"api_version": "1.0"})
 NOT_EVENTS: tuple[Any, ...] = ([], "x", 1, True, {}, {"type": "RENEWAL"}, {"app_user_id": "ada"})
-# Field to values of another type than it should have, each with what the consumer makes of it.
+# For each field, values of a wrong type, each with the value that the consumer uses.
 UNUSABLE: Any = None
 DEEP: Any = 1
 for _ in range(200):
@@ -110,7 +110,7 @@ ANYTHING_AT_ALL: tuple[Any, ...] = (
     [DEEP],
     {"\0": "\ud800"},
 )
-# What no list of entitlements can be read from, so that V2 is asked what the user holds.
+# Values that cannot be read as entitlements, so that the consumer asks V2.
 NO_ENTITLEMENTS: tuple[Any, ...] = (
     "x", 1, [], {"pro": 1}, {"pro": []}, {"pro": None}, {"pro": {"expires_date": "tomorrow"}},
     {"pro": {"expires_date": 5}}, {"pro": {"expires_date": ""}}, {"pro": {"grace_period_expires_date": {}}},
@@ -119,7 +119,7 @@ NO_ENTITLEMENTS: tuple[Any, ...] = (
 
 @pytest.fixture(scope="module")
 async def silent(short_folder: Any) -> AsyncIterator[World]:
-    """One consumer for all: what is refused leaves nothing behind."""
+    """One consumer for all refused bodies: none of them may write anything."""
     async with world(f"sqlite:///{short_folder}/hostile.db") as made:
         yield made
         assert sum((await made.counts()).values()) == 0

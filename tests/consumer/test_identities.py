@@ -1,4 +1,4 @@
-"""Merges, transfers and erasure: after the events, every id gives what V2 gives."""
+"""Merges, transfers and erasure: after the events, every id gets the answer that V2 gives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def holds(here: World, user: str) -> bool:
 
 
 def merged(*ids: str, sequence: int = 8, **more: Any) -> dict[str, Any]:
-    """SUBSCRIBER_ALIAS as the service tells it, for the first of the ids."""
+    """SUBSCRIBER_ALIAS as the service sends it, for the first of the ids."""
     return event(
         "SUBSCRIBER_ALIAS", ids[0], original_app_user_id=ids[-1], aliases=list(ids[1:]), sequence=sequence,
         product_id=None, purchased_at_ms=None, expiration_at_ms=None, period_type=None, store=None,
@@ -32,7 +32,7 @@ def merged(*ids: str, sequence: int = 8, **more: Any) -> dict[str, Any]:
 
 
 async def test_a_log_in_is_known_as_soon_as_it_is_delivered(here: World) -> None:
-    """U is known here and holds nothing; an anonymous id buys, and turns out to be U."""
+    """U has a record without access; an anonymous id buys, and then logs in as U."""
     await here.deliver(event("EXPIRATION", "U", sequence=7, entitlements={}))
     await here.deliver(event(user=ANON, sequence=1))
     here.service.holds["U"] = {"pro": ENDS}
@@ -47,13 +47,13 @@ async def test_a_log_in_is_known_as_soon_as_it_is_delivered(here: World) -> None
 
 
 async def test_after_a_merge_and_a_transfer_no_id_of_the_source_keeps_access(here: World) -> None:
-    """The merge itself was told to nobody: the two records stand apart until the TRANSFER."""
+    """The consumer got no event of the merge: the two records stay separate until the TRANSFER."""
     await here.deliver(event(user="U"))
     await here.deliver(event(user=ANON))
     here.service.holds |= {"U": {}, "bob": {"pro": ENDS}}
     here.service.aliases[ANON] = "U"
     await here.deliver(event("TRANSFER", "bob", transferred_from=["U", ANON], transferred_to=["bob"]))
-    # Before any job has run the records are no longer trusted.
+    # The records are not trusted any more, even before any job has run.
     for id in ("U", ANON):
         assert not await holds(here, id)
     await here.jobs_done()
@@ -120,7 +120,7 @@ async def test_a_merge_that_arrives_late_is_already_known(here: World) -> None:
 
 
 async def test_an_event_that_is_old_for_one_of_its_ids_has_all_of_them_read(here: World) -> None:
-    """An event that is next for U, while more is known of the other id: V2 decides."""
+    """The event is the next one for U, but the other id's record is newer: V2 decides."""
     await here.deliver(event("EXPIRATION", ANON, sequence=12, entitlements={}))
     here.service.holds["U"] = {}
     here.service.aliases[ANON] = "U"
@@ -146,7 +146,7 @@ async def test_a_customer_erased_and_created_again_is_told_anew(here: World) -> 
     await here.deliver(event("CANCELLATION", sequence=7))
     here.service.holds["ada"] = {"pro": ENDS}
     here.service.sequences["ada"] = 1
-    # Its sequence begins again, so its first event is taken for a late one; the read says what is true.
+    # Its sequence starts again, so its first event looks late; the re-read gives the true state.
     await here.deliver(event(sequence=1, event_timestamp_ms=NOW + 5))
     await here.jobs_done()
     one = (await here.copy()).subscription
@@ -154,7 +154,7 @@ async def test_a_customer_erased_and_created_again_is_told_anew(here: World) -> 
     here.service.sequences["ada"] = 2
     reply = await here.deliver(event("EXPIRATION", sequence=2, entitlements={}, event_timestamp_ms=NOW + 6))
     assert reply.json() == {"message": "Event processed"}
-    # One of the erased customer that was still on its way is applied, doubted and read anew.
+    # A late event of the erased customer is applied, marked as doubtful and re-read.
     here.service.holds["ada"] = {}
     await here.deliver(event("RENEWAL", sequence=6, event_timestamp_ms=NOW - 5))
     assert not await holds(here, "ada")

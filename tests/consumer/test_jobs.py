@@ -1,4 +1,4 @@
-"""Background jobs: at once, again later, and by somebody else when their holder died."""
+"""Background jobs: run at once, retried later, and taken over from a process that died."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_job_of_a_dead_process_is_done_by_the_next(here: World) -> None:
     here.clock.now += LEASE_MS
     await here.jobs_done()
     assert (await here.copy()).subscription.is_active
-    # The dead one was only slow; what it says now counts for nothing.
+    # The first process was only slow; what it reports now is ignored.
     await here.consumer.store.jobs.postpone(claimed[0], NOW, "too late")
     assert (await here.counts())["billing_jobs"] == 0
 
@@ -75,7 +75,7 @@ async def test_a_job_that_outlasts_its_lease_stays_with_its_holder(here: World) 
         runs += 1
         here.clock.now += LEASE_MS - 1
         await asyncio.wait_for(renewed.wait(), PATIENCE)
-        # By the first lease somebody else could have it by now.
+        # Without the renewal, another process could claim it now.
         here.clock.now += LEASE_MS - 1
         assert await here.consumer.store.jobs.claim(here.clock.now, 10, LEASE_MS) == []
 

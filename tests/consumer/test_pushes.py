@@ -1,4 +1,4 @@
-"""From an event to a phone: what is pushed, to whom, once, and not at the cost of anything else."""
+"""From an event to a phone: what is pushed, to whom, only once, and without delaying anything else."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ async def test_a_crash_after_the_provider_took_it_rings_nobody_again(url: str, p
         assert here.consumer.pushes is not None
         await here.consumer.pushes.handlers["push"](job)
         assert await phones(here) == [known]
-        # Nobody said that the job was done. It is taken up again, now without the phone that was forgotten.
+        # The job was not marked as done. It runs again, now without the phone that was removed.
         here.clock.now += 1_000
         await here.jobs_done()
         assert len(await provider.sent()) == 1
@@ -205,7 +205,7 @@ async def test_a_trials_end_is_told_a_day_before_if_it_still_becomes_a_subscript
         for user in ("ada", "bob"):
             more = {"expiration_at_ms": ends, "entitlements": pro(ends), "period_type": "trial"}
             await here.deliver(event("TRIAL_STARTED", user, sequence=1, **more))
-            # Registered after the trial began: what counts is who is there when it is told.
+            # Registered after the trial began: the push goes to the phones that are registered when it is sent.
             await register(here, await provider.device(), user)
         await here.deliver(event("TRIAL_CANCELLED", "bob", sequence=2, entitlements=pro(ends), expiration_at_ms=ends))
         here.clock.now = ends - DAY - HOUR

@@ -1,4 +1,4 @@
-"""POST /webhooks/billing: the nine steps, and every row of the errors."""
+"""POST /webhooks/billing: the nine steps of the specification, and every row of its table of errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_a_hundred_copies_over_two_processes_are_processed_once(url: str) 
 
 
 async def test_events_of_one_user_at_two_processes_are_serialised(url: str) -> None:
-    """Each brings one more entitlement than the one before; whoever comes last by sequence wins, whatever the order."""
+    """Each event has a later end than the one before. The highest sequence wins, whatever the order of arrival."""
     events = [
         event("RENEWAL", sequence=number, entitlements=pro(NOW + number * DAY), expiration_at_ms=NOW + number * DAY)
         for number in range(1, 21)
@@ -162,7 +162,7 @@ async def test_a_transfer_from_somebody_unknown_or_erased_ends_quietly(here: Wor
 
 
 async def test_an_event_the_service_had_already_told_us_in_a_read_is_applied_and_read_after(here: World) -> None:
-    """bob's renewal is on its way while his purchase goes to ada: no event of his own will say so."""
+    """bob's renewal is still on its way when his purchase is transferred to ada: he gets no event of the transfer."""
     await here.deliver(event(user="bob", sequence=1))
     here.service.holds |= {"bob": {}, "ada": {"pro": None}}
     here.service.sequences["bob"] = 2
@@ -280,10 +280,10 @@ async def test_a_test_delivery_is_verified_answered_and_changes_nothing(here: Wo
     reply = await here.deliver(one, **{"latchkey-test-event": "true"})
     assert (reply.status, reply.json()) == (200, {"message": "Test event received"})
     assert sum((await here.counts()).values()) == 0
-    # Without the secret the header opens nothing, and a body that is none is refused as ever.
+    # The header does not replace the secret, and an invalid body is still refused.
     assert (await here.deliver(one, secret="wrong", **{"latchkey-test-event": "true"})).status == 401
     assert (await here.post({"event": {}}, **{"latchkey-test-event": "true"})).status == 400
-    # The event's id was not used up.
+    # The test delivery did not mark the event's id as processed.
     for value in ("false", "1", ""):
         reply = await here.deliver({**one, "id": f"evt_{value}"}, **{"latchkey-test-event": value})
         assert reply.json() == {"message": "Event processed"}
@@ -310,7 +310,8 @@ async def test_replies_come_well_within_a_second(here: World) -> None:
 
 
 async def test_ids_of_one_customer_lead_to_one_copy(here: World) -> None:
-    """An anonymous purchase, then a log-in: the record moves to the new id, and late events of the old one re-read."""
+    """An anonymous purchase, then a log-in: the record moves to the new id; late events of the old id cause a
+    re-read."""
     anonymous = "$RCAnonymousID:0123"
     await here.deliver(event(user=anonymous, sequence=1))
     await here.deliver(event("VIRTUAL_CURRENCY_TRANSACTION", anonymous, sequence=2, amount=3, currency="COIN"))

@@ -1,4 +1,4 @@
-"""What was missed is found and mended, and the report says what differed and why."""
+"""Missed events are found and applied, and the report says what differed and why."""
 
 from __future__ import annotations
 

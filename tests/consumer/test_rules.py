@@ -56,7 +56,7 @@ def test_where_v2_agrees_the_status_stays_as_the_events_left_it(types: tuple[str
     for type in types:
         before = told(type, before=before, entitlements={} if type == "EXPIRATION" else pro())
     held = {"pro": NOW + 40 * DAY} if before.subscription.is_active else {}
-    # V1 says otherwise about everything.
+    # V1 contradicts all of it.
     said = v1_subscription(period_type="trial", unsubscribe_detected_at=to_iso(1), billing_issues_detected_at=to_iso(1))
     for details in (None, Details({"pro": Held("pro_monthly")}, {"pro_monthly": said})):
         after = apply_reading(before, Reading("ada", held, {}, details), NOW + 5).subscription

@@ -1,4 +1,4 @@
-"""The migrations make what the code expects, once, whoever asks."""
+"""The migrations create what the code expects, and run once, however many processes start them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unknown is not no: where neither the service nor a record can say, the answer is 500 and why."""
+"""Unknown does not mean no access: if neither the service nor a record can tell, the answer is 500 with the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.consumer.test_guard import fastapi_app, starlette_app, sync_starlette
 from tests.consumer.world import NOW, World, event, token, world
 
 PATHS = ("/api/subscription-status", "/api/entitlement/pro", "/api/my-entitlements")
-# What is wrong, and the words that tell it.
+# What is wrong, and words of the error that describes it.
 TROUBLES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"down": True}, "LATCHKEY_CONSUMER_SERVICE_URL"),
     ({"untrusted": True}, "LATCHKEY_CONSUMER_SERVICE_CA"),
@@ -36,7 +36,7 @@ async def test_without_a_record_and_without_the_service_nobody_is_told_no(
     on_sqlite: World, trouble: dict[str, Any], words: str
 ) -> None:
     troubled(on_sqlite, trouble)
-    # The second time nobody asks, and the reason is the same.
+    # The second time the service is not asked, and the reason is the same.
     for _ in range(2):
         for path in PATHS:
             reply = await on_sqlite.get(path)
@@ -67,7 +67,7 @@ async def test_a_local_record_stands_in(on_sqlite: World, trouble: dict[str, Any
 
 
 async def test_a_record_that_is_known_to_be_old_may_say_yes_but_not_no(on_sqlite: World) -> None:
-    """bob's re-read is still waiting: something newer exists, and it may be a purchase."""
+    """bob's re-read is still pending: something newer exists, and it may be a purchase."""
     await on_sqlite.deliver(event("EXPIRATION", "bob", sequence=5, entitlements={}))
     await on_sqlite.deliver(event("RENEWAL", "ada", sequence=5))
     for user in ("ada", "bob"):
@@ -83,7 +83,7 @@ async def test_an_id_that_the_service_never_accepts_is_a_no(on_sqlite: World, us
         on_sqlite.service.status = 400
     reply = await on_sqlite.get("/api/entitlement/pro", user)
     assert (reply.status, reply.json()["hasAccess"], reply.json()["error"]) == (200, False, "Customer not found")
-    # And it keeps nobody else from being asked about.
+    # It does not stop questions about other users.
     on_sqlite.service.status = 200
     on_sqlite.service.holds["ada"] = {"pro": NOW + DAY}
     assert (await on_sqlite.get("/api/entitlement/pro")).json()["source"] == "billing"
@@ -99,7 +99,7 @@ async def test_every_start_looks_at_the_way_to_the_service(
         assert found.problem is not None
         assert words in found.problem
         assert found.certain is ("untrusted" in trouble or trouble.get("status") in (401, 403))
-        # What it found is no reason not to take events.
+        # Events are accepted all the same.
         assert (await here.deliver(event())).status == 200
 
 

@@ -1,4 +1,4 @@
-"""A consumer in its world: a service that one can set up by hand, users with tokens, and time that stands still."""
+"""A consumer with a fake service that the test sets up, users with tokens, and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Service:
     headers: dict[str, str] = field(default_factory=dict)
     sequences: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
-    # Runs between the question and the answer.
+    # Called between the request and the reply.
     meanwhile: Any = None
 
     async def __call__(self, request: Request, _: Next) -> Response:
@@ -170,7 +170,7 @@ def settings(url: str, **more: Any) -> Settings:
 
 @asynccontextmanager
 async def world(url: str, **more: Any) -> AsyncIterator[World]:
-    """A consumer between its start and its stop. Its background jobs run when a test says so."""
+    """A running consumer. Its background jobs run only when the test calls `jobs_done`."""
     service, clock = Service(), Clock()
     hurried = Patience(sleep=lambda _: asyncio.sleep(0))
     identify, jobs, checked = more.pop("identify", None), more.pop("jobs", None), more.pop("checked", False)
@@ -181,7 +181,7 @@ async def world(url: str, **more: Any) -> AsyncIterator[World]:
     consumer = Consumer(chosen, client=client, now=clock, identify=identify, jobs=jobs)
     consumer.runner.start = lambda: None  # type: ignore[method-assign]  # jobs run when asked for
     if not checked:
-        consumer.check_connection = _unchecked  # type: ignore[method-assign]  # so that tests can count questions
+        consumer.check_connection = _unchecked  # type: ignore[method-assign]  # so that tests can count requests
     app = consumer.app
     async with running(app):
         yield World(consumer, service, Asking(app), clock)

@@ -1,8 +1,8 @@
 """The examples under contract/ are what the code answers, byte for byte.
 
-One story is told over HTTP at a fixed time with fixed ids; every reply that the document promises for success is in it.
-After a change that is meant, `LATCHKEY_WRITE_EXAMPLES=1 python -m pytest tests/contract/test_examples.py` writes them
-anew, and the difference shows what consumers will notice.
+The requests are sent at a fixed time with fixed ids; they include every success reply of the OpenAPI document.
+After an intended change, `LATCHKEY_WRITE_EXAMPLES=1 python -m pytest tests/contract/test_examples.py` writes them
+again; the diff shows what consumers will notice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MONTHLY = {"app_user_id": "ada", "fetch_token": "test_1800000000123_0001", "prod
 
 
 def held(path: str, body: bytes) -> None:
-    """The file says exactly this; with the variable set, it says so from now on."""
+    """Check that the file has exactly this content. With the variable set, write it first."""
     file = CONTRACT / path
     text = json.format(body, indent=2) + b"\n"
     if WRITE:
@@ -55,7 +55,7 @@ def test_every_event_is_as_its_example(type: EventType) -> None:
 
 @pytest.fixture
 async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
-    """The shop where chance counts: 1, 2, 3."""
+    """The shop, with counters instead of random ids: 1, 2, 3."""
     numbers, letters = itertools.count(1), itertools.count(1)
 
     def uuid() -> UUID:
@@ -66,12 +66,12 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     for module in ("api.v2.sandbox_store", "api.v2.currency_movements", "usecases.webhooks.trial_send"):
         monkeypatch.setattr(f"latchkey.{module}.uuid4", uuid)
     monkeypatch.setattr(requeue, "uuid4", uuid)
-    # Of their own, so that one customer more does not change every other example.
+    # A separate counter, so that one more customer does not change every other example.
     records = itertools.count(1)
     monkeypatch.setattr("latchkey.usecases.engine.newcomers.uuid4", lambda: UUID(int=next(records)))
     monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
     async with opened(database) as shop:
-        # Requests draw numbers too; an id of their own keeps the others where they are.
+        # Request ids would use the counter too; a fixed one keeps the other ids stable.
         shop.client = Named(shop.client.app, shop.client.key, shop.client.public)
         yield shop
 
@@ -83,7 +83,7 @@ class Named(Client):
 
 
 class Story:
-    """What is asked, one after the other; each reply is an example of its route and status."""
+    """Sends requests one after the other; each reply is the example of its route and status."""
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
@@ -140,7 +140,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     assert story.promised <= story.seen, story.promised - story.seen
     told = {f"events/{type}.json" for type in EventType}
     there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}
-    assert there - told == story.files, "an example of what is answered no more"
+    assert there - told == story.files, "there is an example that no request produces any more"
 
 
 ANSWER = Answer(
@@ -202,7 +202,7 @@ async def configure(story: Story) -> None:
 
 
 async def live(story: Story, shop: Shop) -> None:
-    """Apps buy, log in and note things."""
+    """Apps buy, log in and set attributes."""
     public = shop.public
     await story.ask("GET /v1/subscribers/{app_user_id}", key=public, app_user_id="eve")
     await story.ask("GET /v1/subscribers/{app_user_id}", key=public, also=".public", app_user_id="eve")
@@ -287,7 +287,7 @@ async def refuse(story: Story, shop: Shop) -> None:
 
 
 async def clear(story: Story) -> None:
-    """What was made goes again."""
+    """Delete what was created."""
     await story.ask(f"DELETE {HOOK}/{{webhook_id}}")
     await story.ask("DELETE /customers/{customer_id}", customer_id="tess")
     await story.ask("DELETE /v1/subscribers/{app_user_id}")

@@ -1,7 +1,7 @@
-"""The OpenAPI document is true: schemathesis sends what it promises to take, and much that it does not.
+"""The OpenAPI document is true: schemathesis sends data that it allows, and data that it does not.
 
-Cases go to the application in this process, over a real database, with a key that no limit slows. Seeds are fixed, so
-that a run today finds what a run tomorrow finds.
+Cases go to the application in this process, over a real database, with a key without a rate limit. Seeds are fixed, so
+that every run finds the same.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CHECKS = [
     checks.response_schema_conformance,
 ]
 
-# Rules that a schema has no words for: data that breaks one of them is malformed all the same, and says which.
+# Rules that a schema cannot express: data that breaks one of them is refused with one of these messages.
 UNSAID = (
     "Input should be a valid integer",  # 1.0 is an integer to JSON Schema, and not to us
     "A price has at most 6 decimals",  # multipleOf is undone by binary fractions
@@ -98,8 +98,8 @@ def operations() -> list[APIOperation[Any, Any, Any, Any]]:
 
 
 OPERATIONS = operations()
-# Whatever stands in a path is a text, so that there is nothing to get wrong where only a path is taken; and all lists
-# take the same two parameters, so that one of them speaks for all.
+# A path parameter is any text, so an operation without a body has no negative cases; and all lists take the same two
+# parameters, so one list is enough.
 CASES = [(one, GenerationMode.POSITIVE) for one in OPERATIONS] + [
     (one, GenerationMode.NEGATIVE) for one in OPERATIONS if one.body or one.path.endswith("}/events")
 ]
@@ -107,7 +107,7 @@ HEALTH = list(HealthCheck)
 
 
 class Service:
-    """The application in a thread of its own, because schemathesis asks it from one that has no event loop."""
+    """The application in a thread of its own, because schemathesis calls it from a thread without an event loop."""
 
     def __init__(self, server: EmbeddedServer, template: str) -> None:
         self._server = server
@@ -195,7 +195,7 @@ def check(case: Case[Any], service: Service, *, positive: bool) -> None:
     assert case.meta is not None
     names = NAMES | service.names
     for name in case.path_parameters or {}:
-        # Three of four times what exists, or everything would be 404; and another's project is always 403.
+        # Three of four cases name what exists, or everything would be 404; another project would always be 403.
         if name == "project_id" or (positive and name in names and crc32(repr(case.body).encode()) % 4):
             case.path_parameters[name] = names[name]
     reply = service.ask(case)

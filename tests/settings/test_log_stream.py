@@ -1,4 +1,4 @@
-"""A log that cannot be written breaks nothing, and says later how much of it is missing."""
+"""A log that cannot be written breaks nothing, and says later how many lines were dropped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latchkey.log_stream import LogStream
 
 
 class Disk(io.RawIOBase):
-    """A file on a disk with so much room."""
+    """A file on a disk with `room` bytes left."""
 
     def __init__(self, room: int) -> None:
         self.room = room

@@ -1,4 +1,4 @@
-"""What the log may say of a failure: where it happened, and nothing of what was at hand."""
+"""A logged traceback says where a failure happened, and shows no local variables."""
 
 from __future__ import annotations
 

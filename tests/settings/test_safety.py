@@ -130,7 +130,7 @@ def test_openid_connect_is_set_up_wholly_and_over_https_or_not_at_all(safe: Sett
         assert f"LATCHKEY_OPENID_ISSUER: {bad} is not" in said(replace(whole, openid_issuer=bad))
     assert "LATCHKEY_OPENID_NAME" in said(replace(whole, openid_name=" "))
     assert "LATCHKEY_OPENID_EXTRA_CA" in said(replace(whole, openid_extra_ca=tmp_path / "missing"))
-    # Who answers no requests signs nobody in.
+    # Without the api role nobody can sign in, so nothing is missing.
     assert said(replace(safe, openid_client_id="me", roles=("clock",))) == ""
     assert "hunter2" not in said(replace(whole, openid_issuer="http://x"))
 

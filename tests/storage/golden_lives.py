@@ -1,4 +1,4 @@
-"""Lives whose stored states are kept for every release: together they use every field and every variant of a state."""
+"""Customer histories whose states are kept for every release: together they use every field and variant of a state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def book(app_user_id: str = "ann", test_clock_id: str | None = None) -> Book:
 
 
 def buys(product: Product, id: str = "sub", *, of: Book | None = None, trial: bool = False, days: int = 0) -> Book:
-    """Somebody buys this from an app, and so many days pass."""
+    """Somebody buys this in an app, and then `days` pass."""
     buyer = of or book()
     buyer.take_in(actions.sell(product, buyer.now, id=id, environment=SANDBOX, trial=trial, app_id="app_ios"))
     buyer.pass_time(buyer.now + days * DAY)
@@ -245,7 +245,7 @@ def detached_product() -> Book:
 
 
 def from_another_store() -> Book:
-    """Periods of every type, as the adapter of a store would tell them."""
+    """Periods of every type, as a store's adapter would report them."""
     life = book()
     for number, type in enumerate(PeriodType):
         begin = NOON + number * 40 * DAY

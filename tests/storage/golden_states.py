@@ -53,14 +53,14 @@ def answers_of(state: Path) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """What the row of a state had beside it, and what is said of it at each moment."""
+    """`next_due_at` of a state's row, and what V1 and V2 answer at each moment."""
 
     next_due_at: Ms | None
     answers: dict[str, Any]
 
 
 def answer(view: View) -> Any:
-    """What the two reads say, as plain JSON."""
+    """What V1 and V2 answer, as plain JSON."""
     said = {"v1": v1.subscriber(view, with_attributes=True), "v2": v2.customer(view)}
     return json.decode(json.encode(said))
 

@@ -1,4 +1,4 @@
-"""How the database means to answer a named query, asked while its tables are empty."""
+"""The database's plan for a named query while its tables are empty."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from latchkey.storage.sql import query
 
 
 async def plan_of(connection: Connection, name: str, types: str) -> list[str]:
-    """The lines of the plan that is kept for a query with parameters of these types."""
+    """The lines of the plan for a prepared query with parameters of these types."""
     await connection.execute(f"prepare it ({types}) as {query(name)}")
     nulls = ", ".join("null" for _ in types.split(","))
     plan = [row[0] for row in await connection.fetch(f"explain execute it ({nulls})")]
@@ -16,5 +16,5 @@ async def plan_of(connection: Connection, name: str, types: str) -> list[str]:
 
 
 def conditions(plan: list[str]) -> str:
-    """What is looked up by index."""
+    """The index conditions of a plan."""
     return " ".join(line for line in plan if "Index Cond" in line)

@@ -1,4 +1,4 @@
-"""A collision with another transaction has one name, whatever the driver calls it."""
+"""A collision with another transaction is one error, whatever the driver raises."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from latchkey.storage.customers.state_format import VERSION, decode, encode
 from latchkey.usecases.rendering.view import glance_at, look_at
 from tests.storage.golden_states import FIELDS, FOLDER, Kept, answer, answers_of, kept, lines, moments, release, row_of
 
-# Empty in every stored state: storage files them elsewhere.
+# Empty in every stored state: they are stored in other tables.
 NEVER_STORED = ("currency_transactions", "joined")
 # A one-time purchase or grant ends for two of the reasons only, see `tick_purchase`.
 OTHER_REASONS = set(Reason) - {Reason.DEVELOPER_INITIATED, Reason.UNKNOWN}
@@ -44,7 +44,7 @@ def test_nothing_of_an_old_state_is_lost_when_it_is_stored_anew(path: Path) -> N
 
 
 def lost(old: Any, new: Any, path: str = "") -> list[str]:
-    """Where the old value has something that the new one has not; the new one may have more fields."""
+    """The paths at which the new value lacks something of the old one; the new one may have more fields."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [where for name in old for where in lost(old[name], new.get(name), f"{path}.{name}")]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
@@ -104,7 +104,7 @@ def test_the_states_of_this_release_use_every_field_and_every_variant() -> None:
 
 
 def uses(value: Any, path: str = "") -> Iterator[str]:
-    """The paths of a state that have a value which says something, and the values themselves."""
+    """Every path with its value, and every path whose value is not 0, false or empty."""
     if isinstance(value, dict):
         for name, one in value.items():
             inner = f"{path}{{}}" if path in ("attributes", "balances") else f"{path}.{name}" if path else name
@@ -114,6 +114,6 @@ def uses(value: Any, path: str = "") -> Iterator[str]:
             yield from uses(one, f"{path}[]")
     else:
         yield f"{path} = {'null' if value is None else value}"
-        # A 0, false or empty text says as little as the field's absence would.
+        # A 0, false or empty text does not show that the field is used.
         if value:
             yield path

@@ -1,4 +1,4 @@
-"""A customer at a glance is the customer: the same properties, the same answers, and those fields that are seen."""
+"""A customer at a glance lacks some fields, but has the same properties and gets the same answers."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ def test_what_is_not_seen_at_a_glance_is_named_after_fields_that_exist_and_is_le
 
 
 def answers(customer: Customer) -> list[Any]:
-    """What the two reads say of it at several moments."""
+    """What V1 and V2 answer at several moments."""
     views = [View(1, customer, CATALOG, now, LastSeen(now)) for now in (NOW, *(NOW + n * DAY for n in (5, 45, 400)))]
     return [(v1.subscriber(view, with_attributes=True), v2.customer(view)) for view in views]
 
 
 def plain(value: Any) -> Any:
-    """Its fields and properties, and those of all it is made of, whatever class they are of."""
+    """Its fields and properties, and recursively those of its parts, whatever their classes."""
     if isinstance(value, tuple):
         return [plain(one) for one in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The version of stored states: read without rewriting, converted by steps, refused when nobody knows how."""
+"""The version of stored states: older ones are converted step by step when read, unknown ones are refused."""
 
 from __future__ import annotations
 

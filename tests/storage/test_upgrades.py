@@ -166,7 +166,7 @@ async def test_a_migration_that_changed_after_it_ran_is_refused_and_shown(connec
         finding = await doctor.schema(connection)
         assert finding.mark == "bad"
         assert f"{changed.label}.sql" in finding.words
-        # What runs goes on: the schema is as it was.
+        # Running processes go on: the schema is unchanged.
         await require_current(connection)
 
 
@@ -205,7 +205,7 @@ async def test_an_index_is_built_while_others_write(connection: Any, database_ur
     await transaction.start()
     await writer.execute("insert into projects (id, name, created_at) values ('a', 'A', 0)")
     building = asyncio.create_task(migrate(connection))
-    # It waits for the open transaction, and meanwhile anybody may write.
+    # The build waits for the open transaction, and others can write meanwhile.
     while await is_valid(other, "projects_by_name") is None:
         assert not building.done(), building
         await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Whether the database takes changes is asked at most so often, and the answer is not kept for longer."""
+"""The check whether the database accepts changes runs at most once in a period, and its result is kept no longer."""
 
 from __future__ import annotations
 

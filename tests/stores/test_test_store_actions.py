@@ -256,7 +256,7 @@ def test_changing_now_ends_the_old_period_and_begins_a_paid_one() -> None:
     assert old.ends_at == new.purchased_at == NOON + 2 * DAY
     assert (new.cause, new.changed_from, new.price) == (Cause.CHANGE, "pro_monthly", TEAM_MONTHLY.price)
     assert new.ends_at == at("2026-02-17T12:00")
-    # Somebody who changes wants to stay.
+    # A change of product turns renewal on again.
     assert after.status.auto_renew
 
 
