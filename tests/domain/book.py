@@ -1,4 +1,4 @@
-"""What the unit of work does, without a database: changes go in, events are told once and numbered."""
+"""The unit of work without a database: it takes changes, and makes each event once, with a sequence."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Book:
     # The customer after every commit, oldest first.
     states: list[tuple[Ms, Customer]] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
-    # The last number of the customer that is being absorbed.
+    # The last sequence of the customer that is being absorbed.
     _joining: int | None = None
 
     def pass_time(self, until: Ms) -> list[EventType]:
-        """Time passes; gives the types that were told."""
+        """Let time pass; gives the types of the new events."""
         first = len(self.told)
         for step in steps(self.customer, self.catalog, until):
             self._record(step)
@@ -49,7 +49,7 @@ class Book:
         return self.types(first)
 
     def change(self, after: Customer, now: Ms | None = None) -> list[EventType]:
-        """A change at this moment and what follows from it at once; gives the types that were told."""
+        """Make a change, and what follows from it at once; gives the types of the new events."""
         now = self.now if now is None else now
         self.now = max(self.now, now)
         first = len(self.told)
@@ -58,7 +58,7 @@ class Book:
         return self.types(first)
 
     def absorb(self, other: Book, now: Ms) -> list[EventType]:
-        """The other's customer becomes part of this one's; gives the types that were told."""
+        """Merge the other's customer into this one; gives the types of the new events."""
         other.pass_time(now)
         self.pass_time(now)
         merged = merge(other.customer, self.customer, now)
@@ -66,7 +66,7 @@ class Book:
         return self.change(merged.after, now)
 
     def take_in(self, seen: Subscription | Purchase, now: Ms | None = None) -> list[EventType]:
-        """Time passes until `now`, then a store tells of a purchase; gives the types that this told."""
+        """Let time pass until `now`, then take in a store's snapshot of a purchase; gives the types of its events."""
         now = self.now if now is None else now
         self.pass_time(now)
         return self.change(take_in(self.customer, seen, now), now)

@@ -1,4 +1,4 @@
-"""One cause for every event type: what somebody does, and the time that passes, until it is told."""
+"""One cause for every event type: the actions, and the time that passes, that lead to the event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random lives: legal acts in the test store, with time passing between them, and what a store would tell of each."""
+"""Random customer histories (lives): legal actions in the test store, time between them, and a store's snapshots."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ Snapshot: TypeAlias = Subscription | Purchase
 
 EXPERIMENT = Experiment("paywall", "Paywall", (Variant("a", 1), Variant("b", 1)))
 
-# How long nothing is done: the same millisecond, moments, hours around the leeway, days, whole periods.
+# Pauses between actions: the same millisecond, moments, hours around the leeway, days, whole periods.
 PAUSES = (0, 1, 700, MINUTE, 5 * HOUR, 7 * HOUR, DAY, 3 * DAY, 8 * DAY, 16 * DAY, 31 * DAY, 100 * DAY, 400 * DAY)
 
 
 MOMENTS = PAUSES[:7]
-# What ends a life, or says little of it, is done less often than what goes on with it.
+# Actions that end a subscription, or have little effect, are chosen less often.
 RARE = ("refund", "expire", "issue", "buy", "grant", "outage", "note", "enroll")
 
 
 @dataclass(slots=True, repr=False)
 class Life:
-    """A customer who lives through a script while the service watches. `snapshots` is what a store would have sent."""
+    """A customer with a random history. `snapshots` is what a store would have sent."""
 
-    # Without these, everything in the life is a store's doing and can be told again from its snapshots alone.
+    # Without our own actions (grants, attributes and so on), a store's snapshots alone can replay the whole history.
     with_own_acts: bool = True
     most_purchases: int = 4
-    # How the ids of its purchases begin: two lives that meet must not have bought the same thing.
+    # The start of its purchase ids: two lives that are merged must not share a purchase.
     prefix: str = "p"
     book: Book = field(default_factory=Book)
     snapshots: list[tuple[Ms, Snapshot]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Life:
         self._watch(lambda: self.book.change(after))
 
     def choose(self, number: int) -> tuple[str, Customer]:
-        """One legal act, with the customer as it is afterwards: the first in the order that `number` shuffles."""
+        """One legal action, with the customer afterwards: the first in the order that `number` shuffles."""
         acts = [one for one in self._acts(self.book.now) for _ in range(1 if one[0].startswith(RARE) else 4)]
         Random(number).shuffle(acts)
         for name, act in acts:
@@ -77,7 +77,7 @@ class Life:
         return "nothing", self.book.customer
 
     def _watch(self, happen: Callable[[], object]) -> None:
-        """Whatever a store would have told of what happens, in the order it happened."""
+        """Record the snapshots that a store would have sent, in order."""
         first = len(self.book.states)
         before = self.book.customer
         happen()
@@ -157,21 +157,21 @@ def lives(
     most = draw(st.integers(1, 4))
     life = Life(with_own_acts=with_own_acts, most_purchases=most, prefix=prefix, book=Book(someone(who)))
     for _ in range(draw(st.integers(2, longest))):
-        # Most things in one period, or there would be little to overtake.
+        # Most waits are short, so that several actions in one period can overtake each other.
         wait = draw(st.sampled_from(MOMENTS) | st.sampled_from(PAUSES))
-        # An odd remainder, so that two things meet in one millisecond only where nobody waited at all.
+        # An odd remainder, so that two actions share a millisecond only if there was no wait.
         life.wait(wait + draw(st.integers(0, 90_000)) if wait > 1 else wait)
         life.do(*life.choose(draw(st.integers(0, 2**20))))
     return life
 
 
 def as_told(one: Snapshot) -> Snapshot:
-    """What the store knows: that access ended is our own conclusion."""
+    """The snapshot as the store sends it: that access ended is our own conclusion."""
     return replace(one, expired=None, credited=0) if isinstance(one, Purchase) else replace(one, expired=None)
 
 
 def elsewhere(one: Snapshot) -> Snapshot:
-    """The same, told by a store that does not act by itself inside the service while we look."""
+    """The same purchase in a store that the service does not simulate."""
     return replace(one, store="app_store")
 
 

@@ -1,4 +1,4 @@
-"""A life told again: the same snapshots of a store, in any order and any number of times."""
+"""A life replayed: the same snapshots of a store, in any order and any number of times."""
 
 from __future__ import annotations
 

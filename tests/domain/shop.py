@@ -63,7 +63,7 @@ CATALOG = Catalog(
 def someone(
     app_user_id: str = "ann", now: Ms = NOON, test_clock_id: str | None = None, *, record: str | None = None
 ) -> Customer:
-    """Somebody new. Erased and created anew, they would be the same but for the record."""
+    """A new customer. After an erasure, a new one differs only in the record."""
     named = record if record is not None else f"record of {app_user_id}"
     return newcomer(PROJECT, app_user_id, now, test_clock_id, record=named)
 

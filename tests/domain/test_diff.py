@@ -1,4 +1,4 @@
-"""Stories told by differences: what is told, what is left out, and in which order a receiver hears it."""
+"""Events from the difference of two states: which are made, which are left out, and in which order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUB = subscribed()
 
 
 def told_by(*snapshots: Subscription) -> list[EventType]:
-    """What is told when a store that we do not run sends these, a minute apart, in this order."""
+    """The types of the events when a real store sends these snapshots, a millisecond apart, in this order."""
     book = Book(now=END)
     for number, one in enumerate(snapshots):
         book.take_in(replace(one, store="app_store"), END - DAY + number)
@@ -91,7 +91,7 @@ def test_turning_renewal_off_calls_a_pending_change_off_and_has_the_last_word() 
     extended = actions.extend(off, NOON + 3, until=END + DAY)
 
     assert told_by(SUB, pending, off)[-2:] == [T.PRODUCT_CHANGE, T.CANCELLATION]
-    # Also where the cancellation itself was overtaken: it is told at its own moment, before the extension.
+    # Also if the snapshot of the cancellation was skipped: its event has its own moment, before the extension.
     assert told_by(SUB, pending, extended)[-3:] == [T.PRODUCT_CHANGE, T.CANCELLATION, T.SUBSCRIPTION_EXTENDED]
 
 
@@ -149,7 +149,7 @@ def test_a_reversal_in_the_millisecond_of_the_next_payment_is_told_in_every_orde
     assert sorted(told_by(SUB, refunded, reversed_, renewed)) == sorted(told_by(renewed))
 
 
-# What was overtaken.
+# Skipped and late snapshots.
 
 
 @pytest.mark.parametrize("seen_between", [True, False])
@@ -224,7 +224,7 @@ def test_ending_a_subscription_with_a_pause_scheduled_does_not_say_that_renewal_
     assert book.take_in(actions.expire(book.subscription, NOON + 2 * DAY), NOON + 2 * DAY) == [T.EXPIRATION]
 
 
-# A clock that stands still: several things in one millisecond are still several things.
+# Several changes in one millisecond are still several events.
 
 
 def test_pausing_resuming_and_pausing_in_one_millisecond_is_three_events() -> None:

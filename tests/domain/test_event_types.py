@@ -24,14 +24,14 @@ T = EventType
 class Row:
     type: EventType
     cause: Callable[[Book], None]
-    # Exactly these values.
+    # Fields with exactly these values.
     fields: dict[str, Any] = field(default_factory=dict)
-    # Null in each of these.
+    # Fields that are null.
     nulls: frozenset[str] = frozenset()
-    # None of these.
+    # Fields that are absent.
     absent: frozenset[str] = frozenset()
     is_paid: bool = True
-    # What the customer holds, as the event carries it: entitlement to its end.
+    # The entitlements in the event, with their ends.
     holds: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -304,7 +304,7 @@ ROWS = [
 ]
 
 
-# The specification's table, but for `subscriber_attributes` and what it marks for certain types.
+# The specification's table, without `subscriber_attributes` and the fields of certain types.
 COMMON = {
     *("id", "type", "app_user_id", "original_app_user_id", "aliases", "product_id", "period_type", "purchased_at_ms"),
     *("expiration_at_ms", "original_purchase_date_ms", "event_timestamp_ms", "environment", "store", "entitlements"),
@@ -373,7 +373,7 @@ def test_every_event_says_who_when_and_in_which_order(row: Row) -> None:
     assert event.keys() >= COMMON
     assert not {name for name in NEVER_NULL if event[name] is None}
     assert OWN.get(row.type, set()) <= event.keys()
-    # Ours beyond the specification's table are left out rather than null.
+    # Our own additional fields are left out rather than null.
     beyond = event.keys() - COMMON - set().union(*OWN.values())
     assert not {name for name in beyond if event[name] is None}
 

@@ -1,4 +1,4 @@
-"""What lives contribute to the figures, told in the test store and read at instants."""
+"""What customers of the test store contribute to the figures, read at different instants."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_who_lives_on_a_test_clock_is_in_no_figure() -> None:
 def test_where_two_periods_overlap_the_later_one_counts() -> None:
     one = subscribed()
     early = actions.renew(one, CATALOG, NOON + DAY)
-    # As a store may tell it that charges early and leaves the period before as it was.
+    # As from a store that charges early and leaves the previous period unchanged.
     early = replace(early, periods=(one.current, early.current))
     assert [(start, end) for start, end, _ in segments(early)] == [
         (NOON, NOON + DAY),
@@ -358,8 +358,8 @@ def test_who_bought_in_the_sandbox_only_is_a_newcomer_there_once_when_first_seen
 @given(lives())
 def test_what_was_active_once_stays_so_in_hindsight(life: Life) -> None:
     if any(act.split(": ")[1].startswith("reverse") for act in life.acts):
-        return  # A refund that never was fills the gap that it had made.
-    # Of several things in one millisecond the last is what was so.
+        return  # A reversed refund fills the gap that the refund had made.
+    # Of several changes in one millisecond the last one counts.
     for now, customer in dict(life.book.states).items():
         then, hindsight = until(customer, now), until(life.book.customer, now)
         assert (then.active, then.trials, then.mrr) == (hindsight.active, hindsight.trials, hindsight.mrr)
@@ -385,7 +385,7 @@ def test_every_beginning_has_its_end(life: Life) -> None:
 
 @given(lives())
 def test_an_end_is_in_the_lines_before_it_comes(life: Life) -> None:
-    """That time has passed changes no line: nobody needs to look when something expires."""
+    """The passing of time changes no line: an expiry needs no update."""
     customer = life.book.customer
     unaware = replace(
         customer,

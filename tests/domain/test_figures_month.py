@@ -20,7 +20,7 @@ from latchkey.domain.instants import DAY, Duration, parse_duration
         ("P3M", 9_000_000, 3_000_000),
         ("P6M", 9_000_000, 1_500_000),
         ("P1Y", 79_990_000, 6_665_833),
-        # Not in the field's table, by the same measure.
+        # Not in the usual table of lengths; computed in the same way.
         ("P30D", 1_000_000, 1_000_000),
         ("P10D", 1_000_000, 3_000_000),
         ("P3W", 3_000_000, 4_000_000),

@@ -1,4 +1,4 @@
-"""How long a guess has to wait, as a table; and whose failures it is held against."""
+"""How long a guess has to wait, as a table, and which failures count for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_known_device_is_held_against_its_own_failures_alone() -> None:
 
 @pytest.mark.parametrize("account_id", ["acc_1", None])
 def test_everybody_else_by_account_by_address_and_by_both(account_id: str | None) -> None:
-    """The same whether or not there is such an account: else the wait would tell."""
+    """The same whether or not there is such an account: otherwise the wait would reveal it."""
     held = {limit.subject: limit.cleared for limit in limits("ann@example.com", "192.0.2.1", account_id, None)}
     assert held == {
         "account ann@example.com": False,

@@ -70,7 +70,7 @@ def test_the_purchase_of_something_else_settles_nothing() -> None:
     outage(book)
     book.take_in(subscribed(PRO_YEARLY), NOON + HOUR)
     assert book.pass_time(NOON + DAY) == [T.EXPIRATION]
-    # The last one to go takes nothing along that another purchase still gives.
+    # The expiry takes nothing away that another purchase still gives.
     assert list(book.last.entitlements) == ["pro"]
 
 

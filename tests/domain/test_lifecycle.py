@@ -20,7 +20,7 @@ def with_status(at: Ms = NOON + 1, **changes: object) -> Subscription:
     return replace(SUB, status=Status(as_of=Moment(at), **changes))  # type: ignore[arg-type]  # fields of Status
 
 
-# What time alone makes of a subscription that no store speaks of any more.
+# When and why a subscription ends if its store sends nothing more.
 ENDS: list[tuple[str, Subscription, Ms | None, Ms, Reason | None]] = [
     ("renewing, the store has its leeway", SUB, END + RENEWAL_LEEWAY, END, Reason.UNKNOWN),
     ("renewal off", with_status(auto_renew=False), END, END, Reason.UNSUBSCRIBE),
@@ -164,7 +164,7 @@ def test_what_is_known_already_changes_nothing() -> None:
     assert observe(SUB, SUB) == SUB
 
 
-# An end that was marked, and a late word after it.
+# Late snapshots after an end was marked.
 
 CANCELLED = actions.cancel(SUB, NOON + DAY)
 ENDED = tick(CANCELLED, END)

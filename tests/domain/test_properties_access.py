@@ -1,7 +1,7 @@
-"""Who may do what, told in every way there is, is one story.
+"""V1, V2, the events, the web SDK and the explanations agree on who has access.
 
-ISO 8601 at the V1 and webhook edge has whole seconds, so an end of 12:00:00.7 is written as 12:00:01 while it lies
-ahead: a copy that is kept lasts for the rest of that second. What is read at this moment agrees to the millisecond.
+V1 and webhooks write whole seconds, so an end of 12:00:00.7 is written as 12:00:01 while it is in the future: a stored
+copy lasts for the rest of that second. A fresh read agrees to the millisecond.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.domain.web_sdk import active_in_web_sdk, later
 
 @st.composite
 def instants(draw: st.DrawFn, life: Life) -> Ms:
-    """Any moment of a life, most of all those around which something begins or ends."""
+    """Any moment of a life, mostly near a beginning or an end."""
     edges = {at for at, _ in life.book.states} | {NOON, life.ended_at}
     edges.update(
         access.ends_at
@@ -57,7 +57,7 @@ def judged(entitlements: Mapping[str, Entitlement], now: Ms) -> dict[str, Entitl
 
 
 def truly(customer: Customer, now: Ms, *, resolution: Ms = 1) -> set[str]:
-    """Who holds what, with ends rounded up."""
+    """The active entitlements, with ends rounded up to `resolution`."""
     return {
         id
         for id, access in held(customer, CATALOG).items()
@@ -66,7 +66,7 @@ def truly(customer: Customer, now: Ms, *, resolution: Ms = 1) -> set[str]:
 
 
 def truly_by_events(book: Book, now: Ms) -> tuple[set[str], set[str]]:
-    """What a receiver must take for held, and what it may: of an end that no event has told yet it knows the second."""
+    """What a receiver must take for active, and what it may: it knows an end only to the second."""
     customer = state_at(book, now)
     return truly(customer, now), truly(customer, now, resolution=SECOND)
 
@@ -133,7 +133,7 @@ def test_the_last_event_and_v1_write_the_same(data: st.DataObject) -> None:
 
     listed = judged(subscriber.entitlements, now)
 
-    # Within the last second of what was told, only a fresh answer knows that it is over.
+    # In the last second of an end from an event, only a fresh read knows that access is over.
     assert listed.items() <= told.items()
     over = [one.expires_date for id, one in told.items() if id not in listed]
     assert all(date is not None and not later(date, now + SECOND - 1) for date in over)

@@ -1,4 +1,4 @@
-"""A product that was detached from an entitlement granted it until that moment, in every way there is of telling it."""
+"""A product that was detached from an entitlement granted it until that moment: all readers agree on that."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_everybody_tells_the_same_of_a_detached_product(data: st.DataObject, cel
     assert by_v2 == active(customer, without, now).keys()
     assert judged(subscriber.entitlements, now).keys() == active_in_web_sdk(subscriber, now) == by_v2
     assert said.has_access is (entitlement_id in by_v2)
-    # Whoever held it at that moment by this product alone lost it then, by that change.
+    # A customer who held it at that moment by this product alone lost it then, by that change.
     before = at_present(state_at(life.book, at), CATALOG, at)
     had = entitlement_id in active(before, CATALOG, at) and entitlement_id not in active(before, without, at)
     later = any(one.entitlement_id == entitlement_id for one in held(customer, without).values())

@@ -1,5 +1,5 @@
-"""Every sentence about access is true: the cause and the moment by the events that were told, what would change it by
-trying it."""
+"""Every explanation of access is true. The cause and the moment are checked with the events; what would change it is
+checked by trying it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def has(customer: Customer, entitlement_id: str, now: Ms, catalog: Catalog = CAT
 
 
 def last_loss(book: Book, entitlement_id: str, now: Ms) -> Ms | None:
-    """The moment at which access that there was came to an end, by what was known at each moment."""
+    """The last moment at which access ended, by what was known at each moment."""
     lost = None
     known = [(at, customer) for at, customer in book.states if at <= now]
     for index, (at, customer) in enumerate(known):
@@ -61,7 +61,7 @@ CAUSES: dict[str, Callable[[EventType, Reason | None], bool]] = {
     "revoked": lambda type, why: type is T.EXPIRATION and why is Reason.DEVELOPER_INITIATED,
     "paused": lambda type, why: type is T.EXPIRATION and why is Reason.SUBSCRIPTION_PAUSED,
     "billing_retry": lambda type, why: type is T.EXPIRATION and why is Reason.BILLING_ERROR,
-    # The real purchase ends a temporary grant in silence.
+    # The real purchase ends a temporary grant without an event.
     "expired": lambda type, _: type in {T.EXPIRATION, T.INITIAL_PURCHASE, T.NON_RENEWING_PURCHASE},
     "product_changed": lambda type, _: type in {T.PRODUCT_CHANGE, T.RENEWAL, T.INITIAL_PURCHASE},
 }
@@ -89,7 +89,7 @@ def test_the_cause_and_the_moment_are_those_that_were_told(data: st.DataObject, 
     )
     # Bought and given back in one millisecond: there was no moment of access to lose.
     instant = said.until == said.since
-    # A change that waited was paid for within the grace period: the time that was paid for had ended before it.
+    # A planned change was paid for within the grace period: the old period had ended before that.
     within_grace = any(period.paid_from == said.until for one in customer.subscriptions for period in one.periods)
     if not reversed_later and not instant and not within_grace:
         assert said.until == lost
@@ -141,7 +141,7 @@ def test_whatever_would_change_it_does_when_tried(data: st.DataObject, entitleme
     said = explain(customer, CATALOG, entitlement_id, now)
     for line in said.would_change:
         tried = [(pattern, found) for pattern in PROMISES if (found := re.fullmatch(pattern, line))]
-        assert len(tried) == 1, f"nobody knows how to try: {line}"
+        assert len(tried) == 1, f"there is no check for: {line}"
         ((pattern, found),) = tried
         PROMISES[pattern](customer, said, now, *found.groups())
 
@@ -197,7 +197,7 @@ def test_attaching_a_product_is_not_promised_to_be_enough() -> None:
 
 
 def bought(customer: Customer, said: Explanation) -> Subscription | Purchase:
-    """What the explanation speaks of."""
+    """The purchase that the explanation is about."""
     everything: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
     for one in everything:
         ids = {period.id for period in one.periods} if isinstance(one, Subscription) else {one.id}

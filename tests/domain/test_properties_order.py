@@ -1,4 +1,4 @@
-"""Whatever the order and number of times in which a store's snapshots arrive, the story is the same."""
+"""Whatever the order and number of times in which a store's snapshots arrive, the result is the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def straight(life: Life, until: Ms) -> Book:
 
 
 def state(customer: Customer) -> Customer:
-    """Without the number of events, which may be fewer; and to have no coins is to have none of any kind."""
+    """Without the number of events, which may be lower, and without balances of 0."""
     return replace(customer, sequence=0, balances={code: one for code, one in customer.balances.items() if one})
 
 
@@ -76,7 +76,7 @@ def test_the_money_a_store_tells_of_is_the_money_the_service_saw_as_it_happened(
 
 @given(st.data())
 def test_a_status_that_was_overtaken_is_never_told_backwards(data: st.DataObject) -> None:
-    """Of one subscription, everything but the end that time concludes is told in the order in which it happened."""
+    """The events of a subscription come in the order of their moments, except expirations, which time alone causes."""
     life = data.draw(lives(with_own_acts=False))
     retelling = data.draw(retellings(life))
     book = retelling.of(life)

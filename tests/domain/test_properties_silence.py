@@ -1,4 +1,4 @@
-"""Nothing changed, nothing happened."""
+"""Without a change there is no event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two lives that become one, or one that gives its purchases to the other: nothing is lost, or told twice."""
+"""Two customers are merged, or one transfers its purchases to the other: no event is lost or made twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATER = 500 * DAY
 
 @st.composite
 def two_lives(draw: st.DrawFn) -> tuple[Life, Life, Ms]:
-    """An anonymous life, a named one, and a moment at which both have come to the same point of time."""
+    """An anonymous life, a named one, and the moment at which both end."""
     anonymous = draw(lives(who=ANONYMOUS, prefix="q"))
     named = draw(lives())
     now = max(anonymous.ended_at, named.ended_at)
@@ -30,7 +30,7 @@ def two_lives(draw: st.DrawFn) -> tuple[Life, Life, Ms]:
 
 
 def alone(book: Book, until: Ms) -> set[str]:
-    """What would be told of this customer by time alone."""
+    """The ids of the events that time alone would make for this customer."""
     copy = Book(book.customer, now=book.now, _known=set(book._known))
     copy.pass_time(until)
     return {one.event.id for one in copy.told}

@@ -19,7 +19,7 @@ from latchkey.domain.webhooks.retry import (
 NOW = 1_794_700_000_000
 S, M, H = 1000, 60_000, 3_600_000
 
-# Tries so far, how long ago the first was, Retry-After; in how long it is tried again, in how long the others go on.
+# Tries so far, age of the first try, Retry-After; wait until the next try, wait until later events may pass.
 TABLE: list[tuple[int, int, int | None, int | None, int | None]] = [
     (1, 0, None, 5 * S, None),
     (2, 5 * S, None, 30 * S, None),

@@ -21,7 +21,7 @@ def _is_active(subscriber: Subscriber, entitlement: Entitlement, now: Ms) -> boo
     product_id = entitlement.product_identifier
     if product_id in subscriber.subscriptions:
         return entitlement.expires_date is None or later(entitlement.expires_date, now)
-    # It does not look at the end of what rests on a one-time purchase, and gives up where there is no purchase.
+    # The SDK ignores the end of access from a one-time purchase, and throws if there is no purchase.
     assert product_id in subscriber.non_subscriptions, f"{product_id} is nowhere: the SDK throws"
     return True
 

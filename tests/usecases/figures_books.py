@@ -1,4 +1,4 @@
-"""The figures worked out anew from every customer there is, to hold the kept ones against."""
+"""The figures computed from all customers, to compare with the stored ones."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ async def worked_out(database: Database, project_id: str) -> Books:
 
 
 async def agree(database: Database, project_id: str) -> Books:
-    """See that the kept books are those one would work out anew, that what nobody holds any more (their owner was
-    erased) is still there, and that the days are the sums of the lines."""
+    """Check that the stored lines equal the computed ones, that the lines of erased owners are still there, and that
+    the days are the sums of the lines."""
     books, anew = await kept(database, project_id), await worked_out(database, project_id)
     assert {purchase: books.get(purchase) for purchase in anew} == anew
     orphans = await database.pool.fetch(

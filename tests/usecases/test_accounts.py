@@ -26,7 +26,7 @@ async def guess(
     now: int = NOW,
     device: str | None = None,
 ) -> str:
-    """What comes of it, in a word."""
+    """Try to sign in; gives "in", or the name of the refusal."""
     try:
         await sessions.sign_in(database, email, password, address, now, lambda _: device)
     except (WrongCredentials, TooManyGuesses) as refusal:
@@ -65,11 +65,11 @@ async def test_after_ten_wrong_guesses_from_one_address_each_next_one_waits_long
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
     for _ in range(PAIR.free):
         assert await guess(database) == "WrongCredentials"
-    # Also with the right one: else the refusal would tell that it was right.
+    # The right password is refused too: otherwise the answer would reveal that it is right.
     with pytest.raises(TooManyGuesses, match=r"Too many wrong passwords\. Try again in 3 seconds\.") as refused:
         await sessions.sign_in(database, "ann@example.com", PASSWORD, "192.0.2.1", NOW + 1_000)
     assert refused.value.retry_after == PAIR.first - 1_000
-    # Waiting is not prolonged by trying, and it is for this address alone.
+    # Trying does not prolong the wait, and only this address has to wait.
     assert await guess(database, PASSWORD, now=NOW + PAIR.first - 1) == "TooManyGuesses"
     assert await guess(database, PASSWORD, address="192.0.2.2") == "in"
     assert await guess(database, now=NOW + PAIR.first) == "WrongCredentials"
@@ -79,7 +79,7 @@ async def test_after_ten_wrong_guesses_from_one_address_each_next_one_waits_long
 
 
 async def test_nobody_can_keep_the_owner_out_of_a_known_device(database: Database) -> None:
-    """However many guess, and even from the owner's own address."""
+    """However many wrong guesses there are, even from the owner's own address."""
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
     async with database.acquire() as connection:
         await connection.execute(
@@ -88,7 +88,7 @@ async def test_nobody_can_keep_the_owner_out_of_a_known_device(database: Databas
         )  # fmt: skip
     assert await guess(database, PASSWORD) == "TooManyGuesses"
     assert await guess(database, PASSWORD, device="laptop") == "in"
-    # Its own wrong passwords slow it down, for a minute at most; no other device.
+    # Its own wrong passwords slow down this device alone, for a minute at most.
     for _ in range(DEVICE.free):
         assert await guess(database, device="laptop") == "WrongCredentials"
     assert await guess(database, PASSWORD, device="laptop") == "TooManyGuesses"
@@ -101,7 +101,7 @@ async def test_who_has_many_addresses_is_slowed_down_by_the_account(database: Da
     for number in range(ACCOUNT.free):
         assert await guess(database, address=f"192.0.2.{number}") == "WrongCredentials"
     assert await guess(database, address="198.51.100.1") == "TooManyGuesses"
-    # Trying as fast as it is allowed to, for a day, always from somewhere else.
+    # An attacker guesses for a day, as fast as allowed, each time from another address.
     now, guesses = NOW, 0
     while now < NOW + 86_400_000:
         try:
@@ -138,7 +138,7 @@ async def test_one_address_cannot_try_many_accounts(database: Database) -> None:
             "insert into failed_sign_ins (subject, at) select 'address 192.0.2.1', $1 from generate_series(1, $2)",
             NOW, ADDRESS.free - 1,
         )  # fmt: skip
-    # Whoever gets it right is not counted: many people may share one address.
+    # Successful sign-ins are not counted: many people may share one address.
     assert await guess(database, PASSWORD) == "in"
     assert await guess(database, PASSWORD, email="bob@example.com") == "WrongCredentials"
     assert await guess(database, PASSWORD) == "TooManyGuesses"
@@ -168,7 +168,7 @@ async def test_a_link_to_choose_a_password_works_once(database: Database) -> Non
     )
     assert [type(one) for one in taken].count(Invalid) == 3
     assert await accounts.invited(database, token, NOW) is None
-    # Whoever was signed in before is not any more.
+    # Earlier sessions are ended.
     assert await sessions.stays(database, account.id) == []
 
 
@@ -181,7 +181,7 @@ async def test_a_link_is_too_old_after_a_week_and_is_replaced_by_a_newer_one(dat
         await accounts.accept_invitation(database, first, PASSWORD, NOW + INVITATION_LASTS)
     second = await accounts.invite(database, account.id, NOW)
     assert await accounts.invited(database, first, NOW) is None
-    # A password that was chosen otherwise ends the link too.
+    # Setting a password in another way invalidates the link too.
     await accounts.set_password(database, account.id, PASSWORD, NOW)
     assert await accounts.invited(database, second, NOW) is None
 

@@ -1,4 +1,4 @@
-"""The audit log: begun before it is done, newest first, by person, by kind, page after page."""
+"""The audit log: entries are written before the action, and listed newest first, by person, by kind, in pages."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_what_members_do_to_their_accounts_is_in_the_log_of_their_projects
     assert await positions(database, project, actor="Ann@Example.com") == [made, right, wrong]
     assert await positions(database, project, actor="ann@example.com", action="thing.made") == [made]
     assert await audit.entry(database, project, stranger) is None
-    # Whoever has left took their sign-ins along, but what they did here stays.
+    # The sign-ins of a removed member are no longer shown, but their actions in the project are.
     await team.add_member(database, project, "bob@example.com", Role.OWNER, NOW)
     await team.remove_member(database, project, ann.id)
     assert await positions(database, project) == [made]

@@ -6,7 +6,7 @@ from latchkey.usecases.engine.batch import Batch
 
 
 class Server:
-    """Answers questions in batches and remembers them; holds each batch until told to go on."""
+    """Answers questions in batches and records them; holds each batch until `gate` is set."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""The preview of a change to the mapping, held against what really becomes of every customer."""
+"""The preview of a change to the mapping, compared with what the change does to every customer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRODUCTS = ("pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly", "coins_
 
 
 async def everybody(shop: Shop) -> dict[str, set[str]]:
-    """What each customer may do at their own time, by the rules and the catalog as it is now."""
+    """The active entitlements of each customer at the customer's own time, by the current catalog."""
     async with shop.db.acquire() as connection:
         version = await connection.fetchval("select catalog_version from projects where id = $1", shop.project_id)
         catalog = await Catalogs().at(connection, shop.project_id, version)
@@ -40,7 +40,8 @@ async def everybody(shop: Shop) -> dict[str, set[str]]:
 
 
 async def a_crowd(shop: Shop) -> None:
-    """Lives of all kinds: paid, on trial, in grace, refunded, expired, changed, granted, merged, on another clock."""
+    """Customers of all kinds: paid, on trial, in grace, refunded, expired, changed, granted, merged, on another
+    clock."""
     lots = random.Random(45)
     await test_clocks.create_clock(shop.db, shop.project_id, "far", "Far", NOON, NOON)
     for number in range(40):
@@ -79,7 +80,7 @@ CHANGES = (
 async def test_the_preview_says_of_every_entitlement_how_many_really_gain_and_lose_it(shop: Shop) -> None:
     await a_crowd(shop)
     await create_entitlement(shop.db, shop.project_id, "extra", "Extra", shop.time)
-    # Sold no more, but held: it still counts.
+    # No longer on sale, but customers hold it: it still counts.
     await delete_product(shop.db, shop.project_id, "pro_lifetime", shop.time)
     concerned = 0
     for change in CHANGES:
@@ -124,7 +125,7 @@ async def test_only_what_is_there_can_be_mapped_and_all_of_it_or_nothing(shop: S
             await save_mapping(shop.db, shop.project_id, Remapping(frozenset({good, bad})), grid.version, shop.time)
     now = await load_grid(shop.db, shop.project_id)
     assert (now.version, now.grants) == (grid.version, grid.grants)
-    # What a deleted product grants can be taken away, and then it is in the grid no more.
+    # A deleted product can be detached, and then it is no longer in the grid.
     await save_mapping(
         shop.db, shop.project_id, Remapping(detached=frozenset({Grant("pro_yearly", "pro")})), now.version, shop.time
     )

@@ -1,4 +1,4 @@
-"""What a purchase credited is taken back from whoever was credited, wherever the purchase is by then."""
+"""A refund takes credited currency from the customer who got it, whoever holds the purchase by then."""
 
 from __future__ import annotations
 

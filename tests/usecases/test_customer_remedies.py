@@ -1,4 +1,4 @@
-"""What can be done about something that was bought: only what the use cases would really do to that very purchase."""
+"""The remedies that are offered for a purchase are exactly those that the use cases would carry out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding customers: by what people have in their hands when somebody writes to them."""
+"""Finding customers by id, alias, e-mail address or transaction."""
 
 from __future__ import annotations
 

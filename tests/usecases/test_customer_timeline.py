@@ -1,4 +1,4 @@
-"""What happened to a customer, newest first, whoever they were at the time."""
+"""The events of a customer, newest first, also those from before a merge."""
 
 from __future__ import annotations
 

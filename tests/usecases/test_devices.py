@@ -1,4 +1,4 @@
-"""The cookie of a known device: what it proves, for whom, for how long, and that nobody can make one."""
+"""The cookie of a known device: what it proves, for whom, for how long, and that it cannot be forged."""
 
 from __future__ import annotations
 

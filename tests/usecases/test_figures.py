@@ -1,4 +1,4 @@
-"""Figures through the database: what an overview says of a shop, at a moment, for a period."""
+"""Figures from the database: what an overview shows at a moment, for a period."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_subscription_is_counted_until_it_ends_by_itself(shop: Shop) -> 
     assert card(seen, figures.NEW_CUSTOMERS) == (1, 0)
     assert card(seen, figures.CHURN) == (None, None)
     assert seen.line(figures.MRR).values == (*(0,) * 27, MONTHLY)
-    # Nobody rolls, no clock runs: the end was known.
+    # Neither the roller nor the clock role ran meanwhile: the end was known before.
     shop.time += 33 * DAY
     later = await overview(shop.db, shop.project_id, Environment.SANDBOX, 28, shop.time)
     assert card(later, figures.ACTIVE_SUBSCRIPTIONS) == (0, 1)
@@ -110,7 +110,7 @@ async def test_a_trial_is_judged_when_it_has_ended(shop: Shop) -> None:
     await shop.act("cancel", user="bob")
     seen = await look(shop)
     assert card(seen, figures.ACTIVE_TRIALS) == (2, 0)
-    # All trials still run: nothing is known, which is not 0 %.
+    # All trials still run: the rate is unknown, which is not 0 %.
     assert card(seen, figures.TRIAL_CONVERSION) == (None, None)
     await shop.wait(7 * DAY + HOUR)
     seen = await look(shop)
@@ -176,7 +176,7 @@ async def test_a_new_customer_counts_in_the_environment_they_bought_in(shop: Sho
     assert card(sandbox, figures.NEW_CUSTOMERS) == (1, 0)
     assert card(production, figures.NEW_CUSTOMERS) == (2, 0)
     assert sandbox.line(figures.NEW_CUSTOMERS).values[-2:] == (0, 1)
-    # Long counted, they buy something real.
+    # A customer who was counted in the sandbox buys in production.
     shop.time += DAY
     await shop.act("purchase", user="trying", product="pro_yearly", environment=Environment.PRODUCTION)
     assert card(await look(shop), figures.NEW_CUSTOMERS) == (0, 0)
@@ -185,7 +185,7 @@ async def test_a_new_customer_counts_in_the_environment_they_bought_in(shop: Sho
     assert await newcomers(shop, 7) == (0, 3)
     await shop.act("purchase", user="later", product="pro_monthly")
     shop.time += 7 * DAY - HOUR
-    # The period before ends at this hour of its last day, when "later" had not come yet.
+    # The previous period ends at this hour of its last day, before "later" was first seen.
     assert card(await look(shop, 7), figures.NEW_CUSTOMERS) == (0, 0)
     shop.time += 2 * HOUR
     assert card(await look(shop, 7), figures.NEW_CUSTOMERS) == (0, 1)
@@ -197,13 +197,13 @@ async def test_new_customers_are_all_who_were_first_seen_but_nobody_on_a_test_cl
     await create_customer(shop.changes, shop.project_id, "alice")
     assert await newcomers(shop) == (1, 0)
     for _ in range(12):
-        # Counted in steps, and never twice, however far the steps are.
+        # Counted in steps, and never twice, however long the steps are.
         shop.time += 2 * HOUR
         assert await newcomers(shop) == (1, 0)
     await create_customer(shop.changes, shop.project_id, "bob")
     assert (await look(shop, environment=Environment.PRODUCTION)).line(figures.NEW_CUSTOMERS).values[-2:] == (1, 1)
     assert await shop.db.pool.fetchval("select sum(customers) from figure_newcomers") == 1
-    # Who was counted stays so.
+    # An erased customer stays counted.
     await erase(shop.changes, shop.project_id, "alice")
     assert await newcomers(shop) == (2, 0)
     shop.time += 7 * DAY + HOUR

@@ -1,4 +1,4 @@
-"""A roller that is killed in the middle of its work, again and again, leaves books that are right."""
+"""A roller that is killed several times in the middle of its work leaves correct figures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_roller_killed_amid_its_work_counts_everything_once(shop: Shop) 
             roller.kill()
             await roller.wait()
         stopped_at.append(await position(shop.db))
-    assert stopped_at[0] < head, "it was killed amid its work"
+    assert stopped_at[0] < head, "the roller had finished before it was killed"
     assert stopped_at[-1] == head
     await agree(shop.db, shop.project_id)
     assert len(await kept(shop.db, shop.project_id)) == BUYERS

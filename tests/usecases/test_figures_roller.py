@@ -1,4 +1,4 @@
-"""The roller: whatever happens, in whatever order it hears of it, the books are those one would work out anew."""
+"""The roller: whatever happens, in whatever order, the stored figures equal those computed from scratch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def new_shop(database: Database, time: int = NOON) -> Shop:
 
 
 async def something(shop: Shop, chance: Random) -> None:
-    """One random thing that people, operators or time do in a shop; refused where it makes no sense."""
+    """One random action of a customer or an operator, or time that passes; refusals are ignored."""
     user, other = chance.choice(NAMED + ANONYMOUS), chance.choice(NAMED + ANONYMOUS)
     named = chance.choice(NAMED)
     try:
@@ -165,7 +165,7 @@ async def test_what_an_erased_customer_bought_stays_in_the_books_though_nobody_h
     assert await catch_up(shop.db, shop.project_id, shop.time)
     (lines,) = (await kept(shop.db, shop.project_id)).values()
     assert sum(line.tally.paid for line in lines) == 9_990_000
-    # And it ends when it would have: nobody is there to renew it.
+    # It ends with the paid period: nobody is there to renew it.
     assert sum(line.tally.active for line in lines) == 0
 
 
@@ -192,7 +192,7 @@ async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
         "save_figures": (progress, "_SAVE"),
     }
     with monkeypatch.context() as broken:
-        # The statement is done, and then the backend dies under it.
+        # The statement runs, and then its backend is terminated.
         module, name = places[at]
         broken.setattr(module, name, f"{getattr(module, name)} returning pg_terminate_backend(pg_backend_pid())")
         with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):

@@ -1,4 +1,4 @@
-"""Lives of customers in the test store, told from the first purchase to the last event."""
+"""Customers of the test store, from the first purchase to the last event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two customers become one: what is told of it, to whom, and how the numbers go on."""
+"""Two customers become one: which event is made, for whom, and how the sequence goes on."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_restore_from_an_anonymous_owner_is_told_whether_or_not_the_othe
 
 
 async def test_a_new_id_is_told_where_the_customer_has_access(shop: Shop) -> None:
-    """A receiver may know the new id as one without access: the service has forgotten ids that a receiver keeps."""
+    """A receiver may have a record of the new id without access, although the service has erased that id."""
     await shop.act("purchase", user=ANONYMOUS, product="pro_monthly")
     await log_in(shop.changes, shop.project_id, ANONYMOUS, "ada")
     told = (await shop.events("ada"))[-1]
@@ -91,7 +91,7 @@ async def test_an_unknown_anonymous_id_that_becomes_one_of_a_customer_with_acces
 
 
 async def test_a_new_id_without_access_and_a_switch_of_user_tell_nothing(shop: Shop) -> None:
-    """Nobody can hold a wrong view of an id that had no access before and has none now."""
+    """No receiver can be wrong about an id that had no access before and has none now."""
     await log_in(shop.changes, shop.project_id, ANONYMOUS, "ada")
     await shop.act("purchase", user="bob", product="pro_monthly")
     await log_in(shop.changes, shop.project_id, "ada", "bob")
@@ -100,7 +100,7 @@ async def test_a_new_id_without_access_and_a_switch_of_user_tell_nothing(shop: S
 
 
 async def test_whatever_a_log_in_changes_in_the_access_of_an_id_is_told(shop: Shop) -> None:
-    """Of every id, known before or not: where its access differs afterwards, the last event says so."""
+    """For every id, known before or not: if its access changes, the last event says so."""
     lives = {"none": (), "paid": ("pro_monthly",), "coins": ("coins_100",)}
     number = 0
     for first in (None, *lives):
@@ -141,6 +141,6 @@ async def exists(shop: Shop, who: str) -> None:
 
 
 async def adjust_in(shop: Shop, who: str) -> None:
-    """One event, and no access."""
+    """Make one event that gives no access."""
     await shop.changes.make(Change(project_id=shop.project_id, app_user_id=who, apply=unchanged, create=True))
     await adjust(shop.changes, shop.project_id, who, {"COIN": 1}, f"key {next(shop.numbers)}")

@@ -1,4 +1,4 @@
-"""Reads that bring a key: admitted, counted and answered by one question, whoever else asks in the same moment."""
+"""Reads with a key: one query admits, counts and answers all reads of the same moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def key_of(database: Database, project_id: str, limit: int = 480) -> bytes
 
 
 def shown(answer: Answer) -> tuple[str, str, str] | str:
-    """Who was let in, and whom they saw."""
+    """The caller's project, and the customer that was read."""
     if not isinstance(answer.verdict, Caller):
         return type(answer.verdict).__name__
     if answer.row is None:

@@ -1,6 +1,6 @@
-"""An event's id names the customer's record: a person erased and created anew is told anew, on a clock that stands.
+"""An event's id contains the customer's record, so a customer who was erased and created again has new events.
 
-Time never moves here, so that nothing but the record tells one happening from another.
+The clock stands still here, so that only the record makes the difference.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def test_a_grant_a_transfer_and_a_grant_are_three_events(shop: Shop) -> No
 
 
 async def test_a_record_from_before_records_had_names_is_told_anew_too(shop: Shop) -> None:
-    """Its first life was told under the ids of then; a second one began before the upgrade and goes on after it."""
+    """The events of the first record have ids of the old form; a second record began before the upgrade."""
     await exists(shop, "ada")
     rows = await shop.db.pool.fetch("select id, state from customers")
     for row in rows:
@@ -126,7 +126,7 @@ async def find(shop: Shop, who: str) -> Customer | None:
     return decode(state) if state is not None else None
 
 
-# Any life.
+# Random histories.
 
 NAMED = ("ada", "bob")
 ANONYMOUS = tuple(f"$RCAnonymousID:{letter * 32}" for letter in "ab")
@@ -135,14 +135,14 @@ EVERYBODY = (*NAMED, *ANONYMOUS)
 
 @dataclass
 class World:
-    """A few people who do things to each other, and what must be told of each."""
+    """A few customers who act on each other, and the events that each action must make."""
 
     shop: Shop
     chance: Random
     acts: list[str] = field(default_factory=list)
 
     async def act(self) -> list[str]:
-        """Something happens; gives the types that must be told of it, in any order."""
+        """One random action; gives the types of the events that it must make, in any order."""
         who, whom = self.chance.sample(EVERYBODY, 2)
         name = self.chance.choice("ggggeebccttttttrrllxxxx")
         self.acts.append(f"{name} {who} {whom}")
@@ -172,7 +172,7 @@ class World:
         return ["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"]
 
     async def is_credited(self, who: str, _: str) -> list[str]:
-        """With one of two keys: the second time with the same key nothing happens, in another life it does."""
+        """With one of two keys: the same key a second time does nothing, but it works again after an erasure."""
         await exists(self.shop, who)
         key = self.chance.choice(("welcome", "thanks"))
         amount = await self.shop.db.pool.fetchval(
@@ -193,7 +193,7 @@ class World:
         return ["TRANSFER"]
 
     async def is_refunded(self, who: str, _: str) -> list[str]:
-        """The coins that were bought last. Whoever was credited still has some of them, or has none, or is gone."""
+        """Refund the coins that were bought last. The credited customer may have some left, have none, or be erased."""
         before = await find(self.shop, who)
         bought = [one for one in before.purchases if one.kind is PurchaseKind.ONE_TIME] if before else []
         if not bought or max(bought, key=lambda one: one.purchased_at).refunded_at is not None:
@@ -209,7 +209,7 @@ class World:
         logged_in = await log_in(self.shop.changes, self.shop.project_id, who, whom)
         if before is not None and target is not None:
             return ["SUBSCRIBER_ALIAS"] if kind_of_log_in(before, target) is LogIn.MERGE else []
-        # One of the two ids was nobody's. Where it joined the other customer, it now has that one's access.
+        # One of the two ids was unknown. If it joined the other customer, it now has that customer's access.
         survivor = before or target
         joined = {who, whom} <= set(logged_in.customer.aliases)
         holds = survivor is not None and active(survivor, logged_in.project.catalog, self.shop.time)
@@ -248,7 +248,7 @@ async def test_whatever_happens_is_told_once_and_counted_without_a_gap(database:
 
 
 async def counted_without_a_gap(shop: Shop) -> None:
-    """Each record's numbers follow one another; where it took in another record they go on from the higher one."""
+    """Each record's sequence has no gap; after a merge it goes on from the higher of the two."""
     rows = await shop.db.pool.fetch(
         "select id, customer_id, sequence, body from events where project_id = $1 order by position", shop.project_id
     )

@@ -1,4 +1,4 @@
-"""Sample events are real ones: every type, on every day of the year, with what the specification says it carries."""
+"""Sample events of every type, on every day of the year, have the fields that the specification lists."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_of_several_grants_of_one_duration_the_one_that_ends_last_is_shown() -> 
     shown = subscriber(both, NOON + DAY)
     assert shown.subscriptions["rc_promo_pro_weekly"].expires_date == to_iso(NOON + 8 * DAY)
     assert shown.subscriptions["rc_promo_pro_weekly"].purchase_date == shown.entitlements["pro"].purchase_date
-    # What was revoked gives way to what runs.
+    # A running grant takes the place of a revoked one.
     anew = grant(revoke(both, "pro", NOON + 2 * DAY), "pro", NOON + 3 * DAY, NOON + 2 * DAY, duration="weekly")
     shown = subscriber(anew, NOON + 2 * DAY)
     assert shown.subscriptions["rc_promo_pro_weekly"].expires_date == to_iso(NOON + 3 * DAY)
