@@ -1,4 +1,5 @@
-"""An in-process client, and the shop that most API tests visit: the demo catalog, a few keys, and time that stands."""
+"""An in-process client, and the shop that most API tests use: the demo catalog, a few keys, a clock that the test
+moves."""
 
 from __future__ import annotations
 
@@ -126,7 +127,7 @@ class Client:
 
 @asynccontextmanager
 async def running(app: ASGIApp) -> AsyncIterator[None]:
-    """The application between its start and its stop."""
+    """The application, running until the end of the block."""
     inbox: asyncio.Queue[Message] = asyncio.Queue()
     outbox: asyncio.Queue[Message] = asyncio.Queue()
 

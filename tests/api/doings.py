@@ -1,4 +1,4 @@
-"""What apps and operators do to the shop over HTTP, short enough to read."""
+"""Short helpers for what apps and operators do over HTTP."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TOKEN = "test_1800000000123_4f0c"
 async def show_receipt(
     shop: Shop, app_user_id: str, token: str = TOKEN, product_id: str | None = "pro_monthly", **more: Any
 ) -> Reply:
-    """The demo's app, which is in the test store, shows a receipt. Headers and another key are given as `headers` and
-    `key`, everything else is the body's."""
+    """The demo's app sends a receipt of the test store. `headers` and `key` are options of the request; everything else
+    is part of the body."""
     options = {"key": shop.public} | {name: more.pop(name) for name in ("headers", "key") if name in more}
     body = {"app_user_id": app_user_id, "fetch_token": token, "product_id": product_id, **more}
     return await shop.client.post("/v1/receipts", body, **options)
@@ -33,7 +33,7 @@ async def act(shop: Shop, action: str, app_user_id: str = "ada", product_id: str
 
 
 async def did(shop: Shop, action: str, app_user_id: str = "ada", product_id: str | None = None, **more: Any) -> Any:
-    """An action that must succeed; what it answered."""
+    """An action that must succeed; gives the reply."""
     reply = await act(shop, action, app_user_id, product_id, **more)
     assert reply.status == 200, reply
     return reply.json()
@@ -47,7 +47,7 @@ async def make_clock(shop: Shop, now_ms: int = NOW, name: str = "mine") -> str:
 
 
 async def move_in(shop: Shop, app_user_id: str, clock_id: str) -> None:
-    """A customer who lives on a test clock."""
+    """Create a customer on a test clock."""
     reply = await post(shop, "customers", {"id": app_user_id, "test_clock_id": clock_id})
     assert reply.status == 201, reply
 
@@ -76,7 +76,7 @@ async def subscriber(shop: Shop, app_user_id: str = "ada") -> dict[str, Any]:
 
 
 async def unhurried(shop: Shop) -> None:
-    """From here on the shop's client and its app have keys that no limit slows."""
+    """Give the shop's client and its app keys with a rate limit that no test reaches."""
     issued = await keys.create_secret_key(shop.database, shop.project_id, "unhurried", NOW, rate_limit=1_000_000)
     shop.client.key = issued.plaintext
     app = await keys.create_public_key(shop.database, shop.project_id, APP_ID, "unhurried", NOW, rate_limit=1_000_000)
@@ -90,8 +90,8 @@ async def app_key(shop: Shop, store: AppStore) -> str:
 
 
 async def count_rows(shop: Shop, apart_from: Collection[str] = ("rate_windows", "audit_entries")) -> dict[str, int]:
-    """How many rows every table has, to see that a refused request left none; apart from what counts requests, and the
-    log of what was tried."""
+    """The number of rows of every table, to check that a refused request added none. Left out: the counts of requests,
+    and the audit log."""
     async with shop.database.acquire() as connection:
         names = await connection.fetch("select tablename from pg_tables where schemaname = 'public'")
         return {

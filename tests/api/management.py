@@ -1,4 +1,4 @@
-"""Calls to the management of the shop's project, short enough to read."""
+"""Short helpers for the management API of the shop's project."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def walk(shop: Shop, path: str) -> list[dict[str, Any]]:
 
 
 async def holds(shop: Shop, app_user_id: str) -> set[str]:
-    """What a customer may do now, as V2 shows it."""
+    """The active entitlements of a customer in V2."""
     body = (await shop.v2(app_user_id)).json()
     return {item["entitlement_id"] for item in body["active_entitlements"]["items"]}
 

@@ -1,4 +1,4 @@
-"""Every route of the document, with a path to ask and a body that it would take, so that none is forgotten."""
+"""Every route of the OpenAPI document, with a path and a body that it accepts, so that tests can cover all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from latchkey.api.application import routes
 from tests.api.client import DAY, NOW, Shop
 from tests.api.management import post
 
-# What stands for each parameter of a path. They exist, where `settle` has made them.
+# A value for each path parameter. `settle` creates what is missing in the demo.
 NAMES = {
     "project_id": "proj_demo",
     "app_user_id": "ada",
@@ -21,7 +21,7 @@ NAMES = {
     "code": "COIN",
 }
 
-# A body that each route would take; a route that is not here takes none.
+# A body that each route accepts; a route that is not listed takes none.
 BODIES: dict[str, Any] = {
     "POST /v1/receipts": {"app_user_id": "ada", "fetch_token": "test_1_a", "product_id": "pro_monthly"},
     "POST /v1/subscribers/identify": {"app_user_id": "ada", "new_app_user_id": "bob"},
@@ -70,7 +70,7 @@ class Route:
 
     @property
     def name(self) -> str:
-        """As in BODIES: what every V2 path begins with is left out."""
+        """As in BODIES: without the common start of all V2 paths."""
         return f"{self.method} {self.template.removeprefix('/v2/projects/{project_id}')}"
 
     @property
@@ -117,7 +117,7 @@ def routes_of(shop: Shop) -> list[Route]:
 
 
 async def settle(shop: Shop) -> dict[str, str]:
-    """Ada, with something of everything, and the names of what was made for her."""
+    """Create ada, bob, a test clock and an experiment; gives the ids of the last two."""
     await shop.act("purchase", "ada", "pro_monthly")
     await shop.note("bob", plan="x")
     clock = await post(shop, "test_clocks", BODIES["POST /test_clocks"])

@@ -1,4 +1,4 @@
-"""Apps and public keys that cannot be."""
+"""Apps and public keys that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every change made with an API key is in the audit log, by the key's name; a new route is in here by itself."""
+"""Every change made with an API key is in the audit log, by the key's name. New routes are covered automatically."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.api.doings import did, unhurried
 from tests.api.management import patch, post
 from tests.api.routes import BODIES, Route, routes_of, settle
 
-# What apps and their servers do for users all the time. Each is an event, a balance or an attribute of its customer,
-# and an entry for each would cost the busiest requests two more writes.
+# Requests that apps and their servers make all the time. Each is visible as an event, a balance or an attribute of its
+# customer, and an entry would cost the busiest requests two more writes.
 TRAFFIC = {
     "POST /v1/receipts",
     "POST /v1/subscribers/identify",
@@ -32,7 +32,7 @@ HOOK = {"name": "mine", "url": "https://93.184.215.14/hook", "authorization_head
 
 
 def names_of(shop: Shop) -> dict[str, str | None]:
-    """By which name each route that changes something is in the log."""
+    """The action in the log for each route that changes something."""
     front = shop.client.app
     assert isinstance(front, Front)
     assert isinstance(front._app, FastAPI)
@@ -61,11 +61,11 @@ async def test_every_route_that_changes_something_is_in_the_log_or_is_traffic(sh
     names = names_of(shop)
     assert len(names) > 40
     assert {name for name, action in names.items() if action is None} == TRAFFIC
-    assert set(names.values()) - {None} <= set(actions()), "the page can filter by every kind"
+    assert set(names.values()) - {None} <= set(actions()), "the audit page cannot filter by every action"
 
 
 async def made(shop: Shop) -> dict[str, str]:
-    """Something of everything that a route can change."""
+    """Create one of everything that a route can change."""
     names = await settle(shop)
     names["webhook_id"] = (await post(shop, "integrations/webhooks", HOOK)).json()["id"]
     app = (await post(shop, "apps", {"name": "App", "store": "test_store"})).json()
@@ -85,7 +85,7 @@ async def test_each_of_them_writes_one_entry_that_names_the_key(shop: Shop) -> N
     await unhurried(shop)
     key = await the_key(shop)
     names, known = await made(shop), names_of(shop)
-    # What takes something away comes last, and the customer and the app after all else.
+    # Deletions come last, and those of the customer and the app at the very end.
     order = sorted(routes_of(shop), key=lambda one: (one.method == "DELETE", -len(one.template)))
     for route in [one for one in order if known.get(one.name)]:
         before = await entries(shop)
@@ -103,7 +103,7 @@ async def test_each_of_them_writes_one_entry_that_names_the_key(shop: Shop) -> N
     shown = json.encode([dict(entry.detail) for entry in await entries(shop)]).decode()
     assert "very s3cret" not in shown
     assert "whsec_" not in shown
-    assert not re.search(r"(sk|test|appl)_[A-Za-z0-9]{32}", shown), "no key is in the log"
+    assert not re.search(r"(sk|test|appl)_[A-Za-z0-9]{32}", shown), "an API key is in the log"
 
 
 async def test_an_entry_says_what_was_sent_and_what_was_made(shop: Shop) -> None:

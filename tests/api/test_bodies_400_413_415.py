@@ -1,4 +1,4 @@
-"""Bodies that are too large, no JSON, or JSON that nothing could hold. Asked of a route made for it."""
+"""Bodies that are too large, not JSON, or JSON that cannot be stored, sent to a route made for this test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ router.post("/v2/echo")(echo)
 
 @pytest.fixture
 async def client(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
-    # Routes are built once for a process; these are built anew, and forgotten afterwards.
+    # Routes are built once per process; this test builds its own.
     monkeypatch.setattr(application, "routes", application.routes.__wrapped__)
     monkeypatch.setattr(application, "ROUTERS", (*application.ROUTERS, router))
     demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)

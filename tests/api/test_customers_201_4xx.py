@@ -100,7 +100,7 @@ async def test_a_transfer_gives_everything_and_answers_with_both(shop: Shop) -> 
     assert (event["transferred_from"], event["transferred_to"]) == (["ada"], ["bob"])
     assert set(event["entitlements"]) == {"pro", "team"}
     assert event["subscriber_attributes"] == {"plan": {"value": "x", "updated_at_ms": NOW}}
-    # The source is not told of an end: it did not end.
+    # There is no EXPIRATION for the source: the purchases did not end.
     assert await types_told(shop, "ada") == ["INITIAL_PURCHASE", "NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
 
 

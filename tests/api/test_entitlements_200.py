@@ -1,4 +1,4 @@
-"""Entitlements, and what attaching products to them does to those who bought."""
+"""Entitlements, and what attaching products to them does for existing buyers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_detaching_takes_it_away_at_the_very_next_read(shop: Shop) -> None
     await shop.act("purchase", "ada", "team_monthly")
     await post(shop, DETACH.format("team"), {"product_ids": ["team_monthly"]})
     assert await holds(shop, "ada") == {"pro"}
-    # It was granted, so it is listed, and ended with that change.
+    # It was granted before, so it is listed, with the moment of the change as its end.
     listed = (await shop.v1("ada")).json()["subscriber"]["entitlements"]
     assert (set(listed), listed["team"]["expires_date"]) == ({"pro", "team"}, to_iso(NOW))
 
@@ -78,7 +78,7 @@ async def test_what_was_detached_ended_at_that_moment_by_that_change_and_comes_b
     assert why["would_change"][0] == "Attaching team_monthly to the entitlement again would bring it back."
     entitlement = (await shop.v1("ada")).json()["subscriber"]["entitlements"]["team"]
     assert (entitlement["expires_date"], entitlement["product_identifier"]) == (to_iso(detached_at), "team_monthly")
-    # Whoever bought it afterwards never had it.
+    # A customer who bought afterwards never had it.
     shop.clock.now += 1
     await shop.act("purchase", "new", "team_monthly")
     assert (await get(shop, "customers/new/entitlements/team/explanation")).json()["reason"] == "never_granted"
@@ -101,7 +101,7 @@ async def test_on_a_test_clock_it_ended_when_the_clock_showed(shop: Shop) -> Non
         assert await holds(shop, who) == {"pro"}
         why = (await get(shop, f"customers/{who}/entitlements/team/explanation")).json()
         assert (why["reason"], why["until"]) == ("detached", start + 3 * DAY)
-    # A clock that was made afterwards has nobody who held it.
+    # On a clock that was created afterwards nobody ever held it.
     clock = await make_clock(shop, NOW - 900 * DAY)
     await move_in(shop, "new", clock)
     await did(shop, "purchase", "new", "team_monthly")
@@ -110,7 +110,7 @@ async def test_on_a_test_clock_it_ended_when_the_clock_showed(shop: Shop) -> Non
 
 
 async def test_a_purchase_for_ever_whose_product_was_detached_is_not_listed(shop: Shop) -> None:
-    """The vendor's web SDK would take it for active whatever its end says."""
+    """The vendor's web SDK ignores its end and would take it for active."""
     await shop.act("purchase", "ada", "pro_lifetime")
     await post(shop, DETACH.format("pro"), {"product_ids": ["pro_lifetime"]})
     assert await holds(shop, "ada") == set()

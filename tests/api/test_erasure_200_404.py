@@ -1,4 +1,4 @@
-"""DELETE of a subscriber, on V1 and V2: the person is gone from every table, what was sold stays in the books."""
+"""DELETE of a subscriber, on V1 and V2: no table names the person any more, but the events of sales stay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def everything(shop: Shop) -> str:
 
 
 async def live(shop: Shop) -> None:
-    """A life that leaves traces wherever one can leave them."""
+    """Create data about the customer in every table that can hold some."""
     await show_receipt(shop, ANONYMOUS, "test_1_a")
     await shop.client.post("/v1/subscribers/identify", {"app_user_id": ANONYMOUS, "new_app_user_id": ADA})
     await shop.client.post(
@@ -73,7 +73,7 @@ async def test_a_person_whose_purchases_went_to_another_is_forgotten_there_too(s
     assert first["transferred_from"] == second["transferred_from"] == ["$deleted"]
     assert set(second["entitlements"]) == {"pro", "team"}
     assert set((await subscriber(shop, "bob"))["entitlements"]) == {"pro", "team"}
-    # And what the receiver is told from now on knows nothing either.
+    # Later events of the receiver do not name the person either.
     await did(shop, "cancel", "bob", "team_monthly")
     assert ADA not in await everything(shop)
 

@@ -23,7 +23,7 @@ COMMON = (
 
 
 class Life:
-    """Somebody on a test clock of their own."""
+    """A customer on a test clock of its own."""
 
     def __init__(self, shop: Shop, who: str, clock: str) -> None:
         self.shop, self.who, self.clock = shop, who, clock
@@ -35,7 +35,7 @@ class Life:
         await advance(self.shop, self.clock, by=by)
 
     async def last(self, type: str, **fields: Any) -> dict[str, Any]:
-        """The event told last: of this type, with these fields, and with what every event has."""
+        """The last event. Checks its type, these fields, and the fields that every event has."""
         events = await told(self.shop, self.who)
         event = events[-1]
         assert event["type"] == type
@@ -117,7 +117,7 @@ async def test_renewal(life: Life) -> None:
 
 async def test_non_renewing_purchase(life: Life) -> None:
     await life.do("purchase", "pro_lifetime")
-    # It never ends, so there is no end to tell.
+    # It never ends, so the event has no end.
     event = await life.last("NON_RENEWING_PURCHASE", product_id="pro_lifetime", price=199.99, expiration_at_ms=None)
     assert event["entitlements"]["pro"]["expires_date"] is None
     grant = {"entitlement_id": "team", "expires_at": NOW + DAY}

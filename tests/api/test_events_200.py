@@ -102,10 +102,10 @@ async def test_after_a_merge_the_customers_feed_has_both_lives_and_starts_anywhe
     events = await walk(shop, "customers/ada/events?limit=1")
     bought = [event.get("original_transaction_id", event["type"]) for event in events]
     assert bought == ["test_1_a", "test_1_b", "test_1_c", "SUBSCRIBER_ALIAS", "test_1_d"]
-    # What was told before keeps the name it was told under.
+    # Events from before the merge keep the id of that time.
     assert [event["app_user_id"] for event in events] == [ANONYMOUS, "ada", ANONYMOUS, "ada", "ada"]
     assert await walk(shop, f"customers/{quote(ANONYMOUS)}/events?limit=3") == events
-    # The surviving customer goes on counting from the higher of the two.
+    # The surviving customer's sequence goes on from the higher of the two.
     assert [event["sequence"] for event in events if event["app_user_id"] == "ada"] == [1, 3, 4]
 
 

@@ -1,6 +1,6 @@
-"""Every route that takes a body, sent every kind of body that is none. A new route is in here by itself.
+"""Every route that takes a body, with every kind of invalid body. New routes are covered automatically.
 
-Each is a 4xx with the documented body, and nothing is changed: every table has as many rows as before."""
+Each reply is a 4xx with the documented body, and nothing changes: every table has as many rows as before."""
 
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ async def test_a_field_that_is_not_known_is_400_and_named_but_for_receipts(settl
 
 
 async def test_a_field_that_is_there_twice_is_400_and_named(settled: Shop) -> None:
-    """Of two values one parser takes the first and the next one the last; whoever checks must see what is done."""
+    """Some parsers take the first of two values and some the last, so a check could see another value than the one
+    used."""
     names = await settle(settled)
     before = await count_rows(settled)
     for route in taking_bodies(settled):

@@ -1,4 +1,4 @@
-"""Every route of the document, asked with every kind of key that must not pass. A new route is in here by itself."""
+"""Every route of the document, with every kind of key that must be refused. New routes are covered automatically."""
 
 from __future__ import annotations
 

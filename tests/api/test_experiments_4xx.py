@@ -1,4 +1,4 @@
-"""Experiments that cannot be."""
+"""Experiments that are refused."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ async def why(shop: Shop, who: str, entitlement: str = "pro") -> dict[str, Any]:
     body: dict[str, Any] = reply.json()
     active = (await shop.v2(who)).json()["active_entitlements"]["items"]
     held = {item["entitlement_id"]: item["expires_at"] for item in active}
-    # Whatever it says, it says the same as V2.
+    # It always agrees with V2.
     assert body["has_access"] is (entitlement in held)
     if body["has_access"]:
         assert body["until"] == (None if never_ends(held[entitlement], NOW) else held[entitlement])
@@ -137,7 +137,7 @@ async def test_a_failed_payment_made_good_is_among_what_would_change_it(steady_s
     await did(steady_shop, "fail_billing", "hopes")
     assert "A successful payment would renew it." in (await why(steady_shop, "hopes"))["would_change"]
     await did(steady_shop, "expire", "hopes")
-    # Who has nothing loses nothing.
+    # Without access nothing can be taken away.
     assert not any("take it away" in line for line in (await why(steady_shop, "hopes"))["would_change"])
 
 

@@ -1,4 +1,4 @@
-"""What every reply has, whoever answered."""
+"""What every reply has, whichever part of the service answered."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def test_a_key_of_another_project_on_v2_is_403_whether_the_customer_exists
     assert (await shop.client.get(path, key=issued.plaintext)).status == 403
     await shop.note("ada", plan="x")
     assert (await shop.client.get(path, key=issued.plaintext)).status == 403
-    # And on V1, where the key alone says which project, they simply have no such subscriber.
+    # On V1 the key alone selects the project, and that project has no such subscriber.
     assert (await shop.client.get(V1, key=issued.plaintext)).status == 404
 
 

@@ -44,7 +44,7 @@ async def test_a_place_comes_back_when_its_minute_is_over(shop: Shop) -> None:
     assert (await shop.v1("nobody", key=issued.plaintext)).status == 404
     assert (await shop.v1("nobody", key=issued.plaintext)).status == 429
     async with shop.database.acquire() as connection:
-        # A minute, without waiting for it.
+        # Move the window back by a minute instead of waiting.
         await connection.execute("update rate_windows set buckets = array[buckets[1] - 60000000]")
     assert (await shop.v1("nobody", key=issued.plaintext)).status == 404
 

@@ -1,4 +1,4 @@
-"""What holds for every resource of the management alike."""
+"""Errors that are the same for every resource of the management API."""
 
 from __future__ import annotations
 

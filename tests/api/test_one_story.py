@@ -1,4 +1,4 @@
-"""V1, V2 and the last event tell the same story: long lives on test clocks, compared after every step."""
+"""V1, V2 and the last event agree: long random histories on test clocks, compared after every step."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Life:
                 assert explained["product_id"] == product, context
                 assert explained["until"] == (None if never_ends(active[id], now) else active[id]), context
 
-        # The last event carries what is held now, but for what time alone has taken since it was told.
+        # The last event has the entitlements of now, and those that have ended since by time alone.
         assert [event["sequence"] for event in events] == list(range(1, len(events) + 1)), context
         assert len({event["id"] for event in events}) == len(events), context
         assert len(events) >= self.events, context

@@ -1,4 +1,4 @@
-"""What the service tells of its webhooks: failing, paused, recovered."""
+"""The operational events of webhooks: failing, paused, recovered."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ async def announced(post: Post, count: int) -> list[dict[str, Any]]:
 
 
 async def failing(post: Post, id: str, more: int) -> None:
-    """Time passes, a retry at a time, until the webhook has failed so often again."""
+    """Move the clock, one retry at a time, until the webhook has failed `more` times more."""
     at_least = more + await failures(post, id)
     deadline = time.monotonic() + PATIENCE
     while (before := await failures(post, id)) < at_least:
-        assert time.monotonic() < deadline, "it does not fail"
+        assert time.monotonic() < deadline, "the webhook did not fail often enough"
         await post.later(20_000)
         # Not only once: an attempt that ended while the clock moved may be due later than this.
         with suppress(TimeoutError):

@@ -88,7 +88,7 @@ def browser(site: Site, *, http2: bool = False) -> Browser:
 
 
 async def raw(site: Site, request: bytes) -> bytes:
-    """What comes back for these very bytes."""
+    """The reply to exactly these bytes."""
     context = ssl.create_default_context(cafile=str(site.certificate))
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port, ssl=context)
     writer.write(request)
@@ -149,7 +149,7 @@ async def test_a_client_that_sends_all_before_it_reads_sees_why_its_body_was_ref
             connection.close()
 
     for path in ("/v1/receipts", "/v1/subscribers/ada/subscriptions/pro_monthly/revoke"):
-        # Without hearing them out, about every second one was cut off.
+        # If the server did not read the whole body, about every second client would get a broken connection.
         statuses = [await asyncio.to_thread(post, path) for _ in range(4)]
         assert statuses == [413] * 4
 

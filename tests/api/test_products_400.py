@@ -1,4 +1,4 @@
-"""Products that cannot be: each is refused by the name of what is wrong, and nothing changes."""
+"""Invalid products: each is refused with the name of the wrong field, and nothing changes."""
 
 from __future__ import annotations
 

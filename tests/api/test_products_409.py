@@ -1,4 +1,4 @@
-"""Products that are there already."""
+"""Products whose id is taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of ids that cannot be one, and parameters that make no sense."""
+"""Reads with invalid ids and invalid parameters."""
 
 from __future__ import annotations
 

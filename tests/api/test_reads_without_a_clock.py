@@ -1,4 +1,4 @@
-"""A read shows the customer as time has it, whether or not the clock role was there to write it down."""
+"""A read shows everything that is due by now, even if the clock role has not stored it yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.api.management import get, holds
 MONTH = NOW + 31 * DAY
 SECOND_MONTH = MONTH + 28 * DAY
 
-# What was done, and a moment at which something has fallen due since.
+# The actions, and a moment at which something has become due since.
 LIVES: dict[str, tuple[list[tuple[str, dict[str, Any]]], int]] = {
     "a renewal": ([("purchase", {})], MONTH),
     "a millisecond before it": ([("purchase", {})], MONTH - 1),
@@ -38,7 +38,7 @@ LIVES: dict[str, tuple[list[tuple[str, dict[str, Any]]], int]] = {
 
 
 async def answers(shop: Shop, who: str = "ada") -> list[Any]:
-    """Everything that tells of the customer's access."""
+    """Every reply about the customer's access."""
     path = f"customers/{who}"
     return [
         (await shop.v1(who)).json(),

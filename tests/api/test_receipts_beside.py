@@ -1,4 +1,4 @@
-"""POST /v1/receipts, when something beside the purchase is wrong: the purchase is taken all the same, both ways."""
+"""POST /v1/receipts with an error beside the purchase: the purchase is accepted, on the fast path and without it."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ async def test_no_header_makes_a_read_or_a_note_or_a_log_in_change_what_was_boug
         assert (await ask(*arguments, key=key, headers=headers)).status in (200, 201)
     assert (await subscriber(steady_shop, who))["subscriptions"] == before
     assert await types_told(steady_shop, who) == ["INITIAL_PURCHASE"]
-    # Whoever logs in as somebody else gets none of it: both are known people.
+    # Logging in as another named customer gives none of it.
     assert await holds(steady_shop, f"{who}_2") == set()
 
 

@@ -10,7 +10,7 @@ from latchkey.usecases.sandbox import clocks as test_clocks
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import count_rows
 
-# 123 ms later in truth: ends are rounded up, beginnings down.
+# NOW has 123 ms beyond the second: ends are rounded up, beginnings down.
 MONTH_LATER = "2027-02-15T08:00:01Z"
 BOUGHT = "2027-01-15T08:00:00Z"
 
@@ -100,7 +100,7 @@ async def test_an_expired_entitlement_is_still_shown(shop: Shop) -> None:
     shop.clock.now += 40 * DAY
     reply = (await shop.v1("ada")).json()
     assert reply["request_date_ms"] == NOW + 40 * DAY
-    # Over: what was rounded up while it lay ahead is rounded down, so that no reader gains the rest of a second.
+    # After the end it is rounded down, so that no reader gains the rest of a second.
     assert reply["subscriber"]["entitlements"]["pro"]["expires_date"] == "2027-02-15T08:00:00Z"
     assert reply["subscriber"]["subscriptions"]["pro_monthly"]["unsubscribe_detected_at"] == BOUGHT
 

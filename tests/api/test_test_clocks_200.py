@@ -1,4 +1,4 @@
-"""Test clocks over HTTP: made, listed, advanced; and everything about a customer on one lives on it."""
+"""Test clocks over HTTP: made, listed, advanced; and everything about a customer on a clock uses its time."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ ENDS = NOW + 31 * DAY
 
 
 async def done(shop: Shop, action: str, who: str, product: str | None = None, **more: Any) -> list[str]:
-    """The types an action answered with. They are those of the feed's end, and the customer equals the next read."""
+    """The event types in the reply to an action. Checks them with the end of the feed, and the customer with a read."""
     reply = await did(shop, action, who, product, **more)
     assert set(reply) == {"events", "customer"}
     assert reply["customer"] == (await shop.v2(who)).json()

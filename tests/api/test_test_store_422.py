@@ -109,7 +109,7 @@ async def test_who_has_bought_nothing_can_do_nothing_but_buy(steady_shop: Shop, 
     refused(reply, 422, "unprocessable_entity_error", "product_id")
     reply = await act(steady_shop, action, "poor", "pro_monthly", **fields)
     refused(reply, 422, "unprocessable_entity_error", "product_id")
-    # And a stranger is not made by it.
+    # It does not create an unknown customer.
     refused(await act(steady_shop, action, "stranger", "pro_monthly", **fields), 404, "resource_missing", "app_user_id")
     assert (await steady_shop.v1("stranger")).status == 404
 

@@ -1,4 +1,4 @@
-"""Webhooks that cannot be: each is refused by the name of what is wrong, and nothing changes."""
+"""Invalid webhooks: each is refused with the name of the wrong field, and nothing changes."""
 
 from __future__ import annotations
 

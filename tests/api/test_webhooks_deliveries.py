@@ -53,7 +53,7 @@ async def test_a_delivery_is_shown_with_what_was_sent_and_answered(sending: Post
     shown = {name.lower(): value for name, value in attempt["request_headers"].items()}
     assert shown["authorization"] == "Bearer ••••"
     assert shown["webhook-id"] == event_id
-    # That mark is for tests alone: a receiver changes nothing when it sees it.
+    # This header is for test events only: a receiver ignores an event that has it.
     assert "latchkey-test-event" not in {*shown, *arrival.headers}
     assert shown["webhook-signature"] == arrival.headers["webhook-signature"]
 

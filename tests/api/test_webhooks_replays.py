@@ -119,7 +119,7 @@ async def test_a_replay_goes_on_where_it_was_when_its_process_died(post: Post, m
     await requeue.work_off(post.database, post.clock.now)
     halfway = await post.shown(f"{id}/replays/{started['id']}")
     assert (halfway["state"], halfway["examined"], halfway["total"], halfway["scheduled"]) == ("running", 2, 5, 2)
-    # Whoever comes next, in whatever process, finds the row as it was left.
+    # Any process can go on from the stored row.
     await worked_off(post)
     done = await post.shown(f"{id}/replays/{started['id']}")
     assert (done["state"], done["examined"], done["scheduled"]) == ("finished", 5, 5)

@@ -1,4 +1,4 @@
-"""Test events: through the same sending as real ones, answered with what the receiver said, and nothing changes."""
+"""Test events: sent like real ones, answered with the receiver's answer, and nothing changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def tried(post: Post, id: str, type: str = "TEST") -> dict[str, Any]:
 
 
 def signature(secret: str, arrival: Arrival) -> str:
-    """What the Standard Webhooks library makes of the same message."""
+    """The signature that the Standard Webhooks library computes for the same message."""
     at = datetime.fromtimestamp(int(arrival.headers["webhook-timestamp"]), UTC)
     return Verifier(secret).sign(arrival.headers["webhook-id"], at, arrival.body.decode())
 

@@ -1,4 +1,4 @@
-"""The two hot writes are answered in front of the framework, and nobody can tell: both ways give the same bytes."""
+"""The two hot writes have a fast path in front of the framework. Both ways give the same bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.api.doings import count_rows, did, make_clock, move_in
 
 RECEIPTS = "/v1/receipts"
 ACTIONS = "/v2/projects/proj_demo/test_store/actions"
-# Stands for the one who writes: a customer of its own for each of the two ways.
+# A placeholder for the customer's id: each of the two ways has a customer of its own.
 WHO = "@@@@"
 EVENT_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -62,7 +62,7 @@ def action(name: Any = "purchase", key: str | None = "", **fields: Any) -> Ask:
 
 
 def framework(shop: Shop) -> Client:
-    """The same application, where nothing is answered in front."""
+    """The same application without the fast path."""
     front: Any = shop.client.app
     services = front.services
     plain = Front(front._app, front._lifespan, services, front._reads, PassesOn(services), front._metrics)
@@ -226,7 +226,7 @@ BAD: list[Ask] = [
     Ask("/v2/projects//test_store/actions", action().body),
     Ask(f"{ACTIONS}/", action().body),
     Ask(f"{RECEIPTS}/", receipt().body),
-    # Nobody to do it to.
+    # An unknown customer.
     action("renew"),
 ]  # fmt: skip
 

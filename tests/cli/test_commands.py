@@ -64,7 +64,7 @@ COMMANDS = (
 
 
 def up_folder(folder: Path, database_url: str) -> Path:
-    """The data folder of a `latchkey up` that runs, as far as other commands look."""
+    """A folder that other commands take for that of a running `latchkey up`."""
     (folder / "postgres").mkdir()
     (folder / "postgres" / "postmaster.pid").touch()
     (folder / "connection.json").write_text(json.dumps({"database_url": database_url, "base_url": "https://demo"}))
@@ -85,7 +85,7 @@ def test_an_empty_database_address_is_refused_by_every_command(database_url: str
     assert "LATCHKEY_DATABASE_URL is set but empty." in typed("serve", LATCHKEY_DATABASE_URL="").stderr
     doctor = typed("doctor", "--data", folder, LATCHKEY_DATABASE_URL="")
     assert (doctor.returncode, "LATCHKEY_DATABASE_URL is set but empty." in doctor.stdout) == (1, True)
-    # The file names one, and an empty variable takes nothing away.
+    # An empty variable does not override the address in the file.
     config.write_text(f'database_url = "{database_url}"')
     assert typed("migrate", "--data", folder, "--config", config, LATCHKEY_DATABASE_URL="").returncode == 0
 
@@ -98,7 +98,7 @@ def test_a_command_says_when_it_uses_the_database_of_an_up(database_url: str, tm
         said = f"No database is configured. Using the database of the `latchkey up` in {folder}."
         assert (told.stderr.splitlines()[0], told.stderr.count("Using the database")) == (said, 1)
         assert "Using the database" not in told.stdout
-    # The link of an account stands at the address of that `latchkey up`.
+    # The invitation link has the address of that `latchkey up`.
     assert "https://demo/dashboard/invitations/" in told.stdout
     assert typed("project", "list", "--data", folder, LATCHKEY_DATABASE_URL=database_url).stderr == ""
 
@@ -132,7 +132,7 @@ def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -
     assert public.stdout.strip() not in listed
     assert f"sk_…{key[-4:]}" in listed
     assert "100" in listed
-    # Whole also where the terminal is narrow: it is what one copies to revoke the key.
+    # The id is whole even in a narrow terminal: one copies it to revoke the key.
     (key_id,) = re.findall(r"key_[0-9a-f]{16}", next(line for line in listed.splitlines() if "server" in line))
     assert "…" not in listed.replace("sk_…", "").replace("appl_…", "")
 

@@ -100,7 +100,7 @@ def test_a_purchase_in_the_service_reaches_the_consumer_by_webhook(up: Up) -> No
 
 
 def test_whoever_signs_in_after_buying_is_let_in_as_soon_as_it_is_told(up: Up) -> None:
-    """carol is known here and holds nothing; an anonymous id buys, and turns out to be carol."""
+    """carol has a record without access; an anonymous id buys, and then logs in as carol."""
     anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
     connection = up.connection
     act(up, "purchase", "carol", product_id="coins_100")
@@ -205,7 +205,7 @@ def test_a_wrong_way_to_the_service_is_found_at_the_start(
     assert "sk_wrong_and_secret" not in checked.stderr
     with Running("consumer", "--port", "0", **wrong) as consumer:
         if name == "SERVICE_URL":
-            # A service that is away keeps nobody from starting.
+            # The consumer starts even if the service is away.
             assert words in consumer.wait_for_event("the service cannot be asked")["problem"]
             assert consumer.terminate() == 0
         else:

@@ -24,7 +24,7 @@ KEY = base64.b64encode(b"k" * 32).decode()
 
 @pytest.fixture
 def complete(database_url: str, tmp_path: Path) -> dict[str, str]:
-    """Everything that `serve` wants."""
+    """Every setting that `serve` needs."""
     certificates = ensure_certificates(tmp_path / "tls", [ipaddress.ip_address("127.0.0.1")], real_now())
     return {
         "LATCHKEY_DATABASE_URL": database_url,
@@ -42,7 +42,7 @@ def test_the_doctor_finds_a_healthy_machine_healthy(complete: dict[str, str], tm
         assert f"✓ {about}" in told.stdout, told.stdout
 
 
-# Each is a change of settings that are complete; "" takes one away.
+# Changes to complete settings; "" removes one.
 REFUSED: list[dict[str, str]] = [
     {"LATCHKEY_DATABASE_URL": ""},
     {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x"},

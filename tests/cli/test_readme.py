@@ -64,7 +64,7 @@ def test_five_minutes_to_the_first_webhook(home: Path) -> None:
         blocks("Five minutes to the first webhook")[0].split("\n\n")[0]
         + "\nlk $LK_BASE_URL/v2/projects/$LK_PROJECT_ID/integrations/webhooks",
     )
-    assert '"name":"latchkey receiver"' not in listed, "the receiver takes its webhook along when it ends"
+    assert '"name":"latchkey receiver"' not in listed, "the receiver did not delete its webhook when it ended"
 
 
 def test_a_year_in_a_second(home: Path) -> None:
@@ -123,7 +123,7 @@ def test_running_it_for_real(site: Site, tmp_path: Path) -> None:
     ensure("openssl")
     (block,) = blocks("Running it for real")
     preparation, commands = block.split("\n\n")
-    # Only what each operator has of their own is put in: addresses, files and the project's id.
+    # Only the operator's own values are replaced: addresses, files and the project's id.
     for theirs, ours in (
         ("postgresql://latchkey@db.internal/latchkey", f"'{site.url}'"),
         ("/etc/latchkey/tls/fullchain.pem", str(site.certificates.cert)),

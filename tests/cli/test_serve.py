@@ -95,7 +95,7 @@ def test_requests_that_arrive_while_a_process_restarts_wait_and_are_answered(
         (child,) = psutil.Process(running.process.pid).children()
         os.kill(child.pid, signal.SIGKILL)
         running.wait_for_event("process ended")
-        # Nobody accepts at this moment.
+        # No process accepts connections at this moment.
         assert get(address, str(certificates.authority), "/readyz")[0] == 200
         assert running.terminate() == 0
 
@@ -107,7 +107,7 @@ def test_unsafe_settings_are_all_told_at_once_with_exit_code_2(empty_database_ur
     assert told.returncode == 2
     for words in ("LATCHKEY_SECRET_KEY", "LATCHKEY_LOG_LEVEL", "LATCHKEY_TLS_CERT", "Run `latchkey migrate`"):
         assert words in told.stderr, words
-    # A malformed key is not told as a missing one too.
+    # A malformed key is not also reported as missing.
     assert told.stderr.count("LATCHKEY_SECRET_KEY") == 1
     assert "Traceback" not in told.stderr
 

@@ -1,4 +1,4 @@
-"""What the supervisor promises of its processes, with real ones."""
+"""The supervisor with real processes."""
 
 from __future__ import annotations
 

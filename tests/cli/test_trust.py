@@ -57,13 +57,13 @@ def certutil() -> str:
 
 @pytest.fixture
 def system(tmp_path: Path) -> SystemFolder:
-    """Debian's store, made by Debian's own program, elsewhere."""
+    """A Debian trust store in a temporary folder, made by Debian's own program."""
     program = ensure("update-ca-certificates", "ca-certificates")
     folders = {name: tmp_path / name for name in ("local", "certs", "etc", "hooks")}
     for folder in folders.values():
         folder.mkdir()
     (tmp_path / "conf").touch()
-    # Somebody else's is there already, and has to stay.
+    # Another authority is there already, and must stay.
     foreign, _ = write_pair(tmp_path, "Somebody else")
     (folders["local"] / "somebody-else.crt").write_bytes(foreign.read_bytes())
     options = (
@@ -83,7 +83,7 @@ def firefox_profile(home: Path, certutil: str) -> Path:
 
 @contextmanager
 def not_root() -> Iterator[None]:
-    """As somebody who is no administrator."""
+    """Run the block without root's rights."""
     if os.geteuid():
         yield
         return
@@ -122,7 +122,7 @@ def test_the_system_and_the_browsers_trust_it_and_cease_to(
         assert words in told
     assert told.count("✓") == 3
     assert all(store.names() == [authority.name] for store in stores)
-    # What a program of this system would believe.
+    # The bundle that programs of this system would trust.
     bundle = tmp_path / "etc" / "ca-certificates.crt"
     assert certificates.authority.read_bytes().strip() in bundle.read_bytes()
     assert ssl.create_default_context(cafile=str(bundle)).get_ca_certs()
@@ -264,7 +264,7 @@ async def test_chromium_opens_the_service_without_a_warning(
     store = NssDatabase("Chromium", home / ".pki" / "nssdb", certutil)
 
     async def opened(*urls: str) -> list[str]:
-        """The words of each page in a browser that starts now; or why it does not show it."""
+        """The text of each page in a new browser, or the browser's error."""
         found = []
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(

@@ -25,7 +25,7 @@ from tests.patience import PATIENCE
 
 @pytest.fixture(scope="module")
 def up(short_folder: Path) -> Iterator[Up]:
-    """One that is up, shared by the tests that only look."""
+    """One `latchkey up`, shared by the tests that only read."""
     with Up(short_folder / "up", "--port", "0") as up:
         up.wait_until_ready()
         yield up
@@ -42,7 +42,7 @@ def children_of(up: Running) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Running, that is: a dead orphan keeps its number until process 1 gets round to it, a second and more later."""
+    """Running, not a zombie: process 1 may reap a dead orphan a second or more later."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -184,7 +184,7 @@ def test_ctrl_c_stops_everything_and_the_next_up_finds_it_again(folder: Path) ->
     assert second.wait_until_ready() == known
     assert second.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 404
 
-    # Killed like this, nobody can clean up; the next one has the same folder, the same port and the same keys at once.
+    # SIGKILL leaves no chance to clean up; the next start has the same folder, port and keys at once.
     children = children_of(second)
     second.kill()
     third = Up(folder, "--port", known["base_url"].rsplit(":", 1)[1])

@@ -27,7 +27,7 @@ def told(database_url: str) -> dict[str, str]:
 
 
 async def _typed(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Off this loop: a command has one of its own."""
+    """In a thread: a command runs an event loop of its own."""
     return await asyncio.to_thread(typed, *words, **environment)
 
 
@@ -44,7 +44,7 @@ async def test_somebody_is_made_with_a_link_and_chooses_a_password(told: dict[st
     assert account.email == "ann@example.com"
     listed = await _typed("user", "list", **told)
     assert re.search(r"ann@example.com\s+Ann \[/b\]\s+owner", listed.stdout), listed
-    # A second project takes the same account, and makes no link to it.
+    # A second project gets the same account, without a new link.
     other = await _typed("project", "create", "Other", **told)
     [project] = re.findall(r"proj_[0-9a-f]+", other.stdout.splitlines()[0])
     again = await _typed("user", "create", "ann@example.com", "--role", "viewer", "--project", project, **told)

@@ -1,4 +1,4 @@
-"""Who gets where. Every page there is, asked by everybody who must not get in: a new page is in here by itself."""
+"""Access control: every page, requested by everybody who must not see it. New pages are covered automatically."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.dashboard.site import Site
 POSTS = [page for page in EVERY_PAGE if page.method == "POST"]
 IN_PROJECT = [page for page in EVERY_PAGE if page.in_project]
 GUARDED = [page for page in EVERY_PAGE if page.needs is not Needs.NOTHING]
-# What anybody may see: the way in, and what it looks like. A page that joins these has a reason.
+# Pages that need no session: signing in, and static files. Add a page only with a reason.
 OPEN = {
     "GET /dashboard/static/{name}",
     "GET /dashboard/sign-in",
@@ -36,7 +36,7 @@ OPEN = {
     "GET /dashboard/sign-in/openid",
     "GET /dashboard/sign-in/openid/return",
 }
-# What only the owners decide: who else comes in.
+# Only owners change the team.
 OWNERS_ONLY = re.compile(r"/team/")
 
 
@@ -71,7 +71,7 @@ class Cast:
 
 @pytest.fixture(autouse=True)
 def short_log() -> Iterator[None]:
-    """A page that fails says where in a few lines; with every variable at hand it would take seconds."""
+    """Short tracebacks for pages that fail: with local variables each would take seconds."""
     before = structlog.get_config()
     structlog.configure(processors=[ConsoleRenderer(colors=False, exception_formatter=plain_traceback)])
     yield
@@ -98,7 +98,7 @@ async def state(site: Site) -> tuple[dict[str, int], int]:
 
 
 def is_a_page(reply: Reply) -> None:
-    """Every reply is a page of ours or leads to one, and tells the browser what to refuse."""
+    """Every reply is one of our pages or a redirect, and has the security headers."""
     for name, value in HEADERS:
         assert reply.headers.get(name.decode()) == value.decode(), name
     assert "cache-control" in reply.headers
@@ -165,7 +165,7 @@ async def test_a_project_of_others_is_not_there(cast: Cast, page: Page) -> None:
     reply = await cast.ask(cast.neighbour, page)
     is_a_page(reply)
     assert reply.status == 404
-    # And cannot be told from one that does not exist.
+    # The reply is the same as for a project that does not exist.
     path = cast.path(page, "proj_that_is_not_there")
     absent = await (cast.neighbour.get(path) if page.method == "GET" else cast.neighbour.post(path))
     assert (absent.status, absent.body) == (reply.status, reply.body)
@@ -203,9 +203,9 @@ async def test_a_form_that_is_not_ours_changes_nothing(cast: Cast, page: Page) -
 
 @every(EVERY_PAGE)
 async def test_names_of_nothing_and_empty_forms_are_answered_with_a_page(cast: Cast, page: Page) -> None:
-    """By an owner, who may do everything: whatever is asked for, it is never a fault of ours."""
+    """Requested by an owner, who may do everything: no reply is a 5xx."""
     if "/sessions/end" in page.path or page.path.endswith("/sign-out"):
-        return  # they end the very session that asks; test_sign_in.py has them
+        return  # they end the session that is used here; test_sign_in.py tests them
     for filling in ("some-thing", "%3Cscript%3E", "x" * 300, "..", "%E2%80%AE%F0%9F%91%BB", "%01%7F"):
         path = cast.path(page, filling=filling)
         reply = await (cast.owner.get(path) if page.method == "GET" else cast.owner.post(path))
@@ -221,7 +221,7 @@ async def test_every_place_opens_for_everybody_in_the_project(cast: Cast, page: 
     for role, person in cast.by_role.items():
         if may(role, Permission(page.needs)):
             reply = await cast.ask(person, page)
-            # Some want to be asked something, and say so.
+            # Some need a query parameter, and answer 400.
             assert reply.status not in {401, 403, 404}, (role, reply)
             is_a_page(reply)
 
@@ -285,12 +285,12 @@ async def test_a_change_that_breaks_midway_leaves_its_beginning_in_the_audit_log
     async def broken(*_: object) -> None:
         async with cast.site.database.acquire() as connection:
             outcome, actor = (await connection.fetch(entries))[-1]
-        # It was written before anything was done, so that nothing that was done can go unseen.
+        # The entry is written before the action, so that no action can be missing in the log.
         assert (outcome, actor) == ("begun", cast.owner.email)
         raise RuntimeError("the lights went out")
 
     monkeypatch.setattr(sessions, "end_other_stays", broken)
-    # And what says how it ended may never be written.
+    # Writing the outcome fails too.
     monkeypatch.setattr(audit, "finish", broken)
     with capture_logs():
         assert (await cast.owner.post("/dashboard/account/sessions/end")).status == 500

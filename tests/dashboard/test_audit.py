@@ -93,7 +93,7 @@ async def test_a_sign_in_is_by_the_account_and_a_failed_one_by_the_address_that_
         (f"  {member.upper()} ", PASSWORD, member, "done"),
         (member, "wrong wrong wrong", member, "refused"),
         ("Nobody@Example.com", PASSWORD, "nobody@example.com", "refused"),
-        # Typed into the wrong field.
+        # A password typed into the field for the address.
         ("correct horse battery", PASSWORD, "somebody", "refused"),
     ]
     for email, password, actor, outcome in tries:

@@ -1,4 +1,4 @@
-"""The catalog in a browser: the grid, what it would do before it does it, and that everybody reads the same after."""
+"""The catalog in a browser: the grid, the preview of a change, and that every reader sees the change afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 
 async def a_mapping(site: Site, *, granted: bool = False) -> tuple[str, str]:
-    """A product and an entitlement of one's own; the product grants it, or not yet."""
+    """A new product and a new entitlement; the product grants it if `granted`."""
     number = next(_numbers)
     entitlement_id, product_id = f"feature_{number}", f"product_{number}"
     terms = Terms(kind=ProductKind.SUBSCRIPTION, price=5, currency="EUR", duration="P1M")
@@ -83,7 +83,7 @@ async def test_taking_a_tick_away_must_be_meant_and_takes_access_away(site: Site
     await preview(page)
     assert await counted(page, entitlement_id) == (0, 2)
     await page.get_by_role("button", name="Save").click()
-    # The browser asks for the tick; nothing was sent.
+    # The browser requires the checkbox; nothing was sent.
     assert "/catalog/preview" in page.url
     assert await holds(site, "lena") == {entitlement_id}
     await page.get_by_label("I mean it", exact=False).check()
@@ -116,14 +116,14 @@ async def test_the_second_of_two_people_is_told_that_the_catalog_changed_and_kee
             if page is late:
                 await page.get_by_role("button", name="Save").click()
             await expect(page.get_by_role("alert")).to_contain_text("Somebody changed the catalog meanwhile")
-            # What the first one saved is there, and what the second one wanted too.
+            # The form shows what the first person saved, and keeps what the second one chose.
             await expect(page.get_by_label(f"{product_id} grants {entitlement_id}", exact=True)).to_be_checked()
         await expect(theirs.get_by_label(f"{other} grants {other_entitlement}", exact=True)).to_be_checked()
         await expect(late.get_by_label(f"{product_id} grants {other_entitlement}", exact=True)).to_be_checked()
         await preview(theirs)
         await theirs.get_by_role("button", name="Save").click()
         await expect(theirs.get_by_role("status").first).to_contain_text("Saved")
-        # A reply of 409 is one; the browser says so in its console.
+        # The browser writes the status 409 to its console.
         assert [words for words in second.complaints if "409" not in words] == []
         second.complaints.clear()
     found = [await products.load_product(site.database, site.project_id, one) for one in (product_id, other)]

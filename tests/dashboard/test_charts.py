@@ -1,4 +1,4 @@
-"""Where lines, bars and words of a chart stand."""
+"""The positions of the lines, bars and labels of a chart."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ async def test_a_currency_is_made_given_taken_renamed_and_stays_because_somebody
 
     await page.get_by_label("Customer").fill("cora")
     await page.get_by_label("Amount").fill("1500")
-    # Sent twice by an impatient hand, it is done once: the form brings its own key.
+    # Sent twice, it is done once: the form has an idempotency key.
     key = await page.locator("input[name=key]").input_value()
     await page.get_by_role("button", name="Do it").click()
     await expect(page.get_by_role("status").first).to_contain_text("now has 1,500 GEM")

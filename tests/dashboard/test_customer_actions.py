@@ -1,4 +1,4 @@
-"""What can be done to a customer, in a browser: by whom, that it must be meant, and what the audit log says of it."""
+"""Actions on a customer in a browser: who may do them, that they must be confirmed, and their audit entries."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_a_customer_is_deleted_only_by_typing_their_id(site: Site, owner: 
     await form.get_by_role("button", name="Delete for ever").click()
     await expect(page.get_by_role("status")).to_contain_text("'del@me.example' is deleted.")
     assert (await last_audit(site))[:3] == ("customer.deleted", "$deleted", "done")
-    # The refused attempt before it named them; the log has forgotten that too.
+    # The refused attempt before it had the id too; the log no longer has it.
     async with site.database.acquire() as connection:
         left = await connection.fetchval("select count(*) from audit_entries e where e::text like '%del@me%'")
     assert left == 0

@@ -1,4 +1,4 @@
-"""The life of what a customer bought, as stretches of time and as places in a picture."""
+"""The history of a customer's purchases, as spans of time and as positions in a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Customers in a browser: who is found, what a profile tells, and that nothing in it can turn against its reader."""
+"""Customers in a browser: the search, the profile, and that hostile text in it does no harm."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_the_transaction_of_somebody_erased_names_nobody(site: Site, viewe
     for id in ("gone", "$deleted:1234"):
         await page.goto(site.path(f"/customers/{id}"))
         await expect(page.get_by_role("heading", name="Nothing here")).to_be_visible()
-    viewer.complaints.clear()  # the browser's word for each 404
+    viewer.complaints.clear()  # the browser's console error for each 404
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ async def test_what_happened_comes_with_its_payload_and_its_deliveries(site: Sit
 
 
 async def unfold_all(page: Page) -> None:
-    """Everything that is folded away, and of the payloads the first."""
+    """Open every fold, but only the first of the payloads."""
     await page.evaluate(
         "() => { for (const fold of document.querySelectorAll('main details:not(.json)')) fold.open = true;"
         " document.querySelector('details.json')?.setAttribute('open', ''); }"

@@ -17,7 +17,7 @@ from tests.api.doings import did
 from tests.api.management import delete
 from tests.dashboard.site import Site, Visitor, serious_findings, visiting
 
-# Ids that try to be markup, a script's address, another direction, and longer than a line.
+# Ids with markup, a script URL, a change of direction, and one that is longer than a line.
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
     "'\"><script>alert(1)<",
@@ -103,7 +103,7 @@ async def test_a_filter_takes_effect_at_once_and_can_be_taken_off(site: Site, vi
     await page.get_by_label("Customer").fill("nobody-here")
     await page.get_by_label("Customer").press("Enter")
     await expect(page.get_by_role("alert")).to_have_text("There is no customer 'nobody-here'.")
-    assert viewer.complaints.pop().startswith("Failed to load resource")  # the browser's word for a 404
+    assert viewer.complaints.pop().startswith("Failed to load resource")  # the browser's console error for a 404
 
 
 async def test_stored_text_is_only_ever_text(site: Site, viewer: Visitor) -> None:

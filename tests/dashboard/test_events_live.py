@@ -1,4 +1,4 @@
-"""The live tail: what is committed comes to every open page, once, and only to those who may see it."""
+"""The live tail: each committed event comes to every open page once, and only to people who may see it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ACCEPT = b"text/event-stream"
 
 @dataclass
 class Line:
-    """A stream as a browser reads it, without one."""
+    """An event stream, read without a browser."""
 
     status: int = 0
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Line:
         return self.told()
 
     async def joined(self) -> None:
-        """As soon as it has caught up and hears what comes."""
+        """Wait until the stream has caught up and is live."""
         await self._when(lambda: any(set(one) == {"id"} for one in self.messages))
 
     async def _when(self, so: Callable[[], bool]) -> None:
@@ -175,7 +175,7 @@ async def test_a_tail_that_was_cut_off_goes_on_without_loss_or_repetition(site: 
             "cut-last", "cut-13", "cut-12", "cut-11", "cut-03", "cut-02", "cut-01", "cut-0",
         ]  # fmt: skip
         await page.close()
-    # That a connection broke is all the browser may have complained about.
+    # The browser may have complained only about broken connections.
     assert all("net::ERR" in complaint for complaint in viewer.complaints)
     viewer.complaints.clear()
 
@@ -203,7 +203,7 @@ async def test_a_stream_resumes_after_the_last_event_that_was_seen(site: Site) -
         assert [int(one["id"]) for one in line.messages if one.get("event") == "happened"] == [
             start + 2, start + 3, start + 4,
         ]  # fmt: skip
-    # What nobody can have seen begins now.
+    # The id of an event that does not exist yet: the stream starts now.
     async with listening(site, token, last_event_id="999999999") as line:
         await line.joined()
         await did(site, "uncancel", "seen-0")
@@ -339,7 +339,7 @@ async def test_an_open_page_learns_that_its_session_is_over(site: Site, browser:
 
 
 async def reached(host: str, port: int, trusting: ssl.SSLContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """As soon as the site listens."""
+    """Connect as soon as the site listens."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
@@ -365,7 +365,7 @@ async def test_open_streams_do_not_keep_a_process_from_stopping(database: Databa
         await asyncio.wait_for(reader.readuntil(b"id: 0\n\n"), PATIENCE)
         began = perf_counter()
         await stack.aclose()
-        # Not as long as requests may take to finish.
+        # Faster than the time that open requests get to finish.
         assert perf_counter() - began < site.settings.drain_seconds
         await asyncio.wait_for(reader.read(), PATIENCE)
         writer.close()

@@ -46,7 +46,7 @@ class World:
         self.site.dashboard[0]._app.state.openid = provider_of(settings)
 
     async def leave(self, next: str = "") -> tuple[dict[str, str], str]:
-        """What the provider is asked, and the cookie that the browser keeps meanwhile."""
+        """Start a sign-in; gives the parameters for the provider, and the browser's cookie."""
         reply = await Person(self.site).get(f"{START}?next={next}")
         assert reply.status == 303, reply
         assert reply.headers["location"].startswith(f"{self.book.url}/authorize?")
@@ -120,13 +120,13 @@ async def test_somebody_goes_there_and_comes_back_signed_in(world: World, strang
     assert NAME not in names
     assert await world.linked() == f"{world.book.url} {world.book.subject}"
     assert await world.last_audited() == (world.book.email, "done", f'{{"through":"{world.book.url}"}}')
-    # Out, and in again, and this time they change their mind.
+    # Sign out, start again, and refuse at the provider.
     await page.get_by_role("button", name="Sign out").click()
     await page.get_by_role("link", name="Continue with Example Login").click()
     await page.get_by_role("button", name="Refuse").click()
     await expect(page.get_by_text("You were not signed in at Example Login.")).to_be_visible()
     assert await serious_findings(page) == []
-    # That the page's status was 401 is all the browser had to say.
+    # The browser complained only about the status 401.
     assert all("401" in complaint for complaint in stranger.complaints)
     stranger.complaints.clear()
 
@@ -137,7 +137,7 @@ async def test_after_the_first_time_the_provider_s_own_id_decides(world: World) 
     world.book.verified = False
     assert (await world.all_the_way()).status == 303
     assert (await world.last_audited())[0] == before
-    # Somebody else who now has the old address there is not who it was.
+    # Another person who now has the old address at the provider is refused.
     world.book.email, world.book.subject, world.book.verified = before, "somebody else", True
     refused(await world.all_the_way(), 403, "belongs to somebody else there")
     assert (await world.last_audited())[1] == "refused"
@@ -206,7 +206,7 @@ async def test_an_answer_works_once_in_the_browser_that_asked(world: World) -> N
     refused(await world.come_back(query.replace("iss=https", "iss=http"), cookie), 401, "not an answer of Example")
     good = await world.come_back(query, cookie)
     assert (good.status, good.headers["location"]) == (303, "/dashboard")
-    # Replayed with the cookie that the browser was told to forget: the provider knows the code as used.
+    # Replayed with the deleted cookie: the provider refuses a used code.
     refused(await world.come_back(query, cookie), 401, "did not accept this sign-in")
 
 
@@ -256,7 +256,7 @@ async def test_a_new_key_is_taken_as_soon_as_the_provider_publishes_it(world: Wo
     clock.now += KEYS_ASKED_EVERY
     refused(await world.all_the_way(), 401, "a key that the provider does not publish")
     book.published.append(book.signing)
-    # Whoever sends unknown keys does not make us ask all the time.
+    # Unknown keys do not make us ask the provider each time.
     refused(await world.all_the_way(), 401, "a key that the provider does not publish")
     assert book.keys_asked == 2
     clock.now += KEYS_ASKED_EVERY

@@ -1,4 +1,4 @@
-"""How the business does, as the page says it and as the API would have it."""
+"""The figures on the overview page, compared with the API."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_with_sandbox_purchases_only_the_page_opens_on_the_sandbox_and_say
     assert await page.get_by_label("Environment").input_value() == "production"
     await expect(page.get_by_role("status")).to_have_count(0)
     assert (await value(page, "active_subscriptions"), await value(page, "new_customers")) == ("0", "0")
-    # From the first purchase in production on, that is what one wants to see.
+    # From the first purchase in production on, the page opens on production.
     await sell(site)
     page = await viewer.open()
     assert await page.get_by_label("Environment").input_value() == "production"

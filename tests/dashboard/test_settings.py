@@ -48,7 +48,6 @@ async def test_the_page_says_where_the_project_is_and_shows_nobodys_key(site: Si
     page = await viewer.open("/settings")
     await expect(page.get_by_text(site.project_id, exact=True)).to_be_visible()
     await expect(page.get_by_text(site.url, exact=True)).to_be_visible()
-    # Nobody's key is on the page.
     assert "sk_" not in await page.content()
     await expect(page.get_by_role("button", name="Save")).to_have_count(0)
     await expect(page.get_by_label("Name")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""The door: who gets in, who does not, and what happens to those who keep trying."""
+"""Signing in: who gets in, who does not, and the limits on guessing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def enter(
 
 
 async def audited(site: Site, action: str) -> list[tuple[str, str, str, str]]:
-    """Who, what about, how it went and what else, oldest first."""
+    """Actor, subject, outcome and detail of the entries, oldest first."""
     async with site.database.acquire() as connection:
         rows = await connection.fetch(
             "select actor, subject, outcome, detail::text from audit_entries where action = $1 order by position",
@@ -68,7 +68,7 @@ async def test_somebody_signs_in_looks_around_and_signs_out(site: Site, stranger
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     await page.goto(site.path("/settings"))
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    # The cookie is worth nothing any more, also to who kept a copy of it.
+    # A copy of the old cookie does not work any more.
     old = Person(site, cookie["value"])
     assert (await old.get(ACCOUNT)).status == 303
 
@@ -84,7 +84,7 @@ async def test_a_wrong_password_and_an_unknown_address_look_the_same(site: Site)
     (_, *first), (_, *second), (_, *third), _ = (await audited(site, "account.signed_in"))[-4:]
     assert first[:2] == [email, "refused"]
     assert second[:2] == ["nobody@example.com", "refused"]
-    # What was typed where the address goes and is none may be a password: it is not repeated.
+    # Text in the field for the address that is no address may be a password: it is not stored.
     assert third[:2] == ["not an e-mail address", "refused"]
 
 
@@ -107,7 +107,7 @@ async def test_wrong_guesses_of_others_never_keep_out_who_signed_in_here_before(
     [line] = [line.lower() for line in set_cookies(reply) if line.startswith(DEVICE)]
     assert all(word in line for word in ("httponly", "secure", "samesite=strict", "path=/"))
     assert "domain" not in line
-    # Far away, and in the same office.
+    # From another address, and from the same one.
     for address in ("203.0.113.5", "192.0.2.1"):
         for _ in range(PAIR.free + 1):
             status = (await enter(site, email, "wrong wrong wrong", address=address)).status
@@ -146,7 +146,7 @@ async def test_whoever_signs_in_gets_a_new_session_and_the_old_one_is_over(site:
     assert (await before.get(ACCOUNT)).status == 303
     after = await known(site, cookie_of(reply))
     assert (await after.get(ACCOUNT)).status == 200
-    # Who is in already is not asked again.
+    # Somebody who is signed in is redirected at once.
     assert (await after.get(f"{SIGN_IN}?next=/dashboard/account")).headers["location"] == ACCOUNT
 
 
@@ -187,7 +187,7 @@ async def test_changing_the_password_ends_every_other_session(site: Site) -> Non
     assert (await enter(site, me.email)).status == 401
     assert (await enter(site, me.email, "a new password")).status == 303
     assert (await Person(site).get(link)).status == 404
-    # A session left open is no place to guess in.
+    # Guessing the password in an open session is limited too.
     statuses = [
         (await me.post(change, {"old_password": "wrong wrong wrong", "new_password": PASSWORD})).status
         for _ in range(PAIR.free + 1)

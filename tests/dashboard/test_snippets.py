@@ -15,7 +15,7 @@ from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site
 from tests.machine import ensure
 
-# Pages that are empty in a new project and say what to do first, and how many of their commands can be run.
+# Pages that are empty in a new project and say what to do first.
 PAGES = ["", "/customers", "/events", "/settings", "/test-clocks", "/webhooks", "/catalog", "/catalog/products"]
 
 
@@ -32,7 +32,7 @@ async def run(script: str, key: str) -> tuple[int, str]:
 
 def commands(site: Site, page: str) -> list[str]:
     found = [html.unescape(one) for one in re.findall(r'<div class="snippet"><pre><code>(.*?)</code>', page, re.DOTALL)]
-    # The page was asked for in this process, under a name that no other process can look up.
+    # The page was requested in this process, with a host name that other processes cannot resolve.
     found = [one.replace("https://dashboard.test", site.url) for one in found if "curl " in one]
     # Nothing leaves this machine.
     return [one.replace("app.example.com", "127.0.0.1") for one in found]
@@ -51,7 +51,7 @@ async def test_the_commands_of_an_empty_project_work_as_they_stand(site: Site, p
     found = commands(site, reply.body.decode())
     assert found
     for one in found:
-        # Each is for somebody whose machine does not trust the local authority.
+        # Each command names the local authority, because the machine does not trust it.
         assert one.count("--cacert ") == one.count("curl ")
         # curl ends with 22 where the service refuses.
         code, output = await run(one.replace("curl ", "curl -sS --fail-with-body "), key)
@@ -59,7 +59,7 @@ async def test_the_commands_of_an_empty_project_work_as_they_stand(site: Site, p
     if path in ("", "/customers", "/events", "/settings"):
         shown = await person.get(f"/dashboard/projects/{project.id}/customers")
         assert "alice" in shown.body.decode()
-        assert ">pro<" in shown.body.decode(), "the purchase gives an entitlement"
+        assert ">pro<" in shown.body.decode(), "the purchase gave no entitlement"
 
 
 async def test_a_project_with_products_is_shown_one_of_its_own(site: Site) -> None:
@@ -67,7 +67,7 @@ async def test_a_project_with_products_is_shown_one_of_its_own(site: Site) -> No
     page = (await person.get(site.path("/settings").removeprefix(site.url))).body.decode()
     found = commands(site, page)
     bought = next(one for one in found if "test_store/actions" in one)
-    assert bought.count("curl") == 1, "nothing has to be created first"
+    assert bought.count("curl") == 1, "the commands create something first"
     for one in found:
         code, output = await run(one.replace("curl ", "curl -sS --fail-with-body "), site.secret)
         assert code == 0, output

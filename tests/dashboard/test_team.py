@@ -29,7 +29,7 @@ async def test_an_owner_adds_somebody_who_gets_in_by_the_link(browser: Browser, 
         await hers.get_by_label("Password").fill(PASSWORD)
         await hers.get_by_role("button", name="Save and sign in").click()
         await expect(hers.locator(".me")).to_contain_text("Grace <b>Hopper</b> support")
-    # It was shown once: the page that is left does not have it any more.
+    # The link is shown once, and is on no later page.
     await page.get_by_role("link", name="Back to the team").click()
     await expect(page.get_by_role("row", name=re.compile("grace@example.com"))).to_contain_text("support")
     assert link.rpartition("/")[2] not in await page.content()
@@ -56,7 +56,7 @@ async def test_an_owner_changes_a_role_makes_a_new_link_and_removes_somebody(sit
     await page.get_by_label("I mean it").check()
     await page.get_by_role("button", name="Remove").click()
     await expect(page.get_by_text(f"{them.email} does not belong to this project any more.")).to_be_visible()
-    # At once: their session is still open, and leads nowhere.
+    # At once: their session is still open, but has no access any more.
     assert (await them.get(here)).status == 404
     async with site.database.acquire() as connection:
         told = await connection.fetch(

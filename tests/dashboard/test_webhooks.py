@@ -1,4 +1,4 @@
-"""Webhooks as somebody meets them who sets one up, sees it fail, and puts it right again."""
+"""Webhooks in a browser: somebody sets one up, sees it fail, and repairs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AUTHORIZATION = "Bearer open-sesame-4711"
 
 @pytest.fixture(autouse=True)
 async def _alone(site: Site) -> AsyncIterator[None]:
-    """Every webhook hears of every customer: none is left to the next test."""
+    """Delete all webhooks after each test: each of them gets the events of every customer."""
     yield
     for one in (await site.shown(""))["items"]:
         gone = await site.client.request("DELETE", f"/v2/projects/{site.project_id}/{HOOKS}/{one['id']}")
@@ -46,7 +46,7 @@ async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site:
     )
     assert await serious_findings(page) == []
 
-    # The first time it is wrong, in two ways, and what was typed stays.
+    # Two wrong URLs are refused, and the form keeps what was typed.
     await page.get_by_role("link", name="Add a webhook").click()
     await page.get_by_label("Name").fill("Billing")
     await page.get_by_label("Authorization header value").fill(AUTHORIZATION)
@@ -110,13 +110,13 @@ async def test_sign_in_add_a_webhook_test_it_see_it_fail_resend_and_replay(site:
     await expect(page.get_by_label("Payload")).to_contain_text('"app_user_id": "ada"')
     assert await serious_findings(page) == []
 
-    # Once more by hand; the page sees by itself when it has arrived.
+    # Resend one; the page updates by itself when it has arrived.
     await page.get_by_role("button", name="Send again").click()
     await expect(page.get_by_role("status")).to_have_text("It is being sent again.")
     await expect(page.locator(".attempt")).to_have_count(2)
     await expect(page.locator("h1")).to_contain_text("delivered")
 
-    # And all that is left.
+    # Replay the rest.
     await page.get_by_role("link", name="Billing").click()
     await page.get_by_text("Replay everything that failed since").click()
     await page.locator("details[open]").get_by_label("I mean it").check()
@@ -275,7 +275,7 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
     site: Site, viewer: Visitor
 ) -> None:
     broken = (await site.hook("/status/503", name="Down", retry_schedule_seconds=[3600]))["id"]
-    # The circuit opens after ten failures; those bought afterwards wait without a try, and are the newest.
+    # The circuit opens after ten failures. Events after that are the newest, and wait without an attempt.
     for number in range(12):
         await did(site, "purchase", f"early_{number}", "pro_yearly")
     await failed(site, broken, 10)
@@ -312,7 +312,7 @@ async def test_a_failing_webhook_says_why_on_top_and_its_log_is_filtered_by_the_
     await expect(page.get_by_role("alert")).to_contain_text("a number such as 503, a class such as 5xx, or none")
     viewer.complaints.clear()
 
-    # Nobody listens: no answer at all is said as plainly, and found under "none".
+    # Nobody listens there: the page says that there was no answer, and the filter "none" finds it.
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"https://127.0.0.1:{closed.getsockname()[1]}/"

@@ -1,4 +1,4 @@
-"""What others wrote is shown and does nothing; secrets are shown once or never; nonsense is refused."""
+"""Text from outside is shown as text; secrets are shown once or never; invalid input is refused."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ async def test_nonsense_is_refused_and_changes_nothing(site: Site) -> None:
         reply = await person.get(where(site, path))
         assert reply.status == status, (path, reply)
     after = await count_rows(site, apart_from=("rate_windows",))
-    # Refusals are in the audit log; nothing else is anywhere.
+    # Only the audit log has more rows: the refusals.
     assert {name for name in after if after[name] != rows[name]} == {"audit_entries"}
     assert await site.shown(id) == before
 
