@@ -167,7 +167,7 @@ class Sender:
             address=(where.host, str(address), where.port) if where.literal is None else None,
             http2=True,
             use_proxy=False,
-            # The log keeps the bytes that were sent, and a small body cannot decompress into a huge one.
+            # The log stores the bytes that were sent, and a small body cannot decompress into a huge one.
             decompress=False,
         )
 
