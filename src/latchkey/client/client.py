@@ -1,4 +1,4 @@
-"""The client: V1, V2 and the feed of events, with typed answers."""
+"""The client: V1, V2 and the feed of events, with typed responses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw
+from pyreqwest.middleware.types import Middleware
 
 from latchkey.client.errors import BadAnswer, UnusableId
 from latchkey.client.transport import Answer, Patience, Transport
-from latchkey.http_client import HttpClient
 from latchkey.wire.event import Event
 from latchkey.wire.v1 import SubscriberResponse
 from latchkey.wire.v2 import ActiveEntitlement, Attribute, Customer, Page
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 
 class Client:
-    """Reads what users hold. Use it as a context manager, or call `close`.
+    """Reads users' entitlements. Use it as a context manager, or call `close`.
 
-    `deadline` is the longest, in seconds, that one read may take with all its attempts; every method takes one of its
-    own. `project_id` is needed for V2 only.
+    `deadline` is the longest time, in seconds, that one read may take with all its attempts; every method also takes
+    its own. `project_id` is only needed for V2.
     """
 
     def __init__(
@@ -39,10 +39,12 @@ class Client:
         ca_cert: Path | str | None = None,
         deadline: float = DEADLINE,
         patience: Patience | None = None,
-        _http: HttpClient | None = None,
+        middleware: Middleware | None = None,
     ) -> None:
         ca_pem = Path(ca_cert).read_bytes() if ca_cert is not None else None
-        self._transport = Transport(base_url, api_key, ca_pem=ca_pem, patience=patience or Patience(), http=_http)
+        self._transport = Transport(
+            base_url, api_key, ca_pem=ca_pem, patience=patience or Patience(), middleware=middleware
+        )
         self._project = f"/v2/projects/{_segment(project_id)}" if project_id else None
         self._deadline = deadline
 
@@ -51,18 +53,18 @@ class Client:
         return await self._read(f"/v1/subscribers/{_segment(app_user_id)}", SubscriberResponse, deadline)
 
     async def customer(self, customer_id: str, *, deadline: float | None = None) -> Customer:
-        """V2: what the user may do now, with the first page of each list."""
+        """V2: the user's active entitlements and attributes, with the first page of each list."""
         return (await self.customer_as_of(customer_id, deadline=deadline))[0]
 
     async def customer_as_of(self, customer_id: str, *, deadline: float | None = None) -> tuple[Customer, int | None]:
-        """As `customer`, with the sequence of the last event that the answer includes, where the service says it."""
+        """Like `customer`, with the sequence of the last event that the response includes, if the service says so."""
         path = self._customer(customer_id)
         answer = await self._answer(path, deadline)
         said = answer.sequence or ""
         return _decoded(answer, path, Customer), int(said) if said.isdecimal() else None
 
     async def rest(self, page: Page[T], item: type[T], *, deadline: float | None = None) -> list[T]:
-        """The items after a page that came inside another answer; most lists end with their first page."""
+        """The items after a page that was part of another response; most lists end with their first page."""
         return [one async for one in self._walk(page.next_page, item, deadline)]
 
     def active_entitlements(
@@ -75,11 +77,11 @@ class Client:
         return self._walk(f"{self._customer(customer_id)}/attributes?limit={LARGEST_PAGE}", Attribute, deadline)
 
     def events(self, *, after: str | None = None, deadline: float | None = None) -> AsyncIterator[Event]:
-        """Everything that happened in the project, oldest first, from after the event with this id on."""
+        """All events of the project, oldest first, after the event with this id."""
         return self._walk(_feed_path(self._v2, after), Event, deadline)
 
     async def event_page(self, *, after: str | None = None, deadline: float | None = None) -> Page[Raw]:
-        """One page of the feed, each event exactly as it was delivered."""
+        """One page of the feed, each event exactly as delivered."""
         return await self._read(_feed_path(self._v2, after), Page[Raw], deadline)
 
     async def close(self) -> None:
@@ -103,7 +105,7 @@ class Client:
     async def _walk(self, path: str | None, item: type[T], deadline: float | None) -> AsyncIterator[T]:
         seen = set()
         while path is not None:
-            # A cursor that leads back to itself would be followed for ever.
+            # A cursor that points to an earlier page would be followed for ever.
             if path in seen or not path.startswith("/"):
                 raise BadAnswer(f"The list's next page is {path!r}, which leads nowhere new.")
             seen.add(path)
@@ -131,7 +133,7 @@ def _segment(text: str) -> str:
         if text not in {".", ".."}:
             return quote(text, safe="")
     except UnicodeEncodeError:
-        # Half of a surrogate pair.
+        # A lone surrogate.
         pass
     raise UnusableId(f"The id {text!r} cannot be part of a URL.")
 

@@ -1,11 +1,11 @@
-"""What can go wrong when the service is asked.
+"""The errors of the client.
 
 ClientError
-├── Unreachable      no answer: connection, timeout
-│   └── Untrusted    the service's certificate is signed by nobody we trust, or is for another name
-├── BadAnswer        an answer that is not what the API promises
-├── UnusableId       an id that no URL can carry
-└── ApiError         any status but 2xx; `status` is the code
+├── Unreachable      no response: connection, timeout
+│   └── Untrusted    the service's certificate has an unknown issuer, or is for another name
+├── BadAnswer        a response that does not match the API's schema
+├── UnusableId       an id that cannot be part of a URL
+└── ApiError         any status except 2xx; `status` is the code
     ├── NotFound     404
     └── RateLimited  429; `retry_after` is how many seconds to wait
 """
@@ -14,30 +14,30 @@ from __future__ import annotations
 
 
 class ClientError(Exception):
-    """The service could not be asked, or did not answer as it should."""
+    """The service could not be asked, or did not respond as it should."""
 
-    # None when there was no answer at all.
+    # None if there was no response.
     status: int | None = None
 
 
 class Unreachable(ClientError):
-    """The service did not answer."""
+    """The service did not respond."""
 
 
 class Untrusted(Unreachable):
-    """The certificate at the service's address cannot be trusted, so nothing was sent to it."""
+    """The certificate of the service cannot be trusted, so nothing was sent to it."""
 
 
 class BadAnswer(ClientError):
-    """The service answered with something that is not the promised shape."""
+    """The response does not match the API's schema."""
 
 
 class UnusableId(ClientError):
-    """The id is one that URLs give another meaning (`.` and `..`), so it cannot be asked for."""
+    """The id has a special meaning in URLs (`.` and `..`), so it cannot be requested."""
 
 
 class ApiError(ClientError):
-    """The service answered with an error."""
+    """The service responded with an error."""
 
     status: int
 
@@ -45,12 +45,12 @@ class ApiError(ClientError):
         super().__init__(f"{status}: {message}" if message else str(status))
         self.status = status
         self.message = message
-        # Seconds, where the service said how long to wait.
+        # Seconds, if the service said how long to wait.
         self.retry_after = retry_after
 
 
 class NotFound(ApiError):
-    """The service does not know it."""
+    """The requested object does not exist."""
 
 
 class RateLimited(ApiError):

@@ -1,4 +1,4 @@
-"""The reference consumer: receives the service's events and keeps a local copy of what users may do."""
+"""The reference consumer: receives the service's events and keeps a local copy of users' entitlements."""
 
 from latchkey.consumer.billing import View
 from latchkey.consumer.consumer import Consumer

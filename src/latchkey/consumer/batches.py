@@ -1,4 +1,4 @@
-"""Things that arrive while others are being worked on are worked on together next: one transaction for all of them."""
+"""Batching: items that arrive while others are being processed are processed together next, in one transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Batches(Generic[Item, Result]):
-    """`work` gets the items that have gathered, and gives one result, or exception, for each."""
+    """`work` gets the collected items, and returns one result, or exception, for each."""
 
     def __init__(
         self, work: Callable[[Sequence[Item]], Awaitable[Sequence[Result | Exception]]], *, largest: int
@@ -22,7 +22,7 @@ class Batches(Generic[Item, Result]):
         self._running: asyncio.Task[None] | None = None
 
     async def add(self, item: Item) -> Result:
-        """The item's own result. An item that arrives alone is not kept waiting for company."""
+        """The item's own result. A single item does not wait for others."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._running is None:
@@ -48,7 +48,7 @@ class Batches(Generic[Item, Result]):
         except Exception as error:
             results = [error] * len(batch)
         for (_, future), result in zip(batch, results, strict=True):
-            # Whoever asked may have gone; the work is done all the same.
+            # The caller may have gone; the work is done anyway.
             if future.done():
                 continue
             if isinstance(result, Exception):

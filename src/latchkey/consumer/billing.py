@@ -1,4 +1,4 @@
-"""Asking the service, and mending the local copy by what it says."""
+"""Reading from the service, and correcting the local copy with the result."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ T = TypeVar("T")
 
 CUSTOMER_NOT_FOUND = "Customer not found"
 UNKNOWN = "Whether the user has access is not known now"
-# How often an answer may turn out to be older than an event that came in meanwhile.
+# How often a read is repeated because an event arrived meanwhile.
 _TRIES = 5
-# After the service did not answer, or refused our key, users' requests do not ask it again for this long.
+# After the service did not respond, or refused our key, users' requests do not call it again for this long.
 _REST_MS = 5_000
-# What the service answers to an id that it never accepts, so that no customer has it.
+# The service's status for an id that it never accepts, so no customer has it.
 _UNACCEPTABLE = 400
 
 
 class TooBusyError(ClientError):
-    """The user's events come in faster than the service can be read; the next re-read will do."""
+    """The user's events arrive faster than the service can be read; a later re-read will correct the copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known about a user now, and who says so."""
+    """What is known about a user now, and where it comes from."""
 
     copy: LocalCopy | None
     source: Literal["billing", "database"]
-    # Why the service was to be asked; empty when the local copy was good enough.
+    # Why the service had to be asked; empty if the local copy was good enough.
     reasons: tuple[Reason, ...] = ()
-    # The service was to be asked and could not be; why, in words that show no secret.
+    # The service had to be asked and could not be; the reason, without secrets.
     unverified: bool = False
     failure: str | None = None
     error: str | None = None
 
     def lets(self, entitlement_id: str, now: Ms) -> bool | None:
-        """Whether the user holds the entitlement; None when that is unknown. A local record stands in for a service
-        that cannot be asked. It cannot say no, though, while it is known that there is something newer."""
+        """Whether the user has the entitlement; None if that is unknown. While the service cannot be asked, the local
+        record answers. It cannot say no, though, while something newer is known to exist."""
         held = self.copy is not None and entitlement_id in self.copy.held(now)
         return None if self.unknown and not held else held
 
     @property
     def unknown(self) -> bool:
-        """There is no record that could stand in for the service."""
+        """There is no local record to use instead of the service."""
         return self.unverified and (self.copy is None or self.copy.subscription.stale)
 
     def age_ms(self, now: Ms) -> Ms | None:
@@ -77,14 +77,14 @@ class Billing:
         self._settings = settings
         self._now = now
         self._under_way: dict[tuple[str, bool], asyncio.Task[LocalCopy | None]] = {}
-        # Until then users' requests do not ask the service, and why.
+        # Until then users' requests do not call the service, and why.
         self._rest_until: Ms = 0
         self._rest_reason = ""
-        # Until then nobody asks it: it said that we ask too often.
+        # Until then nobody calls it: its rate limit is used up.
         self._limited_until: Ms = 0
 
     async def view(self, app_user_id: str, *, details: bool = False) -> View:
-        """The local copy where it can be trusted, else what V2 says; the local copy again when V2 cannot be asked."""
+        """The local copy if it can be trusted, else V2; the local copy again if V2 cannot be asked."""
         copy = await self.local(app_user_id)
         known = copy.subscription if copy is not None else None
         now = self._now()
@@ -109,7 +109,7 @@ class Billing:
             return await self._store.copies.find(connection, app_user_id)
 
     async def refresh(self, app_user_id: str, *, details: bool, deadline: float) -> LocalCopy | None:
-        """Read the user and overwrite the local copy; None when the service does not know the user."""
+        """Read the user and overwrite the local copy; None if the service does not know the user."""
         for _ in range(_TRIES):
             before = await self.local(app_user_id)
             try:
@@ -127,7 +127,7 @@ class Billing:
         raise TooBusyError("The user's record changed again and again while the service was being read.")
 
     async def read(self, app_user_id: str, *, details: bool, deadline: float) -> Reading:
-        """V2, and V1 beside it where the details matter."""
+        """V2, and also V1 if the details are needed."""
         try:
             return await self._asked(self._read(app_user_id, details, deadline))
         except UnusableId as error:
@@ -142,7 +142,8 @@ class Billing:
         return await self._asked(self.client.event_page(after=after, deadline=deadline))
 
     async def _asked(self, asking: Coroutine[Any, Any, T]) -> T:
-        """An answer of the service, unless it told us to wait. All questions share the key's limit, so all wait."""
+        """A response of the service, unless it told us to wait. All requests share the key's limit, so all of them
+        wait."""
         left = self._limited_until - self._now()
         if left > 0:
             asking.close()
@@ -181,13 +182,13 @@ class Billing:
             asking = self.refresh(app_user_id, details=details, deadline=self._settings.verify_timeout_ms / 1000)
             task = self._under_way[key] = asyncio.create_task(asking)
             task.add_done_callback(lambda _: self._under_way.pop(key, None))
-        # One visitor who leaves must not take the answer from the others.
+        # One caller who disconnects must not cancel the response for the others.
         return await asyncio.shield(task)
 
     async def _overwrite(
         self, connection: AsyncConnection, asked: str, before: LocalCopy | None, reading: Reading
     ) -> LocalCopy | None:
-        """The copy after the answer; None when it must be asked anew, because an event overtook the answer."""
+        """The copy after the response; None if the service must be read again, because an event arrived meanwhile."""
         copies, owner = self._store.copies, reading.customer_id
         if asked == owner:
             await copies.stands_alone(connection, asked)
@@ -204,8 +205,8 @@ class Billing:
         return after
 
     async def _gone(self, connection: AsyncConnection, asked: str) -> None:
-        """The service does not know the user. What was known is kept, or ends, as it is set; should the user come back,
-        its events count from one again."""
+        """The service does not know the user. The setting decides whether the copy is kept or ends. If the user comes
+        back, its sequence starts from one again."""
         locked = await self._store.copies.lock(connection, {asked})
         owner = locked.canonical[asked]
         current = locked.copies[owner]
@@ -219,7 +220,7 @@ class Billing:
         await self._store.copies.save(connection, [(current, replace(after, subscription=reset))])
 
     def _rest(self, error: ClientError, failure: str) -> None:
-        """Where the next question would fail in the same way, users' requests do not wait for it."""
+        """If the next request would fail the same way, users' requests do not wait for it."""
         status = error.status or 0
         if isinstance(error, RateLimited):
             self._rest_until, self._rest_reason = self._limited_until, failure

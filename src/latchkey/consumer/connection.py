@@ -1,4 +1,4 @@
-"""The way to the service: what is wrong with it, in words that name the setting and show no secret."""
+"""Checks the connection to the service. Problems name the setting to check and contain no secret."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from latchkey.client import ApiError, BadAnswer, Client, ClientError, NotFound, RateLimited, Unreachable, Untrusted
 from latchkey.consumer.settings import variable
 
-# No customer has this id, and the service knows that only once it has accepted key and project.
+# No customer has this id. The service says so only after accepting key and project.
 NOBODY = "latchkey-connection-check"
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a look at the service found."""
+    """The result of a connection check."""
 
     problem: str | None = None
-    # The settings are wrong, so that waiting does not help. False when the service may only be away.
+    # True if the settings are wrong, so that waiting does not help. False if the service may only be unreachable.
     certain: bool = False
 
 
 async def check(client: Client, deadline: float) -> Checked:
-    """Whether the service can be reached, is who it should be, and accepts our key for the project."""
+    """Whether the service can be reached, has a trusted certificate, and accepts our key for the project."""
     try:
         await client.customer(NOBODY, deadline=deadline)
     except NotFound:
@@ -33,7 +33,7 @@ async def check(client: Client, deadline: float) -> Checked:
 
 
 def in_words(error: ClientError) -> str:
-    """Why the service could not be asked, and which setting to look at."""
+    """Why the service could not be asked, and which setting to check."""
     match error:
         case Untrusted():
             return f"The billing service's certificate is not trusted. Check {variable('service_ca')}."

@@ -1,4 +1,4 @@
-"""The consumer, put together: what it keeps, what it answers, and what goes on beside requests."""
+"""The consumer: composes storage, endpoints and background work."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ CHECK_DEADLINE = 10.0
 
 
 class Consumer:
-    """Mount it in an app of your own, or run it by itself with `latchkey consumer`.
+    """Mount it in your own app, or run it on its own with `latchkey consumer`.
 
-    `identify` finds the signed-in user's id in a request; by default a JWT does. `jobs` are further kinds of background
-    work, by name.
+    `identify` finds the signed-in user's id in a request; by default from a JWT. `jobs` are additional kinds of
+    background work, by name.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Consumer:
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Give it to the app (`FastAPI(lifespan=consumer.lifespan)`), or enter it in a lifespan of your own."""
+        """Pass it to the app (`FastAPI(lifespan=consumer.lifespan)`), or enter it in your own lifespan."""
         await migrate(self.store.database)
         if self.settings.sweep_seconds:
             await self.store.jobs.ensure(NewJob(SWEEP, SWEEP), self._now() + self.settings.sweep_seconds * 1000)
@@ -108,8 +108,8 @@ class Consumer:
             await self.store.close()
 
     async def check_connection(self, deadline: float = CHECK_DEADLINE) -> Checked:
-        """Whether the service can be reached and accepts the key. It is asked once for each start, beside everything
-        else: events can be taken and users answered from local records while the service is away."""
+        """Whether the service can be reached and accepts the key. Checked once per start, in the background: the
+        consumer receives events and answers from local records even while the service is unreachable."""
         if self._connection is None:
             self._connection = asyncio.create_task(self._check(deadline))
         return await asyncio.shield(self._connection)
@@ -121,14 +121,14 @@ class Consumer:
         return found
 
     def install(self, app: Starlette) -> None:
-        """Put the endpoints and the guard's replies into a FastAPI or Starlette app."""
+        """Add the endpoints and the guard's error handler to a FastAPI or Starlette app."""
         app.router.routes.extend(self.routes)
         app.add_exception_handler(AccessRefused, refused)
 
     @property
     def app(self) -> Starlette:
-        """An application of its own: to be served as it is, or mounted (mounted apps get no lifespan: give this one's
-        to the app above)."""
+        """A separate application: to be served directly, or mounted (a mounted app's lifespan does not run: pass it to
+        the outer app)."""
         return Starlette(
             routes=self.routes,
             lifespan=self.lifespan,
@@ -136,16 +136,16 @@ class Consumer:
         )
 
     def require_entitlement(self, entitlement_id: str) -> Guard:
-        """`Depends(consumer.require_entitlement("pro"))` in FastAPI, `@consumer.require_entitlement("pro")` on a plain
+        """`Depends(consumer.require_entitlement("pro"))` in FastAPI, `@consumer.require_entitlement("pro")` on a
         Starlette route."""
         return Guard(entitlement_id, self.billing, self._identify, self._now)
 
     async def view(self, app_user_id: str) -> View:
-        """What is known about a user now: the local copy where the verification rule trusts it, else V2."""
+        """What is known about a user now: the local copy if the verification rule trusts it, else V2."""
         return await self._endpoints.view(app_user_id)
 
     async def has_entitlement(self, app_user_id: str, entitlement_id: str) -> bool:
-        """Raises AccessUnknownError where neither the service nor a local record can say."""
+        """Raises AccessUnknownError if neither the service nor a local record can answer."""
         view = await self.view(app_user_id)
         holds = view.lets(entitlement_id, self._now())
         if holds is None:
@@ -153,19 +153,19 @@ class Consumer:
         return holds
 
     async def balances(self, app_user_id: str) -> dict[str, int | float]:
-        """The user's virtual currencies: code to balance."""
+        """The user's virtual currency balances by code."""
         return await self._endpoints.balances(app_user_id)
 
     async def experiments(self, app_user_id: str) -> dict[str, str]:
-        """The user's experiments: id to variant."""
+        """The user's experiments: variant by experiment id."""
         return await self._endpoints.experiments(app_user_id)
 
     async def invoices(self, app_user_id: str) -> list[bytes]:
-        """The user's invoices, oldest first: each the whole event as it came."""
+        """The user's invoices, oldest first: each the whole event as received."""
         return await self._endpoints.invoices(app_user_id)
 
     async def later(self, job: NewJob) -> None:
-        """Have something done in the background; it survives a restart."""
+        """Add a background job; it survives a restart."""
         await self.store.database.write(lambda connection: self.store.jobs.add(connection, [job], self._now()))
         self.runner.wake()
 

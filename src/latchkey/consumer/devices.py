@@ -2,14 +2,14 @@
 
 | request | answer |
 |---|---|
-| POST `{player_id, platform?, language?}` | 201 where it is new for this user, 200 where it is known: the device |
+| POST `{player_id, platform?, language?}` | 201 if it is new for this user, 200 if it is known: the device |
 | GET | 200 `{devices: […]}`, the user's own |
-| DELETE `/api/devices/{player_id}` | 200 `{message}`; 404 `{error}` where it is not this user's |
-| nobody signed in, or a token that is not genuine | 401 `{error: 'Unauthorized'}` |
-| a body that is not such an object | 400 `{error: 'Invalid device'}` |
+| DELETE `/api/devices/{player_id}` | 200 `{message}`; 404 `{error}` if it is not this user's |
+| not signed in, or an invalid token | 401 `{error: 'Unauthorized'}` |
+| an invalid body | 400 `{error: 'Invalid device'}` |
 
 A phone belongs to the user who registered it last. A user has at most `devices_per_user`; the one that was not seen for
-longest makes room.
+the longest time is removed.
 """
 
 from __future__ import annotations

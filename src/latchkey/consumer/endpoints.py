@@ -1,4 +1,4 @@
-"""What the app's users ask: the specification's endpoints 4.6, beside the receiver."""
+"""The endpoints for the app's users: 4.6 of the specification."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Endpoints:
             return await self._store.events.experiments(connection, owner)
 
     async def _known(self, app_user_id: str, *, details: bool = False) -> View:
-        """A view that says everything about the user, or 500."""
+        """A view that is complete, or 500."""
         view = await self.view(app_user_id, details=details)
         if view.unknown:
             raise _not_known(view)
@@ -160,7 +160,7 @@ class Endpoints:
         return {id: row.as_written(now) for id, row in copy.held(now).items()} if copy is not None else {}
 
     def _reply(self, body: dict[str, Any], view: View) -> Response:
-        """What the local copy says goes out with its age, in seconds, where HTTP has a place for it."""
+        """Adds the age of a local copy in seconds as the `Age` header, and to the body if it is unverified."""
         age = view.age_ms(self._now())
         if view.error is not None:
             body["error"] = view.error

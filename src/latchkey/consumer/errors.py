@@ -1,15 +1,15 @@
-"""What can go wrong in a consumer.
+"""The errors of a consumer.
 
 ConsumerError
 ├── SettingsError        settings that are missing, malformed or unsafe
-└── AccessUnknownError   neither the service nor a local record can say whether a user has access
+└── AccessUnknownError   neither the service nor a local record can tell whether a user has access
 """
 
 from __future__ import annotations
 
 
 class ConsumerError(Exception):
-    """The consumer cannot work as it was asked to."""
+    """Base class of the consumer's errors."""
 
 
 class SettingsError(ConsumerError):
@@ -22,4 +22,4 @@ class SettingsError(ConsumerError):
 
 
 class AccessUnknownError(ConsumerError):
-    """Whether the user has access is not known now. The message says why, and shows no secret."""
+    """Whether the user has access is not known now. The message says why, and contains no secret."""

@@ -1,8 +1,8 @@
-"""An event as it arrives, read tolerantly.
+"""Parses an incoming event, tolerantly.
 
-Only a missing `event`, type or user makes it invalid. A field of another type than expected is used where its meaning
-is clear (`"12"` for 12, one text for a list of one). Otherwise it counts as absent, its name is noted in `unread`, and
-the event's body is kept. Unknown types and fields are welcome, and a null stands for an absent field.
+Only a missing `event`, type or user makes it invalid. A field of another type than expected is used if its meaning is
+clear (`"12"` for 12, one string for a list of one). Otherwise it counts as absent, its name is listed in `unread`, and
+the event's body is kept. Unknown types and fields are accepted, and null means absent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Instant = Annotated[int, Meta(ge=FIRST, le=LAST)]
 
 
 class Malformed(Exception):
-    """The body is not an event. The message is what the sender is told."""
+    """The body is not an event. The message is sent to the caller."""
 
 
 class _Attribute(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Fields(Struct, frozen=True, kw_only=True):
     auto_resume_at_ms: Instant | None = None
     transferred_from: list[Id] | None = None
     transferred_to: list[Id] | None = None
-    # The specification does not show its type, so it need not be whole.
+    # The specification does not give its type, so it may have a fraction.
     amount: Whole | Number | None = None
     transaction_type: Id | None = None
     experiment_id: Id | None = None
@@ -82,7 +82,7 @@ class _Envelope(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An entitlement that an event carries."""
+    """An entitlement in an event."""
 
     product_id: str | None = None
     expires_at: Ms | None = None
@@ -96,9 +96,9 @@ class Event:
     type: str
     app_user_id: str
     fields: Fields
-    # What the user held when it happened; None when the event does not say.
+    # The user's entitlements at that time; None if the event does not contain them.
     held: Mapping[str, Held] | None
-    # None when the event does not say, too.
+    # Also None if the event does not contain them.
     attributes: Mapping[str, str] | None
     body: bytes
     # Fields whose value could not be used.
@@ -106,25 +106,25 @@ class Event:
 
     @property
     def other_ids(self) -> frozenset[str]:
-        """Ids of the same customer beside the current one."""
+        """Other ids of the same customer."""
         named = {*(self.fields.aliases or ()), self.fields.original_app_user_id or ""}
         return frozenset(named - {self.app_user_id, ""})
 
     @property
     def transfer_ids(self) -> frozenset[str]:
-        """Everybody between whom purchases moved, beside those the event is about."""
+        """All users between whom purchases moved, besides those the event is about."""
         named = {*(self.fields.transferred_from or ()), *(self.fields.transferred_to or ())}
         return frozenset(named - {self.app_user_id, ""}) - self.other_ids
 
 
 _envelopes = msgspec.json.Decoder(_Envelope)
 _events = msgspec.json.Decoder(Fields)
-# RecursionError: very deep nesting. UnicodeDecodeError: bytes that are no text. ValueError: a date that is none.
+# RecursionError: very deep nesting. UnicodeDecodeError: not UTF-8. ValueError: an invalid date.
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError, OverflowError)
 
 
 def read(body: bytes, *, strict: bool = True) -> Event:
-    """The event in a webhook's body. `strict` also insists on a type and a user."""
+    """The event in a webhook's body. `strict` also requires a type and a user."""
     try:
         raw = _envelopes.decode(body).event
         found = b"" if raw is UNSET else bytes(raw)
@@ -154,7 +154,7 @@ def read_event(raw: bytes, *, strict: bool = True) -> Event:
     if strict and not (fields.type and fields.app_user_id):
         raise Malformed(INVALID_EVENT)
     return Event(
-        # Without an id a copy can still be told from another event by what it says.
+        # Without an id, the hash of the body identifies copies of the same event.
         id=fields.id or f"body_{hashlib.sha256(raw).hexdigest()}",
         type=fields.type or "",
         app_user_id=fields.app_user_id or "",
@@ -208,9 +208,9 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
-# An event in which something is not of its type: field by field.
+# Events with a field of the wrong type are parsed field by field.
 
-# Who it is about and what happened must be texts: a number is neither.
+# These must be strings: a number is not accepted as a type or a user.
 _MUST_BE_TEXT = ("type", "app_user_id")
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("aliases", "transferred_from", "transferred_to"), loose.texts),
@@ -240,7 +240,7 @@ def _loosely(
 
 
 def _loosely_held(given: Any) -> dict[str, Held] | None:
-    """None where any of it cannot be read: half of what a user holds would take the other half away. V2 knows."""
+    """None if any part is unreadable: a partial list would take entitlements away. V2 has the full list."""
     if not isinstance(given, dict):
         return None
     held = {}

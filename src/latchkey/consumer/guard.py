@@ -20,8 +20,8 @@ Route = Callable[[Request], Response | Awaitable[Response]]
 
 
 class AccessRefused(HTTPException):
-    """Nobody is signed in (401), the user lacks the entitlement (403), or nobody can say whether the user has it (500).
-    `consumer.install(app)` gives it its body; without that it still has its status."""
+    """Not signed in (401), the user lacks the entitlement (403), or it is unknown whether the user has it (500).
+    `consumer.install(app)` adds its body; without that it still has its status."""
 
     def __init__(self, status: int, body: dict[str, Any]) -> None:
         super().__init__(status, body["error"])
@@ -37,7 +37,7 @@ def access_denied(entitlement_id: str) -> AccessRefused:
 
 
 def access_unknown(reason: str) -> AccessRefused:
-    """Neither the service nor a local record can say whether the user may. That is not a no."""
+    """Neither the service nor a local record can tell whether the user has access. That is not a no."""
     return AccessRefused(500, {"error": reason})
 
 
@@ -48,19 +48,19 @@ async def refused(_: Request, error: Exception) -> Response:
 
 
 class Guard:
-    """`Depends(guard)` lets a request through or refuses it, and gives the user's id; `@guard` does so for a plain
-    Starlette route."""
+    """`Depends(guard)` allows or refuses a request, and returns the user's id; `@guard` does so for a Starlette
+    route."""
 
     def __init__(self, entitlement_id: str, billing: Billing, identify: Identify, now: Callable[[], Ms]) -> None:
         self._entitlement_id = entitlement_id
         self._billing = billing
         self._identify = identify
         self._now = now
-        # FastAPI looks through this to see what it must pass, and that it must await.
+        # FastAPI inspects this for the parameters, and to know that it must await.
         self.__wrapped__ = self.check
 
     async def check(self, request: Request) -> str:
-        """The user's id; raises where the user may not."""
+        """The user's id; raises if access is refused."""
         user = await identified(self._identify, request)
         if user is None:
             raise not_authenticated()

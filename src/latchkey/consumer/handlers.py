@@ -1,6 +1,6 @@
-"""What each event type changes beside the entitlements, which are synced on every event: one named handler a type.
+"""What each event type changes besides the entitlements, which every event syncs: one handler per type.
 
-Pure: a handler gets what is known and the event, and gives back what is known afterwards.
+Pure: a handler gets the record and the event, and returns the record afterwards.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Invoice(Struct, frozen=True, kw_only=True):
     event_id: str
     app_user_id: str
     issued_at: Ms
-    # The whole event, as it came.
+    # The whole event, as received.
     body: bytes
 
 
 class Handling(Struct, frozen=True):
-    """The record while an event is worked on, and what else follows from the event."""
+    """The record while an event is processed, and what else follows from the event."""
 
     subscription: Subscription
     event: Event
-    # When it happened, or arrived where it does not say.
+    # When it happened; when it arrived, if it does not say.
     at: Ms
-    # The entitlements to sync; None when the event does not say.
+    # The entitlements to sync; None if the event does not contain them.
     held: Mapping[str, Held] | None
-    # Users who must be read anew from V2.
+    # Users who must be read from V2 again.
     reread: frozenset[str] = frozenset()
     transaction: CurrencyTransaction | None = None
     enrollment: Enrollment | None = None
@@ -60,7 +60,7 @@ Handler = Callable[[Handling], Handling]
 
 
 def initial_purchase(handling: Handling) -> Handling:
-    """Entitlements are added and access is granted at once."""
+    """Entitlements are added; access begins at once."""
     bought = _period(_settled(handling))
     if handling.event.fields.is_trial_conversion:
         return bought
@@ -68,7 +68,7 @@ def initial_purchase(handling: Handling) -> Handling:
 
 
 def renewal(handling: Handling) -> Handling:
-    """A new end; entitlements stay active."""
+    """A new end date; entitlements stay active."""
     return _period(_settled(handling))
 
 
@@ -77,7 +77,7 @@ def non_renewing_purchase(handling: Handling) -> Handling:
 
 
 def cancellation(handling: Handling) -> Handling:
-    """Access until the end; only the wish not to go on is noted."""
+    """Access continues until the end; only the cancellation is recorded."""
     return _with(_period(handling), cancelled_at=handling.at, auto_renew=False)
 
 
@@ -94,19 +94,19 @@ def trial_cancelled(handling: Handling) -> Handling:
 
 
 def billing_issue(handling: Handling) -> Handling:
-    """Access goes on through the grace period, whose end is recorded."""
+    """Access continues through the grace period, whose end is recorded."""
     carried = [one.grace_period_expires_at for one in (handling.held or {}).values() if one.grace_period_expires_at]
     grace = handling.event.fields.grace_period_expires_at_ms or max(carried, default=None)
     return _with(_period(handling), billing_issue=True, grace_period_expires_at=grace)
 
 
 def expiration(handling: Handling) -> Handling:
-    """The event carries `{}`, or what other purchases still grant; a billing issue is over with what it was about."""
+    """The event contains `{}`, or what other purchases still grant. Expiration also ends a billing issue."""
     return _with(_period(handling), billing_issue=False, grace_period_expires_at=None)
 
 
 def refund(handling: Handling) -> Handling:
-    """Access by the refunded product ends now. Should the event still carry some, V2 has the last word."""
+    """Access through the refunded product ends now. If the event still contains entitlements, V2 is asked."""
     settled = _with(_period(handling), billing_issue=False, grace_period_expires_at=None)
     if handling.held is None:
         return settled
@@ -134,18 +134,18 @@ def subscription_extended(handling: Handling) -> Handling:
 
 
 def transfer(handling: Handling) -> Handling:
-    """The event is the receiving user's. No event tells what the source still holds, so every id of the source is read
-    from V2, and so is every id of the target that the event does not name as the target's."""
+    """The event belongs to the receiving user. No event says what the source still has, so every id of the source is
+    read from V2, and so is every id of the target that the event does not list as the target's."""
     return replace(handling, reread=handling.reread | handling.event.transfer_ids)
 
 
 def subscriber_alias(handling: Handling) -> Handling:
-    """Two customers became one; the event is that one's. All ids of both are in `aliases`, as in every event."""
+    """Two customers were merged; the event belongs to the merged one. All ids of both are in `aliases`."""
     return handling
 
 
 def invoice_issuance(handling: Handling) -> Handling:
-    """An invoice changes nothing that a user may do; the whole event is kept for the books."""
+    """An invoice does not change access; the whole event is stored for accounting."""
     event = handling.event
     noted = Invoice(
         event_id=event.id, app_user_id=handling.subscription.app_user_id, issued_at=handling.at, body=event.body
@@ -188,7 +188,7 @@ def experiment_enrollment(handling: Handling) -> Handling:
 
 
 def unknown(handling: Handling) -> Handling:
-    """The default branch: new types are logged, and their entitlements synced like any other's."""
+    """The default: new types are logged, and their entitlements synced like any other's."""
     return handling
 
 
@@ -224,7 +224,7 @@ def handle(subscription: Subscription, event: Event, now: Ms) -> Handling:
 
 
 def _period(handling: Handling) -> Handling:
-    """The product and the period that the event is about."""
+    """The product and period of the event."""
     fields, known = handling.event.fields, handling.subscription
     return _with(
         handling,
@@ -235,7 +235,7 @@ def _period(handling: Handling) -> Handling:
 
 
 def _settled(handling: Handling) -> Handling:
-    """Paid, or about to be: whatever was cancelled or owed before is history."""
+    """Paid, or about to be: clears an earlier cancellation or billing issue."""
     return _with(handling, cancelled_at=None, grace_period_expires_at=None)
 
 

@@ -1,4 +1,4 @@
-"""Replies, and endpoints that answer for themselves: whatever app they are put into, its error pages are not ours."""
+"""Replies, and endpoints that handle their own errors, so that they are independent of the surrounding app."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ log = structlog.get_logger()
 Handler = Callable[[Request], Awaitable[Response]]
 
 _BEARER = "Bearer "
-# How much of a body that is too large is listened to, and for how long when nothing comes.
+# How much of a body that is too large is read, and for how long when nothing arrives.
 HEARD_OUT = 16 * 1024 * 1024
 PATIENCE_SECONDS = 1
 
 
 class Refused(Exception):
-    """An answer other than the one that was hoped for."""
+    """An error response."""
 
     def __init__(self, status: int, error: str, **more: Any) -> None:
         super().__init__(error)
@@ -76,16 +76,16 @@ def bearer(request: Request) -> str | None:
 
 
 def matches(given: str | None, secret: str) -> bool:
-    """Whether the two are equal, in a time that does not depend on where they differ. No secret matches nothing."""
+    """Whether the two are equal, in constant time. An empty secret matches nothing."""
     if given is None or not secret:
         return False
-    # Headers are latin-1 to the server; the bytes are what the sender sent.
+    # The server decodes headers as latin-1; this restores the bytes that were sent.
     return hmac.compare_digest(given.encode("latin-1", "replace"), secret.encode())
 
 
 async def body_of(request: Request, limit: int) -> bytes:
-    """The body. One that is too large is still read and thrown away, up to HEARD_OUT and as long as it keeps coming:
-    most clients look for the answer only once they have sent everything, and see none if the connection closes."""
+    """The body. One that is too large is still read and discarded, up to HEARD_OUT and as long as it keeps arriving:
+    most clients read the response only after sending everything, and see none if the connection closes."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max(limit, HEARD_OUT):
         raise TooLargeError

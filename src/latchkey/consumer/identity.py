@@ -1,4 +1,4 @@
-"""Who a user is to the app: the external user id."""
+"""The external user id, by which the app knows a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instants: epoch milliseconds inside, ISO 8601 where V1 and webhook entitlements speak it."""
+"""Instants: epoch milliseconds internally, ISO 8601 in V1 and in entitlements of webhooks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ Ms = int
 
 HOUR: Ms = 3_600_000
 DAY: Ms = 24 * HOUR
-# The years 1 and 9999: beyond them no date can be written.
+# The years 1 and 9999: no date can be written outside them.
 FIRST: Ms = -62_135_596_800_000
 LAST: Ms = 253_402_300_799_999
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Without a zone it is written three times as fast, and every event writes seven.
+# Formatting a date without a time zone is three times as fast, and every event formats seven.
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 
 
 def real_now() -> Ms:
-    """The clock. Only the outermost layer reads it; everything inside is told what time it is."""
+    """The clock. Only the outermost layer reads it; everything else gets the time as a parameter."""
     return time.time_ns() // 1_000_000
 
 
@@ -34,8 +34,8 @@ def iso_or_none(instant: Ms | None) -> str | None:
 
 
 def end_or_none(ends_at: Ms | None, now: Ms) -> str | None:
-    """An end of access, as somebody reads it at `now`. Rounded up while it lies ahead, and down once it is over, as the
-    service rounds it."""
+    """The end of access as text: rounded up while it is ahead of `now`, and down once it is over, as the service rounds
+    it."""
     if ends_at is None:
         return None
     return to_iso(ends_at + 999 if ends_at > now else ends_at)

@@ -1,7 +1,7 @@
-"""Events into the local copy: recording the id, the handling and the sync are one transaction.
+"""Applies events to the local copy: recording the id, handling and syncing are one transaction.
 
-Events that arrive together share it. Each user's events are worked on one after the other: in one process by the batch,
-between processes by the lock on the user's row.
+Events that arrive together share a transaction. The events of one user are processed one after the other: within a
+process by the batch, between processes by the lock on the user's row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from latchkey.consumer.sync import Applied, NobodyError, apply_event
 
 log = structlog.get_logger()
 
-# What else follows from events, in their transaction; whether that added jobs.
+# Additional work in the events' transaction; returns whether it added jobs.
 FollowUp = Callable[[AsyncConnection, Sequence[tuple[Event, LocalCopy]], Ms], Awaitable[bool]]
 
 REREAD = "reread"
@@ -37,7 +37,7 @@ LARGEST_BATCH = 64
 class Outcome(StrEnum):
     PROCESSED = "processed"
     DUPLICATE = "duplicate"
-    # Recorded, but the copy waits for a re-read: the event was late, or does not say what the user holds.
+    # Recorded, but the copy waits for a re-read: the event was late, or has no entitlements.
     LATE = "late"
 
 
@@ -57,11 +57,11 @@ class Intake:
         self._batches = Batches(self._work, largest=LARGEST_BATCH)
 
     async def receive(self, event: Event) -> Outcome:
-        """What became of the event, once it is committed."""
+        """The outcome, once it is committed."""
         return await self._batches.add(event)
 
     async def set_aside(self, event: Event, error: Exception) -> None:
-        """Keep an event that could not be processed, and look after its user by other means."""
+        """Store an event that could not be processed, and schedule a re-read of its user."""
         now = self._now()
 
         async def work(connection: AsyncConnection) -> None:
@@ -76,7 +76,7 @@ class Intake:
         await self._batches.drain()
 
     async def _work(self, arrived: Sequence[Event]) -> list[Outcome | Exception]:
-        # Copies of one event that arrive together: the first is worked on, the others are duplicates.
+        # Of several copies of one event, the first is processed and the others are duplicates.
         firsts = list({event.id: event for event in reversed(arrived)}.values())[::-1]
         settled = await self._together(firsts)
         seen: set[str] = set()
@@ -94,7 +94,7 @@ class Intake:
         except Exception as error:
             if len(events) == 1 or not _is_about_one_event(error):
                 return {event.id: error for event in events}
-        # One of them cannot be processed; the others must not suffer for it.
+        # One of them cannot be processed: process each on its own, so that the others are not affected.
         alone: dict[str, Outcome | Exception] = {}
         for event in events:
             alone |= await self._together([event])
@@ -148,15 +148,15 @@ class Intake:
 
 @dataclass(slots=True)
 class _Work:
-    """A batch while it is worked on."""
+    """A batch while it is processed."""
 
     locked: Locked
-    # Every id in the batch to the one its copy is kept under.
+    # Maps every id in the batch to the id its copy is stored under.
     canonical: dict[str, str]
     copies: dict[str, LocalCopy]
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     done: list[Event] = field(default_factory=list)
-    # An id and the others that turned out to be the same customer, in the order of the events that said so.
+    # An id and other ids that turned out to be the same customer, in the order of the events.
     names: list[tuple[str, set[str]]] = field(default_factory=list)
     reread: set[str] = field(default_factory=set)
     transactions: list[CurrencyTransaction] = field(default_factory=list)
@@ -170,7 +170,7 @@ class _Work:
         return self.copies[self.canonical[event.app_user_id]]
 
     def others_of(self, event: Event) -> list[LocalCopy]:
-        """Further copies that exist under ids which the event names as the same customer's."""
+        """Other existing copies under ids that the event names as the same customer's."""
         own = self.canonical[event.app_user_id]
         found = [self.copies.get(id) for id in sorted(event.other_ids) if id != own and self.canonical[id] == id]
         return [copy for copy in found if copy is not None and copy.subscription.exists]
@@ -195,7 +195,7 @@ class _Work:
         if not fresh:
             return
         self.names.append((owner, fresh))
-        # An id that led to another copy until now: that one lost a name, and the service knows why.
+        # An id that belonged to another copy until now: that copy lost an id, so read it again.
         self._ask({self.canonical[id] for id in fresh} - fresh)
         for id, leads_to in self.canonical.items():
             if id in fresh or leads_to in fresh:
@@ -204,7 +204,7 @@ class _Work:
             self.copies.pop(id, None)
 
     def _ask(self, ids: Collection[str]) -> None:
-        """These are to be read from V2. Until then their copies are not trusted."""
+        """Schedule a re-read from V2. Until then their copies are marked stale."""
         self.reread.update(ids)
         for id in {self.canonical.get(id, id) for id in ids}:
             copy = self.copies.get(id)
@@ -217,5 +217,5 @@ class _Work:
 
 
 def _is_about_one_event(error: Exception) -> bool:
-    """A database that is gone is gone for all of them."""
+    """False for errors that affect the whole batch, such as a lost database connection."""
     return not isinstance(error, SQLAlchemyError | OSError) or isinstance(error, DataError | IntegrityError)

@@ -1,6 +1,6 @@
-"""JSON that the strict decoder refuses: numbers beyond any type, halves of surrogate pairs, very deep nesting.
+"""JSON that the strict decoder refuses: huge numbers, lone surrogates, very deep nesting.
 
-All of it is valid JSON, so none of it is a reason to refuse an event.
+All of it is valid JSON, so it is no reason to refuse an event.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 from latchkey.consumer.instants import FIRST, LAST, Ms
 from latchkey.consumer.storable import storable
 
-# What lies deeper is replaced by null: no field that we use is deeper than 4.
+# Deeper values are replaced by null: no field that we use is deeper than 4.
 DEEPEST = 100
-# Within what a JSON number and a BIGINT hold exactly.
+# The range that JSON numbers and BIGINT represent exactly.
 LARGEST = 2**53
-# Longer integers fit no field, and Python neither reads nor writes all of them.
+# Longer integers fit no field, and Python limits the conversion of long ones.
 _LONGEST_INTEGER = 300
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
@@ -32,12 +32,12 @@ def loads(body: bytes) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Back to JSON, with every character that UTF-8 cannot hold as an escape."""
+    """Back to JSON, with an escape for every character that UTF-8 cannot encode."""
     return json.dumps(value).encode()
 
 
 def text(value: Any) -> str | None:
-    """A text, or a number written as one."""
+    """A string, or a number as a string."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -46,7 +46,7 @@ def text(value: Any) -> str | None:
 
 
 def texts(value: Any) -> list[str] | None:
-    """A list of texts; a single text stands for a list of one. What is no text in a list is left out."""
+    """A list of strings; a single string stands for a list of one. Other values in a list are left out."""
     if isinstance(value, list):
         return [one for one in map(text, value) if one]
     one = text(value)
@@ -54,7 +54,7 @@ def texts(value: Any) -> list[str] | None:
 
 
 def number(value: Any) -> int | float | None:
-    """A number that can be stored, also where it is written as a text."""
+    """A number that can be stored, even if given as a string."""
     found = _number(value)
     return found if found is not None and abs(found) <= LARGEST else None
 
@@ -65,7 +65,7 @@ def whole(value: Any) -> int | None:
 
 
 def instant(value: Any) -> Ms | None:
-    """Epoch milliseconds. What lies before the year 1 or after 9999 becomes the nearest instant that can be written."""
+    """Epoch milliseconds, limited to the years 1 to 9999."""
     found = _number(value)
     return round(min(max(found, FIRST), LAST)) if found is not None else None
 
@@ -92,7 +92,7 @@ def _integer(digits: str) -> int | str:
 
 
 def _fraction(digits: str) -> float | str:
-    """A number that no float holds stays a text."""
+    """A number that no float can represent stays a string."""
     return found if isfinite(found := float(digits)) else digits
 
 
@@ -113,5 +113,5 @@ def _without_depths(body: str) -> str:
             if depth == DEEPEST:
                 begun = found.end()
             depth -= 1
-    # Brackets that never close are no JSON; the decoder says so.
+    # Unclosed brackets are invalid JSON; the decoder reports that.
     return body if depth >= DEEPEST else "".join(kept) + body[begun:]

@@ -1,4 +1,4 @@
-"""What /metrics shows. Every consumer has its own registry, so that several can live in one process."""
+"""The content of /metrics. Every consumer has its own registry, so that one process can have several."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Metrics:
             yield
 
     def received(self, event_type: str, outcome: str) -> None:
-        # Whoever sends events could otherwise fill the registry with types of his own making.
+        # Otherwise a sender could fill the registry with types of its own.
         self._events.labels(event_type if event_type in HANDLERS else "unknown", outcome).inc()
 
     def refused(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""For operators: health, metrics, and the events that were set aside."""
+"""For operators: health, metrics, and events that were set aside."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Operations:
         self._metrics = metrics
 
     async def reprocess(self, event_id: str) -> Reprocessed | None:
-        """Try an event again; None when there is no such event set aside."""
+        """Try an event again; None if no such event was set aside."""
         found = await self._store.events.one_set_aside(event_id)
         return await self._again(found) if found is not None else None
 
@@ -49,7 +49,7 @@ class Operations:
         found: list[SetAside] = []
         while page := await self._store.events.list_set_aside(after=found[-1].event_id if found else None, limit=PAGE):
             found += page
-        # One after the other, in the order they came in.
+        # One after the other, in the order they arrived.
         return [await self._again(one) for one in sorted(found, key=lambda one: one.received_at)]
 
     async def healthz(self, _: Request) -> Response:
@@ -57,7 +57,7 @@ class Operations:
             async with self._store.database.reading() as connection:
                 await connection.execute(text("select 1"))
         except Exception:
-            log.exception("unhealthy")
+            log.exception("health check failed")
             return reply({"status": "database unreachable"}, 503)
         return reply({"status": "ok"})
 

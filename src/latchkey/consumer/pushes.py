@@ -1,8 +1,8 @@
-"""From an event to a phone.
+"""Sends push notifications about events.
 
-In the event's own transaction it is decided whether it is worth a push, and to which phones; the sending is a job. So
-a push never delays an answer to the service, survives a restart, and goes out once: an event is taken once, and the
-provider recognises the job's key.
+The event's own transaction decides whether to send a push and to which phones; sending is a job. So a push never delays
+the response to the service, survives a restart, and is sent once: an event is processed once, and the provider
+recognises the job's key.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ log = structlog.get_logger()
 
 PUSH = "push"
 PLAN = "push_later"
-# News that is older is none. Also what keeps a replay of last week's events from ringing every phone.
+# Older events cause no push. This also prevents a replay of last week's events from notifying every phone.
 FRESH_MS: Ms = DAY
-# The job itself is tried again for as long as the news is fresh.
+# The job itself is retried while the event is recent enough.
 PATIENCE = Patience(tries=2, timeout=10.0, deadline=60.0)
-# While the provider is away nobody tries, so that pushes do not keep other jobs from being done.
+# While the provider is unreachable pushes are postponed, so that they do not block other jobs.
 AWAY_MS: Ms = 15_000
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What a job says."""
+    """The parameters of a job."""
 
     occasion: str
     app_user_id: str
     until: Ms
     product_id: str | None = None
     ends_at: Ms | None = None
-    # The phones at that moment: those that come later were not meant, those that go are left out.
+    # The phones at that time: phones added later get nothing, removed phones are left out.
     player_ids: tuple[str, ...] = ()
 
 
@@ -68,7 +68,7 @@ def occasion_of(event: Event) -> str | None:
 
 
 def still_true(occasion: str, copy: LocalCopy | None, now: Ms) -> bool:
-    """A payment that has come meanwhile, a trial that was cancelled or converted: no longer news."""
+    """False if the payment has succeeded meanwhile, or the trial was cancelled or converted."""
     if copy is None:
         return False
     match occasion:
@@ -121,14 +121,14 @@ class Pushes:
         await self._client.close()
 
     async def send(self, app_user_id: str, words: Notification, *, key: str | None = None) -> Sent:
-        """Now, to every phone of a user. Phones that the provider does not know are forgotten."""
+        """Sends now, to every phone of a user. Phones that the provider does not know are deleted."""
         async with self._store.database.reading() as connection:
             owner = (await self._store.copies.resolve(connection, [app_user_id]))[app_user_id]
             ids = await self._store.devices.player_ids(connection, owner)
         return await self._deliver(words, ids, key)
 
     async def follow_up(self, connection: AsyncConnection, news: Sequence[tuple[Event, LocalCopy]], now: Ms) -> bool:
-        """In the transaction that takes the events."""
+        """Runs in the transaction that processes the events."""
         added = False
         for event, copy in news:
             occasion = occasion_of(event)
@@ -172,7 +172,7 @@ class Pushes:
         await self._store.jobs.add(connection, [NewJob(kind, key, msgspec.to_builtins(order))], run_at)
 
     async def _plan(self, job: Job) -> None:
-        """The moment that was waited for: is it still so, and whose phones are there now?"""
+        """At the scheduled time: check whether it still applies, and load the current phones."""
         order = msgspec.convert(job.payload, Order)
         now = self._now()
 
@@ -188,12 +188,12 @@ class Pushes:
         now = self._now()
         told = log.bind(event_id=job.key, occasion=order.occasion, app_user_id=order.app_user_id)
         if now >= order.until:
-            told.error("push given up: the provider was away for too long", attempts=job.attempts)
+            told.error("push given up", reason="provider unreachable for too long", attempts=job.attempts)
             return None
         async with self._store.database.reading() as connection:
             owner = (await self._store.copies.resolve(connection, [order.app_user_id]))[order.app_user_id]
             copy = await self._store.copies.find(connection, owner)
-            # A phone may have changed hands while the provider was away; what is said is not for its new user.
+            # A phone may have got another user while the provider was unreachable; the text is not for that user.
             still_theirs = set(await self._store.devices.player_ids(connection, owner))
         ids = [id for id in order.player_ids if id in still_theirs]
         if not ids or not still_true(order.occasion, copy, now):

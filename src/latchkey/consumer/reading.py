@@ -1,4 +1,4 @@
-"""What the service answered about a user: V2 for access, V1 for everything around it. Data and its meaning only."""
+"""What the service returned about a user: V2 for access, V1 for the details. Pure data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from latchkey.wire.lifetime import never_ends
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    # The customer's id in the service; differs from the one asked for where that is an alias.
+    # The customer's id in the service; differs from the requested one if that is an alias.
     customer_id: str
-    # Active entitlements by id with their end; None never ends.
+    # Active entitlements by id with their end; None means no end.
     active: Mapping[str, Ms | None]
     attributes: Mapping[str, str]
     details: Details | None = None
-    # The last event that is already in it, where the service says so.
+    # The last event that it includes, if the service says so.
     sequence: int | None = None
 
     def held(self, now: Ms) -> dict[str, Ms | None]:
@@ -32,16 +32,16 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """V1's side of it."""
+    """The data from V1."""
 
     entitlements: Mapping[str, Held]
-    # Product id to subscription, as V1 writes it.
+    # Subscription by product id, as V1 writes it.
     subscriptions: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The subscription that access rests on, and how it stands."""
+    """The subscription that gives access, and its state."""
 
     product_id: str
     standing: Standing
@@ -63,7 +63,7 @@ def reading_of(
 ) -> Reading:
     return Reading(
         customer.id,
-        # V2 writes a number also where access never ends.
+        # V2 has a number even if access never ends.
         {one.entitlement_id: None if never_ends(one.expires_at, now) else one.expires_at for one in active},
         {one.name: one.value for one in attributes},
         details_of(subscriber) if subscriber is not None else None,
@@ -87,7 +87,7 @@ def details_of(subscriber: v1.Subscriber) -> Details:
 
 
 def contract(details: Details, active: Mapping[str, Ms | None]) -> Contract | None:
-    """What the longest access rests on; nothing where that is no subscription."""
+    """The subscription that gives the longest access; None if that is not a subscription."""
     longest = max(active, key=lambda id: (_end(active[id]), id))
     written = details.entitlements.get(longest)
     if written is None or written.product_id is None or written.product_id not in details.subscriptions:
@@ -105,7 +105,7 @@ def contract(details: Details, active: Mapping[str, Ms | None]) -> Contract | No
 
 
 def latest_end(ends: Mapping[str, Ms | None]) -> Ms | None:
-    """The last moment of any access; None when some of it never ends."""
+    """The latest end of any access; None if some of it never ends."""
     return max(ends.values(), key=_end)
 
 

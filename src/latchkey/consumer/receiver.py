@@ -1,15 +1,15 @@
 """`POST /webhooks/billing`: the specification's nine steps, in order.
 
-| what arrives | answer |
+| request | response |
 |---|---|
-| no or another Authorization; a signature that is wrong, where one is wanted | 401 `{error: 'Unauthorized'}` |
+| no or wrong Authorization; a wrong signature, if one is required | 401 `{error: 'Unauthorized'}` |
 | a body above the limit | 413 `{error: 'Payload too large'}` |
-| no JSON object | 400 `{error: 'Invalid webhook body'}` |
-| no `event` | 400 `{error: 'Invalid event structure'}`, or `'Invalid webhook body'` where the check is not strict |
+| not a JSON object | 400 `{error: 'Invalid webhook body'}` |
+| no `event` | 400 `{error: 'Invalid event structure'}`, or `'Invalid webhook body'` if the check is not strict |
 | no type or user (strict only) | 400 `{error: 'Invalid event structure'}` |
 | a test delivery (`Latchkey-Test-Event: true`) | 200 `{message}`, and nothing is changed or recorded |
 | an event that was processed before | 200 `{message}` |
-| an event that could not be processed | 200 `{message, error}` and it is set aside; or 500, as it is set |
+| an event that could not be processed | 200 `{message, error}` and it is set aside; or 500, depending on the setting |
 | anything else | 200 `{message}` |
 """
 
@@ -68,8 +68,8 @@ class Receiver:
             log.warning("malformed webhook", error=str(malformed), bytes=len(body))
             raise Refused(400, str(malformed)) from None
         if request.headers.get(TEST_EVENT) == "true":
-            # Only whoever has the secret gets here, and real deliveries never carry the header. Should one ever be
-            # marked by mistake, the sweep finds it in the service's feed.
+            # Only a sender with the secret gets here, and real deliveries never have the header. If one were marked by
+            # mistake, the sweep would find it in the service's feed.
             log.info("test event", event_id=event.id, type=event.type, app_user_id=event.app_user_id)
             self._metrics.received(event.type, "test")
             return reply({"message": "Test event received"})
@@ -83,7 +83,7 @@ class Receiver:
             self._metrics.received(event.type, "failed")
             if self._settings.on_error == "retry":
                 raise Refused(500, INTERNAL_ERROR) from error
-            # Should this fail too, the answer is 500: a 200 never means lost.
+            # If this fails too, the response is 500: a 200 never means that an event is lost.
             await self._intake.set_aside(event, error)
             return reply({"message": "Event set aside", "error": INTERNAL_ERROR})
         self._metrics.received(event.type, outcome.value)

@@ -1,4 +1,4 @@
-"""Finding and mending what was missed: first the feed's events that never arrived, then whatever V2 says otherwise."""
+"""Finds and corrects what was missed: first events of the feed that never arrived, then differences to V2."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from latchkey.consumer.storage.tables import subscriptions
 log = structlog.get_logger()
 
 CURSOR = "feed"
-# Nobody waits for a reconciliation, so it may wait out a rate limit.
+# No user waits for a reconciliation, so it may wait for the rate limit.
 DEADLINE = 180.0
 PAGE = 200
-# One sweep holds up other jobs for a moment only, and leaves most of the rate limit to users.
+# One sweep delays other jobs only briefly, and leaves most of the rate limit to users.
 SWEEP_PAGES = 20
 SWEEP_USERS = 40
 SWEEP_DEADLINE = 10.0
@@ -72,7 +72,7 @@ class Reconciler:
         self._strict = strict
 
     async def everything(self, *, mend: bool = True, from_start: bool = False) -> Report:
-        """All events since the last look, or since ever, and all users."""
+        """All events since the last run, or from the start, and all users."""
         report = Report()
         await self._feed(report, mend=mend, from_start=from_start, pages=None, deadline=DEADLINE)
         async for copy in self._all():
@@ -80,7 +80,7 @@ class Reconciler:
         return report
 
     async def sweep(self) -> Report:
-        """A part of it, small enough to be done every few minutes beside everything else."""
+        """A part of it, small enough to run every few minutes in the background."""
         report = Report()
         await self._feed(report, mend=True, from_start=False, pages=SWEEP_PAGES, deadline=SWEEP_DEADLINE)
         for copy in await self._longest_unread():
@@ -105,7 +105,7 @@ class Reconciler:
             except NotFound:
                 if cursor is None:
                     raise
-                # The service was set up anew: its events are others, and begin where they begin.
+                # Unknown cursor: the service was set up again. Restart from the first event.
                 cursor = None
                 continue
             except ClientError as error:
@@ -140,7 +140,7 @@ class Reconciler:
         report.events_missed += [
             Missed(event.id, event.type, event.app_user_id, outcome)
             for event, outcome in zip(missed, outcomes, strict=True)
-            # It arrived by itself between the look and the attempt.
+            # It arrived on its own between the check and the attempt.
             if outcome != Outcome.DUPLICATE
         ]
 
@@ -177,12 +177,12 @@ class Reconciler:
             except ClientError as error:
                 report.failures[user] = str(error)
         if local == (service or {}) and same_id:
-            # Nothing a user would notice: only a re-read that was still waiting.
+            # No visible difference: only a re-read was still pending.
             return
         report.differences.append(Difference(user, local, service, _why(report, copy, service, same_id), mended))
 
     async def _seen(self, user: str, copy: LocalCopy) -> None:
-        """Asked and found right: the next sweep asks about others first."""
+        """Checked and correct: the next sweep checks others first."""
         same = subscriptions.c.app_user_id == user, subscriptions.c.revision == copy.subscription.revision
         now = self._now()
         confirmed = subscriptions.update().where(*same).values(last_revenue_sync_at=now, last_updated=now)
@@ -216,7 +216,7 @@ class Reconciler:
 
 
 def _written(held: dict[str, Ms | None]) -> dict[str, str | None]:
-    """By the second, rounded up: webhooks write ends so, V2 has milliseconds."""
+    """To the second, rounded up: webhooks write ends like that, V2 has milliseconds."""
     return {id: iso_or_none(ends_at + 999 if ends_at else None) for id, ends_at in sorted(held.items())}
 
 

@@ -1,4 +1,4 @@
-"""The local copy: what this server knows about one user without asking anybody."""
+"""The local copy: what this server knows about one user without asking the service."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ class Subscription(Struct, frozen=True, kw_only=True):
     environment: str | None = None
     last_webhook_event_id: str | None = None
     last_webhook_event_type: str | None = None
-    # When the service was last asked, and when anything about the record was last confirmed.
+    # When the service was last asked, and when the record was last confirmed.
     last_revenue_sync_at: Ms | None = None
     last_updated: Ms | None = None
 
     # Beyond the specification's record.
-    # Product id to subscription, as V1 writes it.
+    # Subscription by product id, as V1 writes it.
     subscriptions: Mapping[str, Any] = field(default_factory=dict)
-    # Where the last event that was applied stands among the user's events.
+    # The sequence of the last event that was applied.
     last_sequence: int | None = None
     last_event_at: Ms | None = None
-    # The last event that the last answer of the service included, where it said so.
+    # The sequence of the last event that the service's last response included, if it said so.
     read_sequence: int | None = None
-    # Something newer is known to exist: a re-read is on its way.
+    # Something newer is known to exist: a re-read is scheduled.
     stale: bool = False
-    # Counts writes, so that an answer which was read before one of them is not taken for newer.
+    # Counts writes. A response that was read before one of them is discarded.
     revision: int = 0
 
     @property
     def exists(self) -> bool:
-        """False for a place that is only held while the first event of a user is worked on."""
+        """False for an empty row that is only locked while a user's first event is processed."""
         return self.last_updated is not None
 
 
@@ -83,7 +83,7 @@ class LocalCopy(Struct, frozen=True):
     entitlements: Mapping[str, Entitlement] = field(default_factory=dict)
 
     def held(self, now: Ms) -> dict[str, Entitlement]:
-        """What the user may do at this moment. Time passes between events: an end that is over counts."""
+        """The entitlements that are active at `now`. They may have ended since the last event."""
         return {
             id: row
             for id, row in self.entitlements.items()

@@ -1,4 +1,4 @@
-"""Background jobs: done at once when this process asked for them, and by whoever is left when it dies."""
+"""Background jobs: run at once by the process that adds them, or by another one if it dies."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from latchkey.consumer.storage.jobs import Job, Jobs
 
 log = structlog.get_logger()
 
-# What a job gives back is when it wants to run again; None when it is done.
+# A handler returns when to run again; None if the job is done.
 Handler = Callable[[Job], Awaitable[Ms | None]]
 
-# Renewed for as long as the job runs, so it may be short: after a crash a user's re-read waits for no longer than this.
+# Renewed while the job runs, so it can be short: after a crash a user's re-read waits no longer than this.
 LEASE_MS: Ms = 10_000
 RENEWAL = 3.0
 FIRST_BACKOFF_MS: Ms = 500
 LONGEST_BACKOFF_MS: Ms = 10 * 60_000
-# Jobs that other processes left behind are found within this.
+# Jobs of other processes are found within this time.
 LONGEST_NAP = 5.0
 
 
 def backoff_ms(attempts: int, fraction: float) -> Ms:
-    """How long a job rests after its attempt 1, 2, … failed."""
+    """How long to wait after attempt 1, 2, … failed."""
     full = min(FIRST_BACKOFF_MS * 2.0 ** min(attempts - 1, 30), LONGEST_BACKOFF_MS)
     return round(full * (0.5 + 0.5 * fraction))
 
@@ -54,21 +54,21 @@ class Runner:
         self._stopping = False
 
     def wake(self) -> None:
-        """There is something to do."""
+        """There may be something to do."""
         self._woken.set()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """What has begun is finished; what has not stays in the table."""
+        """Running jobs are finished; others stay in the table."""
         self._stopping = True
         self._woken.set()
         if self._task is not None:
             await self._task
 
     async def run_due(self) -> int:
-        """Do what is due now; how many jobs that were."""
+        """Run the jobs that are due now; returns how many there were."""
         done = 0
         while claimed := await self._jobs.claim(self._now(), self._workers, LEASE_MS):
             finished = asyncio.Event()
@@ -93,14 +93,14 @@ class Runner:
                 if next_at is not None:
                     nap = min(LONGEST_NAP, max(0.01, (next_at - self._now()) / 1000))
             except Exception:
-                # The database is away; the jobs are in it, so there is nothing to lose by waiting.
-                log.exception("jobs could not be looked at")
+                # The database is unreachable; the jobs are in it, so nothing is lost by waiting.
+                log.exception("jobs not read")
             if not self._stopping:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), nap)
 
     async def _keep(self, claimed: Sequence[Job], finished: asyncio.Event) -> None:
-        """They are still being done."""
+        """Renews the leases of running jobs."""
         while not finished.is_set():
             try:
                 with contextlib.suppress(TimeoutError):
@@ -108,8 +108,8 @@ class Runner:
                     return
                 await self._jobs.renew(claimed[0].lease, self._now() + LEASE_MS)
             except Exception:
-                # Somebody else may do them once more. That is harmless, and there is another chance in a moment.
-                log.exception("leases could not be renewed")
+                # Another process may run them again. Jobs are idempotent, and the next renewal may succeed.
+                log.exception("leases not renewed")
 
     async def _do(self, job: Job) -> None:
         handler = self._handlers.get(job.kind)
@@ -121,7 +121,7 @@ class Runner:
             log.error("job given up", kind=job.kind, key=job.key, error=str(error))
             again_at = None
         except Exception as error:
-            rest = backoff_ms(job.attempts, random.random())  # noqa: S311 - spreads retries, hides nothing
+            rest = backoff_ms(job.attempts, random.random())  # noqa: S311 - jitter, not a secret
             if isinstance(error, RateLimited):
                 wait = error.retry_after if error.retry_after is not None else RETRY_AFTER
                 rest = max(rest, round(wait * 1000))

@@ -14,7 +14,7 @@ BILLING_ISSUE = "billing_issue"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What an event type decides about a subscription, whatever was there before."""
+    """The state of a subscription as an event type decides it."""
 
     status: str | None
     auto_renew: bool = True
@@ -22,7 +22,7 @@ class Standing:
 
 
 def standing_after(event_type: str, any_active: bool, before: Standing) -> Standing:
-    """Recomputed on every event, from the entitlements that the event carries."""
+    """Recomputed on every event, from the entitlements in the event."""
     if not any_active:
         return replace(before, status=EXPIRED, auto_renew=False)
     match event_type:
@@ -39,5 +39,5 @@ def standing_after(event_type: str, any_active: bool, before: Standing) -> Stand
 
 
 def standing_after_reading(any_active: bool, before: Standing) -> Standing:
-    """Where V2 contradicts the record. V2 knows access and nothing else."""
+    """If V2 contradicts the record. V2 knows only about access."""
     return Standing(ACTIVE) if any_active else replace(before, status=EXPIRED, auto_renew=False)

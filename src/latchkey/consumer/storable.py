@@ -1,4 +1,4 @@
-"""Texts from outside in a form that every database stores, and that still tells two different texts apart."""
+"""Makes external strings storable in every database, while different strings stay different."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 
 # Long enough for every id in use, short enough for an index row of any database.
 LONGEST = 255
-# PostgreSQL stores no NUL, and no database stores half of a surrogate pair as UTF-8.
+# PostgreSQL stores no NUL, and no database stores a lone surrogate as UTF-8.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _MARK = "~"
 
 
 def storable(text: str, longest: int = LONGEST) -> str:
-    """The text itself wherever it can be stored. Otherwise its beginning and a hash of the whole."""
+    """The text itself if it can be stored. Otherwise its beginning and a hash of the whole."""
     cleaned = clean(text)
     if cleaned == text and len(text) <= longest:
         return text

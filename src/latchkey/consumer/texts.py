@@ -1,4 +1,4 @@
-"""What phones are told, by occasion and language."""
+"""The texts of push notifications, by occasion and language."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Texts = Mapping[str, Mapping[str, Text]]
 
 
 def read_texts(path: str = "") -> Texts:
-    """Our texts, with those in the file instead where it has any. Raises ValueError for a file that cannot be used."""
+    """The built-in texts, overridden by those in the file. Raises ValueError for a file that cannot be used."""
     own = _decoded(files("latchkey.consumer").joinpath("texts.toml").read_bytes())
     if not path:
         return own

@@ -1,4 +1,4 @@
-"""Who is signed in. That is the app's business; where the app does not say, a signed JWT does."""
+"""Identifies the signed-in user: with the app's own function, or else with a signed JWT."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from latchkey.consumer.settings import Settings
 
-# Finds the user's id in a request; None when nobody is signed in.
+# Finds the user's id in a request; None if nobody is signed in.
 Identify = Callable[[Request], str | Awaitable[str | None] | None]
 
 _SCHEME = "bearer"
@@ -23,7 +23,7 @@ class JwtUsers:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._keys: list[tuple[str, list[str]]] = []
-        # A key is used for its own kind of algorithm only: a public key must never serve as a shared secret.
+        # A key is only used with algorithms of its kind: a public key must never serve as a shared secret.
         allowed = settings.jwt_algorithms
         if settings.jwt_secret:
             self._keys.append((settings.jwt_secret, _chosen(("HS256",), allowed)))

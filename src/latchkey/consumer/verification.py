@@ -1,4 +1,4 @@
-"""The verification rule: when the local copy may not be trusted without asking V2."""
+"""The verification rule: when V2 must be asked instead of trusting the local copy."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Reason(StrEnum):
 def reasons_to_verify(
     subscription: Subscription | None, now: Ms, *, only_if_still_ahead: bool = False
 ) -> tuple[Reason, ...]:
-    """Every condition that holds; none means the local copy answers. `only_if_still_ahead` is the specification's
-    variant: an end that has passed is not a reason to verify."""
+    """Every condition that applies; none means the local copy answers. `only_if_still_ahead` is the specification's
+    variant: an end in the past is not a reason to verify."""
     if subscription is None or not subscription.exists:
         return (Reason.NO_RECORD,)
     found = []

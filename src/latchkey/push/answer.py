@@ -1,4 +1,4 @@
-"""What a provider's answer means. Pure: a status and a body go in, what was sent or why not comes out."""
+"""Interprets a provider's response. Pure: takes a status and a body, returns what was sent or why not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from latchkey.push.errors import (
 )
 from latchkey.push.notification import Sent
 
-# What the provider answers when none of the ids can be reached; it says so with a status of 200, older ones with 400.
+# The provider's error if none of the ids can be reached; with a status of 200, or 400 in older versions.
 _NOBODY = "not subscribed"
 _INVALID = ("invalid_player_ids", "invalid_subscription_ids")
 _REASONS = 5
@@ -25,7 +25,7 @@ _REASON_LENGTH = 200
 
 
 def judge(status: int, body: bytes, asked: Sequence[str]) -> Sent | PushError:
-    """What an answer to a call for the `asked` ids says."""
+    """The meaning of a response to a call for the `asked` ids."""
     if status == 429:
         return BusyError("The push provider is busy (429).")
     if status >= 500 or status == 408:
@@ -56,7 +56,7 @@ def _sent(said: Any, errors: Any, asked: Sequence[str]) -> Sent | None:
         return None
     id = said.get("id")
     named = set(_invalid(errors))
-    # Only what we asked about: an answer must not be able to remove anybody else's device.
+    # Only requested ids: a response must not be able to remove other devices.
     invalid = tuple(one for one in asked if one in named)
     if isinstance(id, str) and id:
         return Sent((id,), invalid)
@@ -73,7 +73,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _invalid(errors: Any) -> Iterator[str]:
-    """Unknown ids are in an object; mixed answers have that object inside the list."""
+    """Unknown ids are in an object; in mixed responses that object is inside the list."""
     for part in errors if isinstance(errors, list) else [errors]:
         if isinstance(part, dict):
             for name in _INVALID:

@@ -1,16 +1,16 @@
-"""Why a notification did not go out.
+"""Why a notification was not sent.
 
 PushError
-├── NotSentError                  trying later may help; `retry_after` is what the provider asked for
-│   ├── UnreachableError          no answer: down, too slow, cut off, not trusted
+├── NotSentError                  a retry may help; `retry_after` is what the provider asked for
+│   ├── UnreachableError          no response: down, too slow, cut off, not trusted
 │   ├── BusyError                 429
 │   ├── BrokenError               5xx
-│   └── NonsenseError             an answer that says neither yes nor no
-└── RefusedError                  trying again changes nothing
+│   └── NonsenseError             a response that is not in the provider's format
+└── RefusedError                  a retry would be refused again
     ├── KeyRefusedError           401 or 403
-    └── NotificationRefusedError  400 and every other answer; `reasons` are the provider's
+    └── NotificationRefusedError  400 and every other status; `reasons` are the provider's
 
-No message ever holds the REST API key, not even when the provider repeats it.
+No message ever contains the REST API key, even if the provider repeats it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PushError(Exception):
-    """The notification did not reach everybody. `so_far` is what had been accepted before."""
+    """The notification did not reach everybody. `so_far` is what was accepted before."""
 
     so_far: Sent | None = None
 

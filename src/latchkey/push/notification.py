@@ -1,4 +1,4 @@
-"""What is sent, and what became of it."""
+"""A notification, and the result of sending it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Texts by language code. Providers fall back on `en` for everybody whose language is not there."""
+    """Texts by language code. Providers use `en` for languages without a text."""
 
     contents: Mapping[str, str]
     headings: Mapping[str, str]
@@ -20,10 +20,10 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the provider accepted. One notification may be several calls, because a call takes 2,000 ids.
+    """What the provider accepted. One notification may take several calls, because a call takes 2,000 ids.
 
-    `invalid_player_ids` do not exist and can be forgotten. `unsubscribed_player_ids` were in a call that reached
-    nobody: they may exist and have notifications turned off, so they are worth another try some day.
+    `invalid_player_ids` do not exist and can be deleted. `unsubscribed_player_ids` were in a call that reached nobody:
+    they may exist with notifications turned off, so they are worth another attempt later.
     """
 
     notification_ids: tuple[str, ...] = ()

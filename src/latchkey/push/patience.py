@@ -1,4 +1,4 @@
-"""How often and how long a call to the provider is tried."""
+"""How often and how long a call to the provider is retried."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Patience:
     timeout: float = 10.0
     first_wait: float = 0.5
     longest_wait: float = 15.0
-    # The convention of this field for a 429 that does not say how long.
+    # The usual wait for a 429 that does not say how long.
     busy_wait: float = 60.0
     deadline: float = 120.0
 
     def wait(self, *, tried: int, spent: float, chance: float, asked: float | None = None) -> float | None:
-        """How long to wait after the `tried`-th failure; nothing when it is time to give up.
+        """How long to wait after the `tried`-th failure; None to give up.
 
-        `chance` from 0 to 1 spreads callers that failed at the same moment: half of the wait is certain.
+        `chance` from 0 to 1 is jitter for callers that failed at the same time: half of the wait is fixed.
         `asked` is what the provider wants; a shorter wait would only fail again.
         """
         if tried >= self.tries:
@@ -34,7 +34,7 @@ class Patience:
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds to wait by a Retry-After header, a number or a date; nothing when it is neither."""
+    """Seconds to wait according to a Retry-After header, a number or a date; None if it is neither."""
     if value is None:
         return None
     text = value.strip()

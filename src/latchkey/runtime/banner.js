@@ -1,7 +1,7 @@
 /*
- * A notification as a phone shows it: a card that comes down over the app, goes by itself, and opens on a tap.
- * Runs in a world of its own (the page's scripts see an element and nothing in it). No inline style, no markup from
- * strings: it shows under any content policy, and a text is never more than a text.
+ * A notification as a phone shows it: a card that slides in over the app, disappears, and opens on a tap.
+ * Runs in an isolated world (the page's scripts see only an empty element). No inline style and no markup from strings:
+ * it works under any content security policy, and text is never markup.
  */
 (function (notification, seconds) {
   "use strict";
@@ -33,7 +33,7 @@
     place.latchkeyShelf = shelf;
     document.documentElement.append(place);
   }
-  // Shown anew each time: it goes over a dialog that was opened after it.
+  // Shown again each time, so that it is above a dialog that was opened later.
   if (place.matches(":popover-open")) place.hidePopover();
   place.showPopover();
 

@@ -1,8 +1,8 @@
-/** What `bridge.js` is called with. */
+/** The options of `bridge.js`. */
 export interface BridgeOptions {
-  /** The device's push player id; `null` where there is none (not registered yet, or the user refused). */
+  /** The device's push player id; `null` if there is none (not registered yet, or the user refused). */
   playerId: string | null;
-  /** The app's own origins, as `location.origin` spells them. Everywhere else the script does nothing. */
+  /** The app's own origins, as in `location.origin`. On other origins the script does nothing. */
   origins: string[];
   /** The names of the bridge property: `["bridge"]`. */
   properties: string[];
@@ -10,7 +10,7 @@ export interface BridgeOptions {
   commands: Record<string, string>;
 }
 
-/** What web content sees inside the app, with the ordinary names. */
+/** What web content sees inside the app, with the default names. */
 declare global {
   interface Window {
     /** Assign a command such as `"getpushplayerid://"`. Other values are kept and read back. */

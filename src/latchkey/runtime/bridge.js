@@ -1,17 +1,17 @@
 /*
- * The app runtime's bridge: web content assigns a command to a property of `window`, and the answer is a global variable.
+ * The app runtime's bridge: web content assigns a command to a property of `window`, and the result is a global variable.
  *
  *     window.bridge = "getpushplayerid://";
- *     window.pushplayerid;                     // "1dd608f2-…", or null where the device has none
+ *     window.pushplayerid;                     // "1dd608f2-…", or null if the device has none
  *
- * How to host it: run this file's text followed by "(" + options as JSON + ");" at document start, before any script of
- * the page. The options (see bridge.d.ts) hold the player id: a question to native code would be answered too late.
+ * To host it: run this file's text followed by "(" + options as JSON + ");" at document start, before any script of the
+ * page. The options (see bridge.d.ts) contain the player id: a call to native code would return too late.
  *
- * It needs no eval, adds no element and loads nothing, so no content policy is in its way. ES5, for old web views.
+ * It needs no eval, adds no element and loads nothing, so it works under any content security policy. ES5, for old web views.
  */
 (function (options) {
   "use strict";
-  // `origin` is also right in about:blank and srcdoc frames, which inherit it, and in sandboxed ones, where it is "null".
+  // `origin` is also correct in about:blank and srcdoc frames, which inherit it, and in sandboxed ones, where it is "null".
   var origin = typeof window.origin === "string" ? window.origin : window.location.origin;
   if (options.origins.indexOf(origin) < 0) return;
 
@@ -20,14 +20,14 @@
 
   function answer(variable) {
     window[variable] = options.playerId;
-    // Some helpers assign the command and then delete the variable before they begin to look for it.
+    // Some helpers assign the command and then delete the variable before they look for it.
     settled.then(function () {
       window[variable] = options.playerId;
     });
   }
 
   options.properties.forEach(function (property) {
-    // Whatever somebody assigns that is not a command is theirs, and stays.
+    // A value that is not a command is stored unchanged.
     var kept = window[property];
     Object.defineProperty(window, property, {
       configurable: true,

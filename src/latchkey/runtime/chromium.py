@@ -1,4 +1,4 @@
-"""The browser: where it is on this machine, and how it is started."""
+"""Finds and starts the browser."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MAC = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
 FLAGS = (
-    # As root, and in most containers, Chromium cannot make its own sandbox and would not start.
+    # As root, and in most containers, Chromium cannot create its own sandbox and would not start.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
-    # A device that is watched by a test talks to nobody but the app.
+    # In tests the device connects only to the app.
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",

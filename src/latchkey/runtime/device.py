@@ -1,4 +1,4 @@
-"""The reference device: what a native app around web content does, with Chromium as its web view.
+"""The reference device: does what a native app around web content does, with Chromium as its web view.
 
 async with Device(DeviceOptions(state=folder, push_url=url, app_id=id, origins=(app,), ca=ca)) as device:
     await device.open(app)
@@ -56,7 +56,7 @@ class Device:
 
     @property
     def player_id(self) -> str | None:
-        """What web content is told: nothing where the user refused notifications."""
+        """The id given to web content; None if the user refused notifications."""
         if self._service is None or not self._options.notifications_allowed:
             return None
         return self._identity.player_id(self._service.name)
@@ -89,7 +89,7 @@ class Device:
         await self._on().open(url)
 
     async def closed(self) -> None:
-        """Until somebody closes the window."""
+        """Until the window is closed."""
         gone = asyncio.Event()
         self._on().context.on("close", lambda _: gone.set())
         self.page.on("close", lambda _: gone.set())
@@ -134,7 +134,7 @@ class Device:
         await self._on().inject(bridge_script(self.player_id, self._origins, self._options.names))
 
     async def _register(self) -> None:
-        """Be known to the push service, or known as somebody who wants nothing."""
+        """Register with the push service, or unsubscribe if the user refused notifications."""
         service, options = self._service, self._options
         if service is None:
             return
@@ -161,14 +161,14 @@ class Device:
             self._listening = None
 
     async def _listen(self, service: PushService) -> None:
-        """For as long as the device is online: be registered, and show what arrives."""
+        """While the device is online: stay registered, and show what arrives."""
         wait = FIRST_WAIT
         while True:
             began = time.monotonic()
             try:
                 if (known := self.player_id) is None:
                     await self._register()
-                    # The page on the screen was told "none"; the next document is told better.
+                    # The current page was told "none"; the next document gets the id.
                     await self._inject()
                     continue
                 async for notification in service.arrivals(known):

@@ -1,18 +1,18 @@
-"""What a device cannot do, and what to do about it.
+"""The errors of a device.
 
 DeviceError
 ├── ChromiumMissingError
 ├── AlreadyRunningError
-├── PushServiceError           the push service is away or answers something else
-│   └── UnknownDeviceError     it is there, and does not know this device
-└── CannotShowError            the page, or a window for it
+├── PushServiceError           the push service is unreachable or its response is invalid
+│   └── UnknownDeviceError     the push service does not know this device
+└── CannotShowError            the page, or its window, cannot be shown
 """
 
 from __future__ import annotations
 
 
 class DeviceError(Exception):
-    """The device cannot go on; the message says why and what to do."""
+    """The device cannot continue; the message says why and what to do."""
 
 
 class ChromiumMissingError(DeviceError):

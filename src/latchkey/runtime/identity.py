@@ -1,4 +1,4 @@
-"""Who a device is, kept in its folder: the same phone after every start.
+"""The identity of a device, kept in its folder, so that it is the same phone after every start.
 
 device.json   its secret identifier, its player id with each push service, what it has already shown
 browser/      Chromium's profile: storage, cookies, sign-ins
@@ -18,7 +18,7 @@ import msgspec
 
 from latchkey.runtime.errors import AlreadyRunningError
 
-# A push service repeats what it is not sure we have; nothing older than this many is repeated.
+# A push service may repeat notifications; it repeats none older than the last 500.
 _REMEMBERED = 500
 
 
@@ -54,7 +54,7 @@ class Identity:
         try:
             self._kept = msgspec.json.decode(self._file.read_bytes(), type=_Kept)
         except (OSError, msgspec.DecodeError):
-            # New, or damaged: a phone that was reset.
+            # New or damaged: like a phone that was reset.
             self._kept = _Kept(secrets.token_urlsafe(32))
             self._write()
 
@@ -74,7 +74,7 @@ class Identity:
         self._write()
 
     def first_time(self, notification_id: str) -> bool:
-        """Whether this notification is new, and from now on it is not."""
+        """Whether this notification is new. Remembers it."""
         if notification_id in self._kept.shown:
             return False
         self._kept.shown = [*self._kept.shown, notification_id][-_REMEMBERED:]

@@ -1,4 +1,4 @@
-/** Where the app's bridge has other names. All have the ordinary ones as defaults. */
+/** Names of the app's bridge, if they differ from the defaults. */
 export interface BridgeNames {
   /** Default `"bridge"`. */
   property?: string;
@@ -9,12 +9,12 @@ export interface BridgeNames {
 }
 
 export interface PlayerIdOptions extends BridgeNames {
-  /** Milliseconds to wait for an answer; default 1000. */
+  /** Milliseconds to wait for a response; default 1000. */
   timeout?: number;
 }
 
 export interface RegistrationOptions extends BridgeNames {
-  /** Where the app's own server takes devices, over https: `/api/devices`. */
+  /** The URL at which the app's own server registers devices, https only: `/api/devices`. */
   url: string | URL;
   /** The signed-in user's token, sent as `Authorization: Bearer`. */
   token: string;
@@ -25,17 +25,17 @@ export interface RegistrationOptions extends BridgeNames {
   timeout?: number;
 }
 
-/** The device's player id; `null` outside the app, without permission, or when no answer came in time. Never rejects. */
+/** The device's player id; `null` outside the app, without permission, or without a response in time. Never rejects. */
 export function getPushPlayerId(options?: PlayerIdOptions): Promise<string | null>;
 
-/** The server did not take the device. */
+/** The server refused the device. */
 export class RegistrationError extends Error {
-  /** The server's answer; 0 when there was none. */
+  /** The HTTP status; 0 if there was no response. */
   readonly status: number;
 }
 
 /**
- * Register this device for the signed-in user. Resolves to its player id, or to `null`, with nothing sent, where it has none.
+ * Register this device for the signed-in user. Resolves to its player id, or to `null`, sending nothing, if it has none.
  * Rejects with `RegistrationError`, or with `TypeError` for an address that is not https.
  */
 export function registerDevice(options: RegistrationOptions): Promise<string | null>;

@@ -1,16 +1,16 @@
 /**
- * For web content inside the app: get the device's push player id, and tell the app's own server about it.
+ * For web content inside the app: get the device's push player id, and register it with the app's own server.
  * Safe to call in an ordinary browser, where there is no bridge.
  */
 
-/** The device's player id, or null where there is none: no app around the page, no permission, no answer in time. */
+/** The device's player id, or null: outside the app, without permission, or without a response in time. */
 export async function getPushPlayerId({
   timeout = 1000,
   property = "bridge",
   command = "getpushplayerid",
   variable = "pushplayerid",
 } = {}) {
-  // A bridge has a setter. Anything else by that name belongs to somebody, and assigning would destroy it.
+  // A bridge has a setter. Another variable with that name belongs to the page, and assigning would overwrite it.
   if (!Object.getOwnPropertyDescriptor(globalThis, property)?.set) return null;
   globalThis[property] = `${command}://`;
   for (const began = performance.now(); ; ) {
@@ -21,7 +21,7 @@ export async function getPushPlayerId({
   }
 }
 
-/** The server did not take the device. `status` is its answer, 0 when there was none. */
+/** The server refused the device. `status` is the HTTP status, 0 if there was no response. */
 export class RegistrationError extends Error {
   constructor(status, cause) {
     super(status ? `The server answered ${status} to the registration.` : "The server could not be reached.", { cause });
@@ -30,7 +30,7 @@ export class RegistrationError extends Error {
   }
 }
 
-/** Register this device for the signed-in user. Resolves to its player id; null, and nothing is sent, where it has none. */
+/** Register this device for the signed-in user. Resolves to its player id; to null, sending nothing, if it has none. */
 export async function registerDevice({ url, token, platform, language, timeout = 10000, ...bridge }) {
   const target = new URL(url, location.href);
   if (target.protocol !== "https:") throw new TypeError("registerDevice needs an https:// address: it sends a token.");

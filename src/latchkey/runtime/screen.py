@@ -1,4 +1,4 @@
-"""The device's screen: Chromium with the app's page in it, the bridge in every document, notifications on top."""
+"""The device's screen: Chromium with the app's page, the bridge in every document, notifications on top."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Screen:
                 args=[*FLAGS, *keys],
                 locale=language,
                 offline=offline,
-                # Ctrl-C is for us; we close the browser in order.
+                # Ctrl-C is handled by us; we close the browser in order.
                 handle_sigint=False,
                 handle_sigterm=False,
                 **phone,
@@ -82,7 +82,7 @@ class Screen:
         await self._playwright.stop()
 
     async def inject(self, script: str) -> None:
-        """Into every document from now on. A script that is put in later has the last word."""
+        """Into every document from now on. A later script overrides an earlier one."""
         await self.context.add_init_script(script)
 
     async def open(self, url: str) -> None:
@@ -92,13 +92,13 @@ class Screen:
             raise CannotShowError(f"{url} cannot be shown: {_first_line(error)}") from error
 
     async def show(self, notification: Notification, own: Callable[[str], bool]) -> None:
-        """Over whatever is on the screen. A tap opens its address, if that is one of the app's own."""
+        """Shows it over the current page. A tap opens its address, if it is one of the app's own."""
         url = notification.url if notification.url and own(notification.url) else None
         said = json.dumps(
             [{"heading": notification.heading, "content": notification.content, "url": url}, SHOWN_SECONDS]
         )
         with contextlib.suppress(Error):
-            # One session for all: it keeps the world in which the earlier cards were made.
+            # One session for all: it keeps the JavaScript world in which the earlier cards were created.
             session = self._session = self._session or await self.context.new_cdp_session(self.page)
             tree: Any = await session.send("Page.getFrameTree")
             world: Any = await session.send(

@@ -1,4 +1,4 @@
-"""The bridge script with everything it needs baked in, and the module for web content, as text."""
+"""The bridge script with its parameters filled in, and the module for web content, as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMMAND = re.compile(r"[a-z][a-z0-9+.-]*")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the bridge is called; several of each where old web content knows it by another name."""
+    """The names of the bridge; several of each if old web content uses another name."""
 
     properties: tuple[str, ...] = ("bridge",)
     commands: Mapping[str, str] = field(default_factory=lambda: {"getpushplayerid": "pushplayerid"})
@@ -32,7 +32,7 @@ class Names:
 
 
 def bridge_script(player_id: str | None, origins: Iterable[str], names: Names | None = None) -> str:
-    """JavaScript to run at document start. What comes from outside is in it as data only."""
+    """JavaScript to run at document start. External values are only inserted as data."""
     allowed = sorted({origin_of(one) for one in origins})
     if not allowed:
         raise ValueError("the bridge needs at least one origin of the app's own")
@@ -43,7 +43,7 @@ def bridge_script(player_id: str | None, origins: Iterable[str], names: Names | 
         "properties": names.properties,
         "commands": dict(names.commands),
     }
-    # ASCII, so that no engine sees a line end in it; no "<", so that it can even stand inside a page.
+    # ASCII, so that no engine sees a line separator in it; no "<", so that it can be placed inside a page.
     data = json.dumps(options, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
     return f"{_text('bridge.js').rstrip()}({data});\n"
 
@@ -54,7 +54,7 @@ def web_module() -> str:
 
 
 def origin_of(url: str) -> str:
-    """The origin of an address as browsers spell it. Plain http only for this machine itself."""
+    """The origin of an address as browsers write it. Plain http only for this machine itself."""
     parts = urlsplit(url)
     scheme, host = parts.scheme.lower(), (parts.hostname or "").rstrip(".")
     if scheme not in _PORTS or not host or parts.username is not None:

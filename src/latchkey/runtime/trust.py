@@ -1,8 +1,8 @@
-"""Trusting a certificate authority of one's own in Chromium, without installing it on the machine.
+"""Makes Chromium trust a private certificate authority, without installing it on the machine.
 
-Chromium can be told to accept certain public keys. It accepts them wherever they appear in a chain, so the authority's
-own key must not be named: anybody could send that along. Named are only the keys of servers whose certificate we have
-checked against the authority ourselves, over a connection in which they proved that they hold the key.
+Chromium can be told to accept certain public keys. It accepts them anywhere in a chain, so the authority's own key must
+not be listed: anybody could send that certificate along. Only keys of servers are listed whose certificate we have
+verified against the authority ourselves, over a connection in which they proved that they hold the key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE = 60.0
 
 
 def accepted_keys(authority: Path, origins: Iterable[str]) -> list[str]:
-    """For --ignore-certificate-errors-spki-list. Servers that are away, or not the authority's, add nothing."""
+    """For --ignore-certificate-errors-spki-list. Servers that are unreachable, or of another authority, are skipped."""
     context = ssl.create_default_context(cafile=str(authority))
     found = (_key(context, one) for one in origins if one.startswith("https://"))
     return sorted({one for one in found if one is not None})

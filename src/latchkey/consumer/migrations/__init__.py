@@ -1,1 +1,1 @@
-"""The schema, version by version. `alembic` runs them; nobody needs to know."""
+"""The schema, version by version, run by `alembic`."""

@@ -1,4 +1,4 @@
-"""Run by alembic, with the connection that `storage/schema.py` hands over."""
+"""Run by alembic, with the connection passed by `storage/schema.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
     version_table=VERSION_TABLE,
-    # The app's own alembic keeps to its tables, and this one to these.
+    # Only our own tables: the app's own alembic manages the others.
     include_name=lambda name, kind, _: kind != "table" or name in metadata.tables,
 )
 context.run_migrations()

@@ -1,4 +1,4 @@
-"""Local copies in the database: found by any of a user's ids, locked one user at a time, written as a whole."""
+"""Local copies in the database: found by any of a user's ids, locked per user, written as a whole."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _ENTITLEMENT = Entitlement.__struct_fields__
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """Copies that nobody else may change until the transaction ends."""
+    """Copies that are locked until the transaction ends."""
 
-    # Every id that was asked for, to the id its copy is kept under.
+    # Maps every requested id to the id its copy is stored under.
     canonical: Mapping[str, str]
     copies: Mapping[str, LocalCopy]
 
@@ -38,8 +38,8 @@ class Locked:
 class Copies:
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Built once: SQLAlchemy looks a statement it has seen before up by its parts, and these have many. Columns are
-        # read by their place, which is several times as fast as by name.
+        # Built once: SQLAlchemy caches compiled statements by all their parts, and these have many. Columns are read by
+        # position, which is several times as fast as by name.
         records = select(*(subscriptions.c[name] for name in _SUBSCRIPTION))
         self._find = records.where(database.any_of(subscriptions.c.app_user_id))
         self._lock = self._find.order_by(subscriptions.c.app_user_id).with_for_update()
@@ -60,20 +60,20 @@ class Copies:
         ]
 
     async def find(self, connection: AsyncConnection, app_user_id: str) -> LocalCopy | None:
-        """The user's copy, whichever of the user's ids is given; not locked."""
+        """The user's copy, for any of the user's ids; not locked."""
         known = (await self.resolve(connection, [app_user_id]))[app_user_id]
         found = (await self._load(connection, [known], self._find)).get(known)
         return found if found is not None and found.subscription.exists else None
 
     async def lock(self, connection: AsyncConnection, ids: Collection[str], others: Collection[str] = ()) -> Locked:
-        """The copies of these users; for one of `ids` who has none, an empty one whose place is held. Of the others
-        only those who have one."""
+        """The copies of these users. For one of `ids` without a copy, an empty row is created and locked. Of the
+        others, only existing copies."""
         asked = {*ids, *others}
         canonical = await self.resolve(connection, asked)
         while True:
             wanted, needed = sorted(set(canonical.values())), {canonical[id] for id in ids}
             found = await self._load(connection, wanted, self._lock)
-            # SQLite has let in this writer alone. PostgreSQL locks rows, so there must be one.
+            # SQLite allows one writer at a time. PostgreSQL locks rows, so the row must exist.
             missing = [] if self._database.is_sqlite else sorted(needed - found.keys())
             if missing:
                 await connection.execute(self._hold, [{"app_user_id": id} for id in missing])
@@ -81,11 +81,11 @@ class Copies:
             settled = canonical if self._database.is_sqlite else await self.resolve(connection, asked)
             if settled == canonical:
                 return Locked(canonical, {id: nobody(id) for id in needed} | found)
-            # Somebody learnt of an alias while we waited for the lock.
+            # Another transaction added an alias while we waited for the lock.
             canonical = settled
 
     async def save(self, connection: AsyncConnection, changed: Iterable[tuple[LocalCopy, LocalCopy]]) -> None:
-        """Write copies that differ from what they were."""
+        """Write the copies that changed."""
         records, rows = [], []
         for before, after in changed:
             if after.subscription != before.subscription:
@@ -102,13 +102,13 @@ class Copies:
             await connection.execute(self._save_row, rows)
 
     async def name(self, connection: AsyncConnection, app_user_id: str, others: Collection[str]) -> None:
-        """These other ids are the same customer. What was kept under them belongs to the one id from now on."""
+        """These other ids are the same customer. Everything stored under them moves to the one id."""
         known = await connection.execute(self._canonical, {"ids": sorted(others)})
         fresh = sorted(set(others) - {row.alias for row in known if row.app_user_id == app_user_id})
         if not fresh:
             return
         await connection.execute(self._name, [{"alias": id, "app_user_id": app_user_id} for id in fresh])
-        # Ids that led to one of these lead on with it; and the one id is nobody's alias.
+        # Aliases of these ids become aliases of the one id; and the one id is nobody's alias.
         for statement in self._move:
             await connection.execute(statement, {"ids": fresh, "owner": app_user_id})
         await self.stands_alone(connection, app_user_id)
@@ -117,7 +117,7 @@ class Copies:
         await self._move_enrollments(connection, app_user_id, fresh)
 
     async def stands_alone(self, connection: AsyncConnection, app_user_id: str) -> None:
-        """The id is a customer's own, not another name for somebody else."""
+        """The id is a customer's own, not an alias."""
         await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
 
     async def _move_enrollments(self, connection: AsyncConnection, app_user_id: str, fresh: list[str]) -> None:
@@ -129,7 +129,7 @@ class Copies:
             await connection.execute(delete(enrollments).where(theirs), {"ids": fresh})
 
     async def resolve(self, connection: AsyncConnection, ids: Collection[str]) -> dict[str, str]:
-        """Every id to the one that its customer's copy is kept under."""
+        """Maps every id to the one that its customer's copy is stored under."""
         if not ids:
             return {}
         kept = {id: storable(id) for id in ids}

@@ -1,4 +1,4 @@
-"""The database: SQLite in a file by default, PostgreSQL by URL; one way to read, one way to write."""
+"""The database: SQLite in a file by default, PostgreSQL by URL."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """One consistent look; nothing may be written."""
+        """One consistent read-only snapshot."""
         async with self.engine.connect() as connection:
             yield connection
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """One transaction. SQLite lets one writer in at a time, from its first statement on."""
+        """One transaction. SQLite allows one writer at a time, from its first statement on."""
         async with self.engine.connect() as connection:
             await connection.execution_options(**{_WRITES: True})
             async with connection.begin():
                 yield connection
 
     async def write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """The work in one transaction, once more where it collided with another."""
+        """Runs the work in one transaction, and retries after a collision with another."""
         for tries_left in reversed(range(TRIES)):
             try:
                 async with self.writing() as connection:
@@ -54,19 +54,19 @@ class Database:
             except DBAPIError as error:
                 if not tries_left or not is_collision(error):
                     raise
-            await asyncio.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - spreads retries, hides nothing
+            await asyncio.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - jitter, not a secret
         raise AssertionError("unreachable")
 
     def any_of(self, column: ColumnElement[str], name: str = "ids") -> ColumnElement[bool]:
-        """Whether the column is in the list given as the parameter `name`. One statement however long the list is:
-        SQLAlchemy writes an IN anew for every length, and PostgreSQL would plan each of them."""
+        """Whether the column is in the list given as the parameter `name`. One statement for any length of the list:
+        SQLAlchemy writes an IN differently for every length, and PostgreSQL would plan each of them."""
         if self.is_sqlite:
             listed = func.json_each(bindparam(name, type_=JSON)).table_valued("value")
             return column.in_(select(listed.c.value))
         return column == any_(bindparam(name, type_=ARRAY(String)))
 
     def insert(self, table: Any) -> Any:
-        """An INSERT that knows ON CONFLICT, which both databases spell alike and SQLAlchemy keeps apart."""
+        """An INSERT with ON CONFLICT, which SQLAlchemy has separately for each database."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
     async def close(self) -> None:
@@ -79,7 +79,7 @@ def is_collision(error: DBAPIError) -> bool:
 
 
 def checked_url(text: str) -> URL:
-    """The address with its driver; refused where it cannot work."""
+    """The address with its driver; ValueError if it cannot work."""
     url = make_url(text)
     drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
     if url.get_backend_name() not in drivers:
@@ -94,10 +94,10 @@ def _sqlite(url: URL) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "connect")
     def connected(connection: Any, _: Any) -> None:
-        # The driver must not begin transactions by itself: it would begin them as readers.
+        # The driver must not begin transactions itself: it would begin them as read-only.
         connection.isolation_level = None
         cursor = connection.cursor()
-        # FULL: a 200 is sent only once the commit is on the disk. WAL: readers never wait for a writer.
+        # FULL: a 200 is sent only after the commit is on disk. WAL: readers never wait for a writer.
         for setting in (
             f"busy_timeout={BUSY_TIMEOUT_MS}",
             "journal_mode=WAL",

@@ -18,12 +18,12 @@ class Devices:
         insert = database.insert(devices)
         self._register = insert.on_conflict_do_update(
             index_elements=["player_id"],
-            # Whoever registers it last has it in hand.
+            # The phone belongs to the user who registered it last.
             set_={name: insert.excluded[name] for name in ("app_user_id", "platform", "language", "last_seen_at")},
         )
 
     async def register(self, row: dict[str, Any], most: int) -> bool:
-        """Keep the phone for its user, and of the user's phones the `most` that were seen last; whether it is new."""
+        """Store the phone, keeping the user's `most` phones that were seen last; returns whether it is new."""
 
         async def work(connection: AsyncConnection) -> bool:
             mine = devices.c.app_user_id == row["app_user_id"]
@@ -40,24 +40,24 @@ class Devices:
         return await self._database.write(work)
 
     async def of_user(self, app_user_id: str) -> list[dict[str, Any]]:
-        """What the user registered, the newest first."""
+        """The user's phones, newest first."""
         mine = select(devices).where(devices.c.app_user_id == app_user_id).order_by(devices.c.last_seen_at.desc())
         async with self._database.reading() as connection:
             return [dict(row._mapping) for row in await connection.execute(mine)]
 
     async def forget(self, app_user_id: str, player_id: str) -> bool:
-        """Whether it was the user's."""
+        """Returns whether it was the user's."""
         theirs = delete(devices).where(devices.c.player_id == player_id, devices.c.app_user_id == app_user_id)
         return await self._database.write(lambda connection: _changed(connection, theirs))
 
     async def remove(self, player_ids: Collection[str]) -> None:
-        """The push provider does not know these."""
+        """Delete phones that the push provider does not know."""
         if player_ids:
             gone = delete(devices).where(devices.c.player_id.in_(sorted(player_ids)))
             await self._database.write(lambda connection: connection.execute(gone))
 
     async def player_ids(self, connection: AsyncConnection, app_user_id: str) -> list[str]:
-        """A customer's phones, whichever of the customer's ids they were registered with."""
+        """A customer's phones, under any of the customer's ids."""
         return [row.player_id for row in await connection.execute(_phones_of(app_user_id))]
 
 

@@ -1,4 +1,4 @@
-"""Events: those that were processed, those that were set aside, and what some of them leave behind for the app."""
+"""Events: processed ones, those set aside, and the data of some of them for the app."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SetAside:
 class Events:
     def __init__(self, database: Database) -> None:
         self._database = database
-        # The primary key has the last word: nothing is processed twice, whatever the locks did.
+        # The primary key guarantees that no event is processed twice, whatever the locks did.
         self._record = processed_events.insert()
         known = processed_events.c.event_id
         self._known = select(known).where(database.any_of(known))
@@ -103,7 +103,7 @@ class Events:
             await connection.execute(self._invoice, [asdict(one) for one in issued])
 
     async def keep(self, connection: AsyncConnection, events: Sequence[Event], now: Ms) -> None:
-        """The bodies of events in which something could not be used."""
+        """Stores the bodies of events with fields that could not be used."""
         rows = [
             {"event_id": one.id, "unread_fields": ",".join(one.unread), "body": one.body, "received_at": now}
             for one in events
@@ -124,7 +124,7 @@ class Events:
         await connection.execute(self._set_aside, row)
 
     async def take_back(self, connection: AsyncConnection, ids: Collection[str]) -> None:
-        """Processed after all."""
+        """Removes events that have been processed after all."""
         await connection.execute(self._take_back, {"ids": sorted(ids)})
 
     async def list_set_aside(self, *, after: str | None = None, limit: int = 100) -> list[SetAside]:
@@ -172,5 +172,5 @@ class Events:
 
 
 def _plain(amount: float) -> int | float:
-    """Whole amounts without a fraction, others without the noise of adding binary fractions."""
+    """Whole amounts as integers, others rounded to remove binary fractions."""
     return int(amount) if amount == int(amount) else round(amount, 9)

@@ -1,4 +1,4 @@
-"""Work that is to be done later, and survives a restart: a table, leases, and one job for each kind and key."""
+"""Background jobs that survive a restart: a table with leases, and one job for each kind and key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Jobs:
         add = database.insert(jobs)
         self._add = add.on_conflict_do_update(
             index_elements=["kind", "key"],
-            # Asked for while it waits or runs: it runs (again), soon, and not less patiently for past failures.
+            # Added while it is pending or running: it runs (again) soon, with its failure count reset.
             set_={
                 "asked": jobs.c.asked + 1,
                 "payload": add.excluded.payload,
@@ -52,17 +52,17 @@ class Jobs:
         )
 
     async def add(self, connection: AsyncConnection, new: Iterable[NewJob], run_at: Ms) -> None:
-        """In the caller's transaction: what is committed will be done."""
+        """In the caller's transaction: committed jobs will run."""
         rows = [
             {"kind": one.kind, "key": one.key, "payload": dict(one.payload), "run_at": run_at, "created_at": run_at}
-            # In one order everywhere, so that two transactions never wait for each other.
+            # Sorted, so that two transactions never deadlock.
             for one in sorted(new, key=lambda one: (one.kind, one.key))
         ]
         if rows:
             await connection.execute(self._add, rows)
 
     async def claim(self, now: Ms, limit: int, lease_ms: Ms) -> list[Job]:
-        """Jobs that are due, ours for a while. Those of a holder that died are due again when its lease has run out."""
+        """Claims due jobs with a lease. Jobs of a process that died are due again when its lease runs out."""
         due = and_(jobs.c.run_at <= now, or_(jobs.c.leased_until.is_(None), jobs.c.leased_until <= now))
         lease = secrets.token_hex(16)
 
@@ -80,20 +80,20 @@ class Jobs:
             rows = (await connection.execute(taken)).all()
             return [Job(r.id, r.kind, r.key, r.payload, r.attempts, r.asked, lease) for r in rows]
 
-        # A look is cheaper than the one place for a writer that SQLite has.
+        # Reading is cheaper than taking SQLite's only write lock.
         next_at = await self.next_at()
         if next_at is None or next_at > now:
             return []
         return await self._database.write(work)
 
     async def ensure(self, new: NewJob, run_at: Ms) -> None:
-        """There is such a job; one that waits already goes on waiting."""
+        """Adds the job if there is none; a pending one is unchanged."""
         row = {"kind": new.kind, "key": new.key, "payload": dict(new.payload), "run_at": run_at, "created_at": run_at}
         insert = self._database.insert(jobs).on_conflict_do_nothing()
         await self._database.write(lambda connection: connection.execute(insert, row))
 
     async def finish(self, job: Job, now: Ms, again_at: Ms | None = None) -> None:
-        """Done, until `again_at` where it is to run again. One that was asked for meanwhile is due at once."""
+        """Done, or to run again at `again_at`. A job that was added again meanwhile is due at once."""
         ours = and_(jobs.c.id == job.id, jobs.c.lease == job.lease)
         unasked = jobs.c.asked == job.asked
         rested = {"lease": None, "leased_until": None, "attempts": 0, "last_error": None}
@@ -113,12 +113,12 @@ class Jobs:
         await self._database.write(lambda connection: connection.execute(update(jobs).where(ours).values(values)))
 
     async def renew(self, lease: str, until: Ms) -> None:
-        """Whatever is still held under this lease is held until then."""
+        """Extends everything held under this lease."""
         longer = update(jobs).where(jobs.c.lease == lease).values(leased_until=until)
         await self._database.write(lambda connection: connection.execute(longer))
 
     async def next_at(self) -> Ms | None:
-        """When the next job falls due; None when there is none."""
+        """When the next job is due; None if there is none."""
         due = func.min(func.coalesce(jobs.c.leased_until, jobs.c.run_at))
         async with self._database.reading() as connection:
             found: Ms | None = await connection.scalar(select(due))

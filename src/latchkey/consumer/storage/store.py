@@ -1,4 +1,4 @@
-"""Everything that is kept, behind one name."""
+"""All storage of the consumer in one object."""
 
 from __future__ import annotations
 

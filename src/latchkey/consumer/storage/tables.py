@@ -1,6 +1,6 @@
-"""The tables. Their names begin with `billing_`, because they live in other people's databases.
+"""The tables. Their names begin with `billing_`, because they share a database with the app's own.
 
-Instants are epoch milliseconds. A test keeps this equal to what the migrations make.
+Instants are epoch milliseconds. A test keeps this equal to the result of the migrations.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ metadata = MetaData(
 )
 
 _json = JSON().with_variant(JSONB(), "postgresql")
-# SQLite numbers rows by itself only where the column is called INTEGER.
+# SQLite autoincrements only a column of the type INTEGER.
 _serial = BigInteger().with_variant(Integer(), "sqlite")
 
 
@@ -67,7 +67,7 @@ subscriptions = Table(
     Column("read_sequence", BigInteger),
     Column("stale", Boolean, nullable=False, server_default=false()),
     Column("revision", BigInteger, nullable=False, server_default="0"),
-    # The sweep asks about those first whom it has not asked about for longest.
+    # The sweep checks users first who were not checked for the longest time.
     Index(None, "last_revenue_sync_at"),
 )
 
@@ -96,7 +96,7 @@ processed_events = Table(
     _instant("processed_at", nullable=False),
 )
 
-# Other ids of a customer, and the one its record is kept under.
+# Other ids of a customer, and the id its record is stored under.
 aliases = Table(
     "billing_aliases",
     metadata,
@@ -111,7 +111,7 @@ currency_transactions = Table(
     Column("event_id", String(ID), primary_key=True),
     Column("app_user_id", String(ID), nullable=False),
     Column("currency", String(ID), nullable=False),
-    # The specification does not show its type: it may have a fraction.
+    # The specification does not give its type: it may have a fraction.
     Column("amount", Double, nullable=False),
     Column("transaction_type", String(ID), nullable=False),
     _instant("happened_at", nullable=False),
@@ -142,13 +142,13 @@ jobs = Table(
     metadata,
     Column("id", _serial, primary_key=True, autoincrement=True),
     Column("kind", String(64), nullable=False),
-    # One job of a kind is enough for a key: asked for again, it runs once more.
+    # One job per kind and key is enough: if added again, it runs once more.
     Column("key", String(ID), nullable=False),
     Column("payload", _json, nullable=False, server_default="{}"),
     Column("asked", BigInteger, nullable=False, server_default="1"),
     Column("attempts", Integer, nullable=False, server_default="0"),
     _instant("run_at", nullable=False),
-    # Whoever holds the job until then; a new token for each holder.
+    # The lease of the job's current holder, with a new token for each holder.
     _instant("leased_until"),
     Column("lease", String(64)),
     Column("last_error", Text),
@@ -170,12 +170,12 @@ set_aside = Table(
     _instant("last_attempt_at", nullable=False),
 )
 
-# Events in which something could not be used, each as it came.
+# Events with fields that could not be used, each as received.
 event_bodies = Table(
     "billing_event_bodies",
     metadata,
     Column("event_id", String(ID), primary_key=True),
-    # Names of the fields, with commas between.
+    # Names of the fields, separated by commas.
     Column("unread_fields", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
     _instant("received_at", nullable=False),
@@ -194,7 +194,7 @@ devices = Table(
     Index(None, "app_user_id"),
 )
 
-# How far the service's feed has been read.
+# The position in the service's feed.
 progress = Table(
     "billing_progress",
     metadata,

@@ -1,1 +1,1 @@
-"""A push provider of one's own: the same protocol, devices that connect, and faults on request."""
+"""A simulated push provider: the same protocol, devices that connect, and faults on request."""

@@ -1,11 +1,11 @@
 """The sandbox as an ASGI application.
 
 Servers:  POST /api/v1/notifications (or /notifications) with Authorization: Basic KEY (or Key KEY)
-          GET  /api/v1/notifications, /api/v1/notifications/{id}, /api/v1/players      what was sent, who is there
+          GET  /api/v1/notifications, /api/v1/notifications/{id}, /api/v1/players      what was sent, and to whom
 Devices:  POST /api/v1/players                    register; answers {success, id}
           PUT  /api/v1/players/{id}               language, notifications on or off
-          GET  /api/v1/players/{id}/arrivals      a line for server-sent events
-People:   PUT, GET, DELETE /sandbox/fault         see faults.py
+          GET  /api/v1/players/{id}/arrivals      a stream of server-sent events
+Testers:  PUT, GET, DELETE /sandbox/fault         see faults.py
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_BYTES = 1024 * 1024
 
 
 class Sandbox:
-    """One provider with one app. `application` answers; `hang_up` ends the open lines, so that a server can stop."""
+    """One provider with one app. `hang_up` closes the open streams, so that a server can stop."""
 
     def __init__(
         self, app_id: str, rest_api_key: str, book: Book, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -155,7 +155,7 @@ class Sandbox:
         protocol.check_key(request.headers.get("authorization"), self._key)
 
     def _own_device(self, request: Request) -> str:
-        """Player ids travel through web pages and servers. A device shows that it is itself by its identifier."""
+        """Player ids pass through web pages and servers, so a device proves itself with its secret identifier."""
         id: str = request.path_params["id"]
         exists, identifier = self.book.identifier_of(id)
         given = request.headers.get("authorization", "").removeprefix("Device ")

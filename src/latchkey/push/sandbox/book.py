@@ -1,4 +1,4 @@
-"""What the sandbox remembers: devices, notifications, and what is still under way to whom. One SQLite file."""
+"""Storage of the sandbox: devices, notifications, and which are not delivered yet. One SQLite file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import json
 
 from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, in_language
 
-# As long as providers keep what a phone that is switched off has not fetched.
+# How long providers keep notifications for a phone that is switched off.
 KEPT_MS = 3 * 24 * 3600 * 1000
 
 _TABLES = """
@@ -34,7 +34,7 @@ create index if not exists under_way on arrivals (player_id) where arrived_at is
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """`reached` are the devices to wake; nobody on a call that was carried out before."""
+    """`reached` are the devices to notify; empty for a call that was processed before."""
 
     id: str
     recipients: int
@@ -58,7 +58,7 @@ class Book:
     def __init__(self, path: str = ":memory:") -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
         self._db.row_factory = sqlite3.Row
-        # The sandbox may lose its last second in a power cut; it must not wait for the disk at every push.
+        # The sandbox may lose its last second in a power cut; it does not wait for the disk at every push.
         self._db.executescript(f"pragma journal_mode = wal; pragma synchronous = off; {_TABLES}")
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Book:
         self._db.execute("delete from players where id = ?", (id,))
 
     def accept(self, new: NewNotification, now: int) -> Accepted | None:
-        """Keep it for everybody it is for; nothing when that is nobody."""
+        """Stores it for all its devices; None if there are none."""
         if (before := self._accepted_before(new)) is not None:
             return before
         known = {
@@ -200,12 +200,12 @@ class Book:
 
     def _page(self, table: str, order: str, limit: int, offset: int) -> Iterable[sqlite3.Row]:
         return self._db.execute(
-            f"select * from {table} order by {order} limit ? offset ?",  # noqa: S608 - both are words of this module
+            f"select * from {table} order by {order} limit ? offset ?",  # noqa: S608 - both are constants of this module
             (limit, offset),
         )
 
     def _count(self, table: str) -> int:
-        row = self._db.execute(f"select count(*) from {table}").fetchone()  # noqa: S608 - a word of this module
+        row = self._db.execute(f"select count(*) from {table}").fetchone()  # noqa: S608 - a constant of this module
         return int(row[0])
 
 

@@ -1,11 +1,11 @@
-"""Faults on request: what a client of a push provider has to live with, without waiting for it to happen.
+"""Faults on request, to test how a client of a push provider handles them.
 
-PUT /sandbox/fault {"kind": "down"}                        503 with a page of HTML, as a provider's front sends it
+PUT /sandbox/fault {"kind": "down"}                        503 with an HTML page, like a provider's load balancer
                    {"kind": "busy", "seconds": 2}          429 with Retry-After: 2
-                   {"kind": "slow", "seconds": 5}          the right answer, late
-                   {"kind": "lost"}                        carried out, but the answer is a 502
-                   {"kind": "nonsense"}                    200 and something else each time
-with "times": 3 for the next three calls only. DELETE ends it, GET shows it.
+                   {"kind": "slow", "seconds": 5}          the right response, late
+                   {"kind": "lost"}                        processed, but the response is a 502
+                   {"kind": "nonsense"}                    200 and a different invalid body each time
+with "times": 3 only for the next three calls. DELETE ends the fault, GET shows it.
 """
 
 from __future__ import annotations

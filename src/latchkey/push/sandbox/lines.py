@@ -1,4 +1,4 @@
-"""The open lines to devices: one each, as a phone has one connection to its push service. Server-sent events."""
+"""The open streams to devices, one each, like a phone's connection to its push service. Server-sent events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from latchkey.push.sandbox.book import Arrival, Book
 
 log = structlog.get_logger()
 
-# Often enough for a device to notice a dead line within a minute, and for every proxy on the way to keep it.
+# Often enough for a device to notice a dead stream within a minute, and for every proxy on the way to keep it open.
 HEARTBEAT = 15.0
 
 
@@ -36,7 +36,8 @@ class Lines:
         self.ring(list(self._bells))
 
     async def arrivals(self, player_id: str) -> AsyncIterator[bytes]:
-        """Everything under way to a device, now and as it comes. A newer line of the same device ends this one."""
+        """All pending notifications of a device, now and as they come. A newer stream of the same device ends this
+        one."""
         bell = asyncio.Event()
         if (older := self._bells.get(player_id)) is not None:
             older.set()
@@ -46,8 +47,8 @@ class Lines:
             while self._bells.get(player_id) is bell and not self._closed:
                 for arrival in self._book.under_way(player_id, self._now()):
                     yield _event(arrival)
-                    # Marked after it was handed over: a line that broke just then gets it again, and the device,
-                    # which knows its id, shows it once.
+                    # Marked after it was sent: if the stream breaks just then, it is sent again, and the device, which
+                    # knows its id, shows it once.
                     self._book.arrived(player_id, arrival.number, self._now())
                 try:
                     await asyncio.wait_for(bell.wait(), HEARTBEAT)

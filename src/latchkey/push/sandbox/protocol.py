@@ -1,4 +1,4 @@
-"""The provider's protocol: what a request must look like, and the exact words it is refused with."""
+"""The provider's protocol: the format of requests, and the exact texts of refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class Refused(Exception):
-    """An answer other than 2xx, as the provider words it."""
+    """A response other than 2xx, with the provider's texts."""
 
     def __init__(self, status: int, *reasons: str) -> None:
         super().__init__(*reasons)
@@ -32,7 +32,7 @@ class Refused(Exception):
 
 class NewNotification(msgspec.Struct, frozen=True):
     app_id: str = ""
-    # Older clients name devices by the first, newer ones by the second.
+    # Older clients use the first field, newer ones the second.
     include_player_ids: list[str] | None = None
     include_subscription_ids: list[str] | None = None
     headings: dict[str, str] = {}
@@ -48,12 +48,12 @@ class NewNotification(msgspec.Struct, frozen=True):
 
     @property
     def same_as(self) -> str | None:
-        """What makes two calls the same notification."""
+        """Two calls with the same value are the same notification."""
         return self.idempotency_key or self.external_id
 
 
 class NewPlayer(msgspec.Struct, frozen=True):
-    """A device that registers, or registers again: the same `identifier` is the same device."""
+    """A device that registers, perhaps again: the same `identifier` is the same device."""
 
     app_id: str = ""
     device_type: int = 0
@@ -101,7 +101,7 @@ def check_notification(new: NewNotification) -> None:
 
 
 def in_language(texts: dict[str, str], language: str) -> str:
-    """As a provider chooses: the device's language, without its region, English."""
+    """Like a provider: the device's language, else without its region, else English."""
     for one in (language, language.split("-")[0], "en"):
         if one in texts:
             return texts[one]
