@@ -129,7 +129,7 @@ async def test_a_secret_key_that_opens_nothing_here_is_found_by_the_doctor_and_r
     assert (told.returncode, "✗ secret key" in told.stdout) == (1, True)
     told = await asyncio.to_thread(typed, "serve", LATCHKEY_SECRET_KEY=wrong, LATCHKEY_ROLES="clock", **environment)
     assert told.returncode == 2
-    assert "LATCHKEY_SECRET_KEY does not open the webhook secrets in this database." in told.stderr
+    assert "LATCHKEY_SECRET_KEY does not decrypt the webhook secrets in this database." in told.stderr
 
 
 def test_the_doctor_never_shows_a_password(tmp_path: Path) -> None:

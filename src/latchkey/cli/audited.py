@@ -1,4 +1,4 @@
-"""The audit log of what is done on the command line."""
+"""The audit log of changes made on the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def audited(
     account_id: str | None = None,
     **detail: str,
 ) -> AsyncIterator[None]:
-    """As on a page: written down before it is done, and again with how it went."""
+    """As on a page: the entry is written before the change, and completed with the outcome."""
     position = await audit.begin(
         database,
         project_id=project_id,

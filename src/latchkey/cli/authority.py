@@ -1,4 +1,4 @@
-"""A certificate authority of one's own, in the data folder: HTTPS everywhere, also on loopback, with nothing installed.
+"""A local certificate authority in the data folder: HTTPS everywhere, even on loopback, with nothing installed.
 
 It can sign only for this machine and for private networks (name constraints), so that trusting it risks little.
 """
@@ -25,10 +25,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from latchkey.cli.files import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)
-# Apple's platforms refuse server certificates that live longer than 825 days, public ones 398.
+# Apple's platforms refuse server certificates that are valid for more than 825 days, public ones 398.
 LEAF_LIFE = timedelta(days=397)
 RENEW_BEFORE = timedelta(days=30)
-# A clock that runs a little behind ours must not see a certificate from the future.
+# A client whose clock is a little slow must not see a certificate from the future.
 BACKDATED = timedelta(hours=1)
 
 _NAMES = ("localhost", ".localhost", ".local", ".internal")
@@ -45,14 +45,14 @@ class Certificates:
 
 
 def ensure_certificates(folder: Path, addresses: list[Address], now_ms: int) -> Certificates:
-    """The authority and a certificate for localhost and `addresses`: made when missing, renewed when near their end."""
+    """The authority and a certificate for localhost and `addresses`: created if missing, renewed before they expire."""
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     folder.mkdir(mode=0o700, exist_ok=True)
     made = Certificates(folder / "authority.pem", folder / "server.pem", folder / "server.key")
     authority_key = folder / "authority.key"
     wanted = dict.fromkeys([ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1"), *addresses])
     authority = _read(made.authority, authority_key)
-    # As long as a new leaf would outlive it, the authority is of no use.
+    # An authority that expires before a new leaf would is replaced.
     if authority is None or authority[0].not_valid_after_utc < now + LEAF_LIFE:
         authority = _make_authority(now)
         write_private(authority_key, _pem(authority[1]))
@@ -66,7 +66,7 @@ def ensure_certificates(folder: Path, addresses: list[Address], now_ms: int) -> 
 
 
 def signs_only_here(certificate: x509.Certificate) -> bool:
-    """Whether it is an authority that no browser believes about anything but this machine and private networks."""
+    """Whether its name constraints limit this authority to this machine and private networks."""
     try:
         constraints = certificate.extensions.get_extension_for_class(x509.NameConstraints)
         basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
@@ -75,7 +75,7 @@ def signs_only_here(certificate: x509.Certificate) -> bool:
     permitted = constraints.value.permitted_subtrees or []
     names = {one.value for one in permitted if isinstance(one, x509.DNSName)}
     networks = {str(one.value) for one in permitted if isinstance(one, x509.IPAddress)}
-    # Where a kind of name is not mentioned at all, everything of that kind would be permitted.
+    # Without a constraint for a kind of name, everything of that kind would be permitted.
     return (
         basic.ca and constraints.critical and bool(names) and bool(networks)
         and names <= set(_NAMES) and networks <= set(_NETWORKS)
@@ -90,7 +90,7 @@ Pair = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
 def _read(cert: Path, key: Path) -> Pair | None:
-    """What is there, if it is whole: a start that was interrupted between the two files counts as nothing."""
+    """The pair, if it is complete: a start that was interrupted between the two files counts as none."""
     try:
         certificate = x509.load_pem_x509_certificate(cert.read_bytes())
         private = load_pem_private_key(key.read_bytes(), password=None)
@@ -105,7 +105,7 @@ def _read(cert: Path, key: Path) -> Pair | None:
 def _serves(leaf: x509.Certificate, authority: x509.Certificate, wanted: list[Address], now: datetime) -> bool:
     try:
         leaf.verify_directly_issued_by(authority)
-    except Exception:  # whatever is wrong with it, it is made anew
+    except Exception:  # an invalid certificate is replaced
         return False
     named = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(
         x509.IPAddress
@@ -115,7 +115,7 @@ def _serves(leaf: x509.Certificate, authority: x509.Certificate, wanted: list[Ad
 
 def _make_authority(now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    # The serial number in the name keeps two authorities on one machine apart in a trust store.
+    # The random part of the name tells two authorities of one machine apart in a trust store.
     name = _name(f"Latchkey local authority {os.urandom(3).hex()}")
     permitted: list[x509.GeneralName] = [x509.DNSName(one) for one in _NAMES]
     permitted += [x509.IPAddress(ipaddress.ip_network(one)) for one in _NETWORKS]

@@ -1,5 +1,5 @@
-"""A service process, started by the supervisor with one end of a socket pair: settings come in, "ready" goes out, and
-its closing means that the supervisor is gone."""
+"""A service process, started by the supervisor with one end of a socket pair: it receives its settings and sends
+"ready". When the socket closes, the supervisor is gone."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from latchkey.settings import Settings
 
 
 def main() -> None:
-    # Ctrl-C reaches the whole group; the supervisor decides and tells us with SIGTERM.
+    # Ctrl-C reaches the whole process group; the supervisor decides and sends us SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     supervisor = socket.socket(fileno=int(sys.argv[1]))
-    # By now the code is loaded, which takes longest; the supervisor may still be starting the database.
+    # By now the code is loaded, which takes the longest; the supervisor may still be starting the database.
     line = supervisor.makefile("rb").readline()
     if not line:
         return

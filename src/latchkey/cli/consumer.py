@@ -15,7 +15,7 @@ app.add_typer(events, name="events")
 
 
 class ConsumerFailedError(Exception):
-    """A command of the consumer could not be done; the message says why."""
+    """A command of the consumer failed; the message says why."""
 
 
 @app.callback(invoke_without_command=True)
@@ -68,7 +68,7 @@ def reprocess(
 
 
 def _commands() -> ModuleType:
-    # Only when one of them runs: no other command should wait for this code to load.
+    # Loaded only when needed: other commands should not wait for this code.
     from latchkey.cli import consumer_commands
 
     return consumer_commands

@@ -1,4 +1,4 @@
-"""What `latchkey consumer` does; `consumer.py` names the commands. Apart, because this loads a second of code."""
+"""The implementation of `latchkey consumer`; `consumer.py` defines the commands. Separate, because it loads slowly."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def migrate() -> None:
 
 
 def reconcile(*, mend: bool, from_start: bool, as_json: bool) -> bool:
-    """Whether everything could be read."""
+    """Returns whether everything could be read."""
 
     async def run() -> Report:
         async with _opened() as opened:
@@ -95,7 +95,7 @@ def list_set_aside() -> None:
 
 
 def reprocess(event_id: str | None) -> bool:
-    """Whether none failed again."""
+    """Returns whether none failed again."""
 
     async def run() -> list[Reprocessed]:
         async with _opened() as opened:
@@ -130,9 +130,9 @@ async def _serve(settings: Settings) -> None:
 
 @asynccontextmanager
 async def _opened(*, migrated: bool = True) -> AsyncIterator[Consumer]:
-    """A consumer that only does what this command asks; its background jobs are left to the one that runs."""
+    """A consumer for one command; its background jobs are left to the running consumer."""
     settings = _settings(os.environ, alone=False)
-    # On stderr and for people, so that what the command says can be piped on.
+    # Logs go to stderr, readable, so that the command's output can be piped.
     logs.configure(settings.log_level, "pretty")
     opened = Consumer(settings)
     try:

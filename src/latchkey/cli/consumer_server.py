@@ -1,4 +1,4 @@
-"""The consumer as a process of its own: by itself (`latchkey consumer`), or as a child of `latchkey up`."""
+"""The consumer as its own process: standalone (`latchkey consumer`), or as a child of `latchkey up`."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ async def serve(
     *,
     demo_key: str | None = None,
 ) -> None:
-    """Answer on this socket until `stop` is set, then finish what was begun. With a key, tell the demo's story too."""
+    """Serve on this socket until `stop` is set, then shut down cleanly. With a key, also serve the demo app."""
     consumer = Consumer(settings)
-    # Before anything listens: a database that cannot be used is told in plain words.
+    # Before listening: a database that cannot be used is reported clearly.
     await migrate(consumer.store.database)
     tls = Transport(
         tls_cert=Path(settings.tls_cert) if settings.tls_cert else None,
@@ -51,7 +51,7 @@ async def serve(
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     ready()
-    # Beside serving: the service may be away for a moment, and its events are taken all the same.
+    # In the background: the service may be unreachable for a moment, and events are received all the same.
     checking = asyncio.create_task(_misconfigured(consumer))
     await asyncio.wait({serving, stopping, checking}, return_when=asyncio.FIRST_COMPLETED)
     problem = checking.result() if checking.done() else None
@@ -71,13 +71,13 @@ async def serve(
 
 
 async def _misconfigured(consumer: Consumer) -> str | None:
-    """What is certainly wrong with the way to the service: no waiting would help."""
+    """A certain problem with the connection to the service, for which waiting would not help."""
     found = await consumer.check_connection()
     return found.problem if found.certain else None
 
 
 def _demo(consumer: Consumer, key: str) -> DemoApp:
-    # Only here: the consumer of real users has none of it.
+    # Imported only here: the demo is not part of a real consumer.
     from latchkey.cli.demo_app.application import DemoApp
 
     return DemoApp(consumer, key)

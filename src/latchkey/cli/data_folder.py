@@ -1,7 +1,7 @@
-"""The data folder of `latchkey up`: everything it keeps, by name.
+"""The data folder of `latchkey up`.
 
 lock              held while an `up` runs
-postgres/         the database; postgres.log is what it says
+postgres/         the database; its log is postgres.log
 tls/              the local authority and the server's certificate
 secret.key        encrypts webhook secrets in the database
 demo.json         the demo's keys and the dashboard's first password, so that the next `up` has the same ones
@@ -9,7 +9,7 @@ connection.json   where everything is, for scripts and tests; written before the
 consumer/         the reference consumer: its secrets, its local copy
 push/             the push sandbox: its key, its devices, what was sent
 device/           the phone of `latchkey device`
-latchkey.log      what the service's processes say
+latchkey.log      the log of the service's processes
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG_LIMIT = 16 * 1024 * 1024
 class DashboardConnection(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     email: str
-    # Null once somebody has chosen another one.
+    # Null once it was changed.
     password: str | None
 
 
@@ -49,7 +49,7 @@ class DataFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.tls = self.path / "tls"
-        # Ours and those of LATCHKEY_WEBHOOK_EXTRA_CA.
+        # Our own authority and those of LATCHKEY_WEBHOOK_EXTRA_CA.
         self.authorities = self.tls / "webhook-authorities.pem"
         self.connection = self.path / "connection.json"
         self.demo = self.path / "demo.json"
@@ -58,9 +58,9 @@ class DataFolder:
         self.log = self.path / "latchkey.log"
 
     def prepare(self) -> None:
-        # What is in here is for this machine only, and half of it is secret.
+        # The content is only for this machine, and partly secret.
         (self.path / ".gitignore").write_text("*\n")
-        # Whoever waits for this file must not read where the last run was.
+        # Scripts wait for this file; they must not read the one of the last run.
         self.connection.unlink(missing_ok=True)
 
     def secret_key(self) -> bytes:

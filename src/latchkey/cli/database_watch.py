@@ -1,4 +1,4 @@
-"""Keeps the embedded PostgreSQL of `latchkey up` running, as the supervisor keeps the other processes running."""
+"""Keeps the embedded PostgreSQL of `latchkey up` running, like the supervisor does for the other processes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LOOKED_EVERY = 0.2
 
 
 async def keep_running(server: EmbeddedServer, signal: StopSignal, said: Callable[[str], None]) -> None:
-    """Until somebody asks us to stop. The other processes find the database again by themselves: its address stays.
+    """Until stopped. The other processes reconnect by themselves: the address stays the same.
 
-    It is never given up. Whatever ended PostgreSQL (a full disk, most likely) can be mended while we wait.
+    Never gives up: the cause (most likely a full disk) can be fixed while it retries.
     """
     failures, began = 0, time.monotonic()
     while not await _asked(signal, _LOOKED_EVERY):
@@ -40,7 +40,7 @@ async def keep_running(server: EmbeddedServer, signal: StopSignal, said: Callabl
             await _asked(signal, delay)
         else:
             began = time.monotonic()
-            said("PostgreSQL runs again")
+            said("PostgreSQL is running again")
 
 
 async def _asked(signal: StopSignal, seconds: float) -> bool:
@@ -50,6 +50,6 @@ async def _asked(signal: StopSignal, seconds: float) -> bool:
 
 
 def _short(error: Exception) -> str:
-    """Of the end of PostgreSQL's log, the line that says why."""
+    """The line of PostgreSQL's log that says why."""
     lines = str(error).splitlines() or [type(error).__name__]
     return next((line.partition("FATAL:")[2].strip() for line in reversed(lines) if "FATAL:" in line), lines[0])

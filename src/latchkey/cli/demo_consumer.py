@@ -1,6 +1,6 @@
-"""The reference consumer of `latchkey up`: its secrets and port, its webhook in the service, its demo users.
+"""The reference consumer of `latchkey up`: its secrets, port, webhook and demo users.
 
-consumer.json   what the next `up` must have again
+consumer.json   what the next `up` must reuse
 consumer.db     the local copy
 """
 
@@ -40,7 +40,7 @@ class DemoUser(msgspec.Struct, frozen=True):
 
 
 class ConsumerConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach the consumer; the `consumer` of connection.json."""
+    """How to reach the consumer; `consumer` in connection.json."""
 
     base_url: str
     webhook_url: str
@@ -83,7 +83,7 @@ class DemoConsumer:
         )
 
     async def connect(self, database: Database, project_id: str, settings: Settings) -> None:
-        """A key of its own, so that it does not use up anybody else's rate limit, and a webhook that leads to it."""
+        """Creates its own key, so that it does not use up another one's rate limit, and its webhook."""
         kept, now = self._kept, real_now()
         known = await find_key(database, kept.api_key) if kept.api_key else None
         if known is None or known.project_id != project_id:
@@ -107,14 +107,14 @@ class DemoConsumer:
     def settings(
         self, service_url: str, project_id: str, certificates: Certificates, push: PushConnection
     ) -> dict[str, Any]:
-        """The consumer's own settings, as its process takes them."""
+        """The consumer's settings, as its process takes them."""
         kept = self._kept
         return {
             "service_url": service_url,
             "project_id": project_id,
             "api_key": kept.api_key,
             "service_ca": str(certificates.authority),
-            # No signing secret: what connection.json says is enough to send it an event, also after a rotation.
+            # No signing secret: the values in connection.json are enough to send an event, even after a rotation.
             "webhook_secret": kept.webhook_secret,
             "database_url": f"sqlite:///{self._folder / 'consumer.db'}",
             "jwt_secret": kept.jwt_secret,

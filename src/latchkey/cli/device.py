@@ -82,7 +82,7 @@ async def _run(phone: Device, url: str) -> None:
             await signal.unless_asked(phone.open(url))
             _said(f"Showing {phone.page.url}. Press Ctrl-C to stop.")
         except CannotShowError as error:
-            # As on a phone: the app stays open, and the user may try again.
+            # Like on a phone: the app stays open, and the user may try again.
             _said(str(error))
         except StoppedError:
             return

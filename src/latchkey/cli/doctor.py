@@ -76,21 +76,21 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     cert = settings.tls_cert or (folder.tls / "server.pem" if running else None)
     if cert is not None and not any(finding.about == "tls" for finding in findings):
         findings.append(certificate(cert, real_now()))
-    # Where nothing is configured, the port is not known either: `latchkey up` says so itself if its own is taken.
+    # If nothing is configured, the port is unknown too: `latchkey up` reports it if its own port is taken.
     if running or (configured and "api" in settings.roles):
         findings.append(port(settings, running))
     return findings
 
 
 def refusals(settings: Settings, malformed: list[Problem]) -> list[Finding]:
-    """What `serve` would refuse about the settings themselves; `database` looks into the database."""
+    """What `serve` would refuse about the settings themselves; `database` checks the database."""
     reported = {problem.about for problem in malformed}
     unsafe = [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
     return [bad(problem) for problem in (*malformed, *unsafe)]
 
 
 def only_serve_reads(settings: Settings) -> bool:
-    """Whether a setting is given that `latchkey up` makes for itself."""
+    """Whether a setting is given that `latchkey up` would set itself."""
     own = (settings.database_url, settings.secret_key, settings.tls_cert, settings.tls_key, settings.behind_proxy)
     return any(own)
 
@@ -113,7 +113,7 @@ def nothing_configured() -> Finding:
 
 
 def python() -> Finding:
-    # Older ones than 3.11 cannot even install Latchkey.
+    # Versions before 3.11 cannot install Latchkey.
     return Finding("good", "python", f"{sys.version.split()[0]} at {sys.executable}")
 
 
@@ -170,7 +170,7 @@ async def schema(connection: Any) -> Finding:
 async def skew(connection: Any) -> Finding:
     before = real_now()
     theirs = await connection.fetchval("select (extract(epoch from clock_timestamp()) * 1000)::bigint")
-    # Read in the middle of the round trip, as far as we can tell.
+    # Compared with the middle of the round trip.
     off = abs(theirs - (before + real_now()) // 2)
     words = f"the database's clock and ours differ by {off} ms"
     if off > LARGEST_SKEW_MS:

@@ -1,4 +1,4 @@
-"""Where the `latchkey` command begins. Imports only the standard library, so that it can say what is not installed."""
+"""The entry point of the `latchkey` command. Imports only the standard library, to report missing extras."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def main() -> None:
     try:
         from latchkey.cli.main import main as run
     except ModuleNotFoundError as missing:
-        # A module of ours that is missing is a broken installation, and no extra would bring it.
+        # A missing module of our own is a broken installation; no extra would help.
         if (missing.name or "latchkey").partition(".")[0] == "latchkey":
             raise
         sys.stderr.write(f"{WITHOUT_EXTRAS}(The Python module {missing.name} was not found.)\n")

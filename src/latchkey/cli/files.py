@@ -1,4 +1,4 @@
-"""Files that must never be half written, nor readable by others for even a moment."""
+"""Writes files atomically, never readable by others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """What the file says; nothing when it is missing or damaged."""
+    """The content; an empty dict if the file is missing or damaged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError):

@@ -1,22 +1,25 @@
-"""Passes a webhook on to an app on this machine that speaks plain HTTP, and its reply back to the service."""
+"""Forwards a webhook to an app on this machine over plain HTTP, and its response back to the service."""
 
 from __future__ import annotations
 
 import ipaddress
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from http.client import responses
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
+
 from latchkey.delivery.receiver import Arrival
 from latchkey.delivery.sending import failure
-from latchkey.http_client import HttpClient, HttpError
 
 # A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
 PATIENCE_MS = 55_000
-# These belong to one connection and are not passed on. The client writes its own Host and Content-Length.
+# Hop-by-hop headers, which are not forwarded. The client sets its own Host and Content-Length.
 _OF_THE_CONNECTION = {
     "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
@@ -34,7 +37,7 @@ class Reply:
     headers: tuple[tuple[str, str], ...]
     body: bytes
     took_ms: int
-    # Why there was no reply of the app; the service then gets a 502 with this text.
+    # Why the app did not respond; the service then gets a 502 with this text.
     error: str | None = None
 
     def written(self) -> bytes:
@@ -50,7 +53,7 @@ class Reply:
 
 
 def check(url: str) -> str:
-    """The address, if it is one of this machine: over plain HTTP a secret must not leave it."""
+    """The address, if it is on this machine: secrets must not leave it over plain HTTP."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -79,8 +82,11 @@ class Forwarder:
     def __init__(self, url: str, patience_ms: int = PATIENCE_MS) -> None:
         self._url = check(url)
         self._patience_ms = patience_ms
-        # The reply is passed back as the app sent it: not decompressed, redirects not followed, no proxy in between.
-        self._http = HttpClient(timeout=patience_ms / 1000, https_only=False, use_proxy=False, decompress=False)
+        # The response is returned as the app sent it: not decompressed, redirects not followed, no proxy in between.
+        self._http = (
+            ClientBuilder().timeout(timedelta(milliseconds=patience_ms)).follow_redirects(False).no_proxy()
+            .gzip(False).brotli(False).deflate(False).zstd(False).build()
+        )  # fmt: skip
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,11 +98,17 @@ class Forwarder:
         headers = {name: value for name, value in arrival.headers.items() if name not in _OF_THE_CONNECTION}
         began = time.monotonic()
         try:
-            response = await self._http.ask("POST", self._url, headers=headers, body=arrival.body)
-        except (HttpError, TimeoutError) as error:
+            sent = await self._http.post(self._url).headers(headers).body_bytes(arrival.body).build().send()
+            body = bytes(await sent.bytes())
+        except (PyreqwestError, TimeoutError) as error:
             return self._unanswered(error, _since(began))
-        back = tuple((name, value) for name, value in response.headers() if name not in _OF_THE_CONNECTION)
-        return Reply(response.status, back, response.body, _since(began))
+        back = tuple(
+            (name, one)
+            for name, value in sent.headers.dict_multi_value().items()
+            for one in ([value] if isinstance(value, str) else value)
+            if name not in _OF_THE_CONNECTION
+        )
+        return Reply(sent.status, back, body, _since(began))
 
     def _unanswered(self, error: Exception, took_ms: int) -> Reply:
         reason = failure.in_words(error, took_ms, self._patience_ms).replace("the receiver", "the app")

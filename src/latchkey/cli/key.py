@@ -55,7 +55,7 @@ def create(
             return await keys.create_public_key(database, owner, target, name, now, rate_limit=rate_limit)
 
     issued = asyncio.run(run())
-    # The key alone goes to stdout, so that a script can take it; everything else is for the person.
+    # Only the key goes to stdout, so that a script can read it; everything else goes to stderr.
     told = Console(stderr=True, highlight=False)
     told.print(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}", soft_wrap=True)
     told.print("Copy the key now. Only a hash of it is stored, so it cannot be shown again.", style="bold")
@@ -74,7 +74,7 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
                 found += page
             return found
 
-    # The id is there to be copied: on a narrow terminal everything else gives way first.
+    # Ids are copied: on a narrow terminal the other columns are cut first.
     id, key_column = Column("id", no_wrap=True), Column("key", no_wrap=True)
     since = Column("since", overflow="fold", min_width=len("2026-01-01"))
     table = Table(id, Column("name", overflow="fold"), key_column, "kind", "limit", since, box=None)

@@ -1,4 +1,4 @@
-"""A child's end of the line to its supervisor."""
+"""A child's end of the socket pair to its supervisor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import socket
 
 
 def die_with(supervisor: socket.socket) -> None:
-    """Nobody is left to look after us once the supervisor is killed. A thread notices even when the loop is busy."""
+    """Ends this process when the supervisor is gone. A thread notices even if the event loop is busy."""
     supervisor.recv(1)
     os._exit(70)

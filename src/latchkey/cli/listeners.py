@@ -1,7 +1,7 @@
 """The listening sockets: bound once by the supervisor, one for each process that answers requests.
 
-SO_REUSEPORT lets the kernel spread connections evenly over the processes. It would also let a second Latchkey share the
-port in silence, so a first socket without it finds out whether the port is free.
+SO_REUSEPORT lets the kernel distribute connections evenly over the processes. It would also let a second Latchkey share
+the port unnoticed, so a first socket without it checks whether the port is free.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class CannotListenError(Exception):
 
 
 def bind(host: str, port: int, count: int, *, patience: float = 5.0) -> list[socket.socket]:
-    """`count` sockets listening on one port. A port that was ours a moment ago is waited for."""
+    """`count` sockets listening on one port. Waits for a port that the previous run has just released."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -32,8 +32,8 @@ def bind(host: str, port: int, count: int, *, patience: float = 5.0) -> list[soc
 
 
 def bind_wished(host: str, wishes: list[int]) -> socket.socket:
-    """On the first of these ports that is free; where none is, on any. All but the last were ours before, and whoever
-    was told of them expects us there: a process of ours that was just killed may still hold one."""
+    """On the first free port of these; if none is free, on any. All but the last were ours before, and clients expect
+    us there: a process of ours that was just killed may still hold one."""
     for place, port in enumerate(wishes, 1):
         if 0 < port < 65_536:
             with contextlib.suppress(CannotListenError):
@@ -53,7 +53,7 @@ def _bind(host: str, port: int, count: int) -> list[socket.socket]:
             sockets.append(one)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             one.bind((host, port))
-            # At once: only a socket that listens makes the next Latchkey's probe fail.
+            # At once: only a listening socket makes the check of a second Latchkey fail.
             one.listen(BACKLOG)
             one.setblocking(False)
             port = one.getsockname()[1]
@@ -66,7 +66,7 @@ def _bind(host: str, port: int, count: int) -> list[socket.socket]:
 
 def _socket(family: socket.AddressFamily) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
-    # Connections of the last run that wait out their time must not keep the port from the next.
+    # Connections of the last run in TIME_WAIT must not block the port.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return made
 

@@ -1,4 +1,4 @@
-"""The command line. Each command has its own module. Here they get their names, and their errors are printed."""
+"""The command line. Each command has its own module; this one names them and prints their errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _COMMANDS = (
 
 
 def _add_commands() -> None:
-    """Every command whose extra is installed. The others are not listed, and say which extra they need when called."""
+    """Adds every command whose extra is installed. The others are hidden, and name their extra when called."""
     for module, attribute, extra in _COMMANDS:
         name = module if attribute == "app" else attribute
         try:

@@ -1,4 +1,4 @@
-"""What the supervisor tells a child, as one line of JSON."""
+"""The message from the supervisor to a child, as one line of JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from latchkey.settings import Settings
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What the supervisor tells a child. Sent through the socket: secrets stay out of arguments and environment."""
+    """Sent through the socket, so that secrets are not in arguments or the environment."""
 
     settings: dict[str, Any]
     roles: tuple[str, ...]
@@ -28,7 +28,7 @@ def decode(line: bytes) -> Orders:
 
 
 def settings_to_wire(settings: Settings) -> dict[str, Any]:
-    values = {name: getattr(settings, name) for name in Settings.__struct_fields__}
+    values = {name: getattr(settings, name) for name in Settings.__slots__}
     values["webhook_allow_networks"] = [str(network) for network in settings.webhook_allow_networks]
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 

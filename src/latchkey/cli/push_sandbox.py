@@ -1,4 +1,4 @@
-"""The push sandbox as `latchkey up` and `latchkey push sandbox` run it: over TLS, with a folder it remembers things in.
+"""The push sandbox of `latchkey up` and `latchkey push sandbox`: over TLS, with its data in a folder.
 
 push.sqlite   devices and what was sent
 push.json     its app id, its key and its port, so that the next start has the same ones
@@ -28,7 +28,7 @@ DRAIN_SECONDS = 5.0
 
 
 class PushConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server reaches the sandbox; the `push` of connection.json."""
+    """How a server reaches the sandbox; `push` in connection.json."""
 
     base_url: str
     app_id: str
@@ -45,7 +45,7 @@ class _Kept(msgspec.Struct):
 async def push_sandbox(
     folder: Path, certificates: Certificates, *, host: str, shown_host: str, port: int = 0, first_port: int = 0
 ) -> AsyncIterator[PushConnection]:
-    """On `port` if it is given, else where it was the last time, else on `first_port`; where that is taken, on any."""
+    """On `port` if given, else on the last port, else on `first_port`; if that is taken, on any free port."""
     kept = _remembered(folder)
     listening = bind_wished(host, [port, kept.port, first_port])
     kept.port = listening.getsockname()[1]

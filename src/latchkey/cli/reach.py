@@ -1,4 +1,4 @@
-"""Which database a command means: the configured one, or the one of a running `latchkey up`."""
+"""Chooses the database of a command: the configured one, or that of a running `latchkey up`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = Path(".latchkey")
 
 
 def database_url(config: Path | None, data: Path) -> str:
-    """The address of the database. Says so on stderr if it is that of a `latchkey up`, which nobody has named."""
+    """The address of the database. Prints a note on stderr if it is that of a `latchkey up`."""
     if configured := load(os.environ, config).database_url:
         return configured
     found = _of_up(data)

@@ -1,4 +1,4 @@
-"""Does the service answer? Asked the way a client would: over TLS, trusting only our authority."""
+"""Waits until the service is ready, checked like a client: over TLS, trusting only our authority."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class NotReadyError(Exception):
-    """The service listens but does not say that it is ready."""
+    """The service listens but does not report that it is ready."""
 
 
 async def wait_until_answering(host: str, port: int, authority: Path, patience: float = 15 * 60.0) -> None:

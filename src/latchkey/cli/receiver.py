@@ -1,4 +1,4 @@
-"""`latchkey receiver`: shows webhooks as they arrive, and passes them on to an app on this machine if asked to.
+"""`latchkey receiver`: shows webhooks as they arrive, and can forward them to an app on this machine.
 
 It creates a webhook in the demo project of a running `latchkey up`, and deletes it when it stops.
 """
@@ -16,7 +16,8 @@ from typing import Annotated, Any
 
 import typer
 import uvloop
-from msgspec import convert, json
+from msgspec import convert
+from pyreqwest.client import ClientBuilder
 from rich.console import Console
 from rich.markup import escape
 
@@ -24,17 +25,11 @@ from latchkey.cli.data_folder import Connection, DataFolder
 from latchkey.cli.files import read_json
 from latchkey.cli.forwarding import CannotForwardError, Forwarder, Reply, check
 from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
-from latchkey.domain.refusal import Refusal
-from latchkey.http_client import HttpClient, HttpError
 
 NAME = "latchkey receiver"
-# Of a reply so many characters are shown.
+# How many characters of a response are shown.
 SHOWN = 300
 _COLOURS = {"EXPIRATION": "red", "REFUND": "red", "BILLING_ISSUE": "yellow", "CANCELLATION": "yellow"}
-
-
-class NotConnectedError(Refusal):
-    """The service did not create the webhook."""
 
 
 def _address_of_app(url: str | None) -> str | None:
@@ -88,7 +83,7 @@ def receiver(
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What the user sees. Everything from outside is shown as plain text."""
+    """The output. Everything external is shown as plain text."""
 
     console: Console
     bodies: bool
@@ -114,7 +109,7 @@ class Screen:
 
 
 def plain(text: str) -> str:
-    """One line without control characters, cut where it is long, and with nothing that Rich takes for markup."""
+    """One line without control characters, shortened if long, and with Rich markup escaped."""
     line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
     return escape(line if len(line) <= SHOWN else f"{line[:SHOWN]}…")
 
@@ -166,26 +161,14 @@ async def _run(
 
 @contextlib.asynccontextmanager
 async def _connected(connection: Connection, authority: bytes, new: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
-    """A webhook of the demo project, deleted again when this receiver stops."""
+    """A webhook of the demo project, deleted when this receiver stops."""
     webhooks = f"{connection.base_url}/v2/projects/{connection.project_id}/integrations/webhooks"
-    key = f"Bearer {connection.api_key}"
-    async with HttpClient(extra_ca=authority) as http:
-        try:
-            response = await http.ask(
-                "POST",
-                webhooks,
-                headers={"Content-Type": "application/json"},
-                authorization=key,
-                body=json.encode(new),
-            )
-        except HttpError:
-            raise NotConnectedError(f"{connection.base_url} does not answer. Is `latchkey up` still running?") from None
-        if response.status >= 300:
-            raise NotConnectedError(f"{connection.base_url} answered {response.status} and created no webhook.")
-        made = json.decode(response.body)
+    builder = ClientBuilder().add_root_certificate_pem(authority).error_for_status(True)
+    async with builder.default_headers({"authorization": f"Bearer {connection.api_key}"}).build() as http:
+        made = await (await http.post(webhooks).body_json(new).build().send()).json()
         try:
             yield made
         finally:
             # The service may have stopped already; then there is nothing to delete.
-            with contextlib.suppress(HttpError):
-                await http.ask("DELETE", f"{webhooks}/{made['id']}", authorization=key)
+            with contextlib.suppress(Exception):
+                await http.delete(f"{webhooks}/{made['id']}").build().send()

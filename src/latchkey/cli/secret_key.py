@@ -1,6 +1,6 @@
-"""Is LATCHKEY_SECRET_KEY the one this database was begun with?
+"""Checks that LATCHKEY_SECRET_KEY is the one this database was created with.
 
-With another one the service would start, answer, and deliver nothing: the webhooks' secrets would not open.
+With another one the service would start and respond, but deliver nothing: it could not decrypt the webhooks' secrets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ async def problem_with(connection: Any, key: bytes) -> Problem | None:
     except UnsealableError:
         return Problem(
             "LATCHKEY_SECRET_KEY",
-            "does not open the webhook secrets in this database.",
-            "Give the one the database was begun with.",
+            "does not decrypt the webhook secrets in this database.",
+            "Give the one the database was created with.",
         )
     return None

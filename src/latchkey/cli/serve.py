@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import structlog
 import typer
-from msgspec.structs import replace
 
 from latchkey import logs
 from latchkey.cli import secret_key
@@ -36,7 +36,7 @@ def serve(
     config: Annotated[Path | None, typer.Option(help="A settings file. docs/latchkey.toml lists all settings.")] = None,
 ) -> None:
     """Run the service in production. Settings come from LATCHKEY_… environment variables or from a file."""
-    # The command line speaks through the same door as the environment, so that it is checked the same way.
+    # Command line options are passed as environment variables, so that they are validated the same way.
     given = {"ROLES": roles, "WORKERS": workers, "HOST": host, "PORT": port}
     environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
     asyncio.run(run(environ, config))

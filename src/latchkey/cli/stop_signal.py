@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: heard at any moment, also while still starting."""
+"""Handles Ctrl-C and SIGTERM, also during start-up."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class StoppedError(Exception):
-    """Somebody asked us to stop before we were ready."""
+    """Stopped before everything was ready."""
 
 
 class StopSignal:
-    """Ctrl-C or SIGTERM, once: stop in order. A second time: stop now."""
+    """The first Ctrl-C or SIGTERM: stop in order. The second: stop now."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -30,7 +30,7 @@ class StopSignal:
         self.asked.set()
 
     async def unless_asked(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result, unless somebody asks to stop before it is done."""
+        """The work's result; raises StoppedError if a stop is requested before it is done."""
         doing = asyncio.create_task(work)
         asked = asyncio.create_task(self.asked.wait())
         await asyncio.wait({doing, asked}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,6 @@
 """The parent of the service's processes: starts them, restarts those that crash, drains and stops them.
 
-They die with it, whatever kills it (see `child.py`), so there is never a service that nobody looks after.
+The processes end with it, even if it is killed (see `child.py`), so that none is left without a supervisor.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ log = structlog.get_logger()
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
-# A process that lived this long was healthy: its next crash is a new story.
+# A process that ran this long was healthy: its crash count starts again.
 HEALTHY_AFTER = 30.0
 
 
-# Long: a busy machine takes a minute for what takes a second on a quiet one. Crashes end the wait at once.
+# Long: on a busy machine a start can take a minute instead of a second. Crashes end the wait at once.
 START_PATIENCE = 15 * 60.0
 
 
 class DidNotBecomeReadyError(Exception):
-    """The service's processes did not come up; their log says why."""
+    """The service's processes did not start; their log says why."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Child:
     name: str
     roles: tuple[str, ...]
     listening: socket.socket | None = None
-    # Which program it is, and its settings where they are not the service's.
+    # The program, and its settings if they differ from the service's.
     module: str = "latchkey.cli.child"
     settings: dict[str, Any] | None = field(default=None, repr=False)
     process: asyncio.subprocess.Process | None = None
@@ -52,7 +52,7 @@ class Child:
 
 
 def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child]:
-    """One process for each listening socket, and one for everything that goes on in the background."""
+    """One process for each listening socket, and one for all background roles."""
     children = (
         [Child(f"api-{number}", ("api",), one) for number, one in enumerate(listening, 1)] if "api" in roles else []
     )
@@ -96,7 +96,7 @@ class Supervisor:
                 await waiting
 
     async def stop(self) -> None:
-        """Ask every process to finish what it has begun; end those that take longer than they may."""
+        """Ask every process to shut down; kill those that take too long."""
         self._stopping = True
         alive = [child.process for child in self.children if child.process and child.process.returncode is None]
         for process in alive:
@@ -168,7 +168,7 @@ class Supervisor:
             try:
                 await self._start(child)
             except OSError as error:
-                # No memory or no process left for it. Giving up would leave the service without this child for good.
+                # No memory, or too many processes. Retry: the service needs this child.
                 child.crashes += 1
                 log.error("process not started", process=child.name, reason=str(error), again_in_seconds=_delay(child))
             else:

@@ -60,7 +60,7 @@ Ask = Callable[[str], bool] | None
 
 
 def local_authority(path: Path) -> Authority:
-    """The authority in this file, if it is one that can do no harm elsewhere."""
+    """The authority in this file, if it is limited to this machine and private networks."""
     try:
         authority, certificate = read_authority(path)
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def local_authority(path: Path) -> Authority:
 
 
 def gathered(console: Console, only: Only | None, home: Path | None = None) -> list[Store]:
-    """The stores of this machine; what is missing to reach some of them is said."""
+    """The trust stores of this machine; prints what is missing to reach some of them."""
     found: list[Store] = [] if only is Only.BROWSERS else system_stores()
     if not found and only is not Only.BROWSERS:
         console.print("No system trust store was found (neither Debian's nor Fedora's), so it is skipped.")
@@ -126,7 +126,7 @@ Step = tuple[Store, str, Callable[[], None]]
 
 
 def _carry_out(console: Console, steps: list[Step], ask: Ask, afterwards: str) -> int:
-    """What will be done, in words; then it is done, and said again with how it went."""
+    """Prints the steps and asks; then runs them, and prints the result of each."""
     for store, words, _ in steps:
         console.print(f"  {store.title}: {words}", soft_wrap=True, markup=False)
     if ask is not None and not ask("Do that?"):

@@ -1,7 +1,7 @@
-"""Where a machine keeps the certificate authorities it believes, and how one is put there and taken away again.
+"""The trust stores of a machine, and how a certificate authority is added and removed.
 
-The system's store is for programs; browsers on Linux, and Firefox everywhere, keep their own (NSS databases). Every
-path and program is a parameter: tests use folders of their own, and never the machine's.
+The system's store is for programs; browsers on Linux, and Firefox everywhere, have their own (NSS databases). Every
+path and program is a parameter: tests use their own folders, never the machine's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.runtime.chromium import find_chromium
 from latchkey.runtime.errors import ChromiumMissingError
 
-# How every authority of `latchkey up` is called, with a few digits behind.
+# Prefix of the name of every authority of `latchkey up`; a few digits follow.
 OURS = "Latchkey local authority"
 CERTUTIL_FROM = (
     "Debian: `sudo apt-get install libnss3-tools`; Fedora: `sudo dnf install nss-tools`; macOS: `brew install nss`"
@@ -54,10 +54,10 @@ class Store(Protocol):
     def title(self) -> str: ...
 
     def names(self) -> list[str]:
-        """The authorities of ours that are in it."""
+        """The authorities of Latchkey in this store."""
 
     def adding(self, name: str) -> str:
-        """In words, what `add` does."""
+        """Describes what `add` does."""
 
     def removing(self, name: str) -> str: ...
 
@@ -68,12 +68,12 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SystemFolder:
-    """A folder of certificates, and the command that makes the system read it: Debian's way, and Fedora's."""
+    """A folder of certificates, and the command that makes the system read it, on Debian and Fedora."""
 
     title: str
     folder: Path
     refresh: tuple[str, ...]
-    # Debian's program looks for what is gone only when it is told to begin anew.
+    # Debian's program notices removed certificates only with this option.
     refresh_anew: tuple[str, ...] = ()
 
     def names(self) -> list[str]:
@@ -90,7 +90,7 @@ class SystemFolder:
         try:
             self._change(lambda: write_private(self._path(authority.name), authority.path.read_bytes(), mode=0o644))
         except CannotTrustError:
-            # Half done would look done the next time.
+            # A partial change would look complete the next time.
             with contextlib.suppress(OSError):
                 self._path(authority.name).unlink(missing_ok=True)
             raise
@@ -161,7 +161,7 @@ class NssDatabase:
         if not (self.folder / "cert9.db").exists():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             run(self.certutil, "-N", "-d", self._database, "--empty-password")
-        # C: believed about servers. Neither about people (e-mail) nor about programs.
+        # C: trusted for servers. Not for e-mail or code signing.
         run(self.certutil, "-A", "-d", self._database, "-t", "C,,", "-n", authority.name, "-i", str(authority.path))
 
     def remove(self, name: str) -> None:
@@ -180,7 +180,7 @@ def run(*words: str) -> None:
 
 
 def said(*words: str) -> str:
-    """What it prints; nothing where it fails, because there is nothing to find then."""
+    """The output; empty if the command fails, because there is nothing to find then."""
     return _ran(*words).stdout
 
 
@@ -209,13 +209,13 @@ def system_stores(platform: str = sys.platform, root: Path = Path("/")) -> list[
 
 
 def browser_stores(home: Path, certutil: str, platform: str = sys.platform) -> list[Store]:
-    """Of the browsers that this person has used, and of a Chromium that is here and was not used yet."""
+    """The stores of the browsers that this user has used, and of an installed Chromium that was not used yet."""
     own, snap = home / ".pki/nssdb", home / "snap/chromium/current/.pki/nssdb"
     chromium = [folder for folder in (own, snap) if (folder / "cert9.db").exists()]
     if not chromium and _has_chromium():
         chromium = [own]
     if platform == "darwin":
-        # There it reads the keychain.
+        # On macOS it reads the keychain.
         chromium = []
     return [
         *(NssDatabase("Chromium and Chrome", folder, certutil) for folder in chromium),

@@ -49,7 +49,7 @@ def up(
     ] = None,
 ) -> None:
     """Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project."""
-    # The supervisor's own log. What the processes say goes to a file.
+    # The supervisor's own log. The processes log to a file.
     logs.configure("info", "pretty")
     chosen = settings_for_up(os.environ, port=port, host=host, workers=workers)
     console = Console(highlight=False)
@@ -58,9 +58,9 @@ def up(
 
         def said(words: str) -> None:
             status.update(words)
-            # A spinner shows nothing where there is no terminal, and it ends when everything is up.
+            # A spinner shows nothing without a terminal, and it ends when everything has started.
             if up or not console.is_terminal:
-                # Output that goes to a full disk must not end the service.
+                # Output to a full disk must not end the service.
                 with contextlib.suppress(OSError):
                     console.print(f"{words} ...", soft_wrap=True)
 
@@ -146,7 +146,7 @@ async def prepare_database(
 ) -> tuple[Demo, str | None]:
     connection = await connect(settings.database_url, application_name="latchkey up")
     try:
-        # Every process on this database is one that we are about to start.
+        # No other process uses this database, so the after parts can run too.
         await migrate(connection, after=True, told=lambda migration: said(f"Migrating: {migration.label}"))
     finally:
         await connection.close()
@@ -183,7 +183,7 @@ def describe(
 
 
 def addresses_of(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """The addresses beside loopback that our certificate must name."""
+    """The addresses besides loopback that our certificate must contain."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

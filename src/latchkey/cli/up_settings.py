@@ -1,14 +1,12 @@
-"""Which settings of the environment `latchkey up` takes, and which it cannot."""
+"""Which settings of the environment `latchkey up` uses, and which it ignores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-
-from msgspec.structs import replace
 
 from latchkey.cli.authority import Certificates
 from latchkey.cli.files import write_private
@@ -16,7 +14,7 @@ from latchkey.safety import problems_of_connections
 from latchkey.settings import PREFIX, ROLES, Settings, SettingsRefusedError, gather
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-# `up` makes these itself, and why. `latchkey serve` takes all of them.
+# Settings that `up` sets itself, and why. `latchkey serve` uses all of them.
 OWN: Mapping[str, str] = {
     "database_url": "it has a database of its own",
     "tls_cert": "it makes its own certificate",
@@ -36,8 +34,8 @@ class UpSettings:
     ignored: Sequence[tuple[str, str]]
 
     def settings(self, certificates: Certificates, authorities: Path, **own: Any) -> Settings:
-        """The service's settings: what was given, and what `up` has made. `authorities` is where the certificates that
-        webhooks may use are put together."""
+        """The service's settings: the given ones, and those that `up` sets. `authorities` is the file for the
+        certificate authorities of webhooks."""
         given = self.given
         # A receiver on this machine, with a certificate of this folder's authority, needs no setting.
         trusted = certificates.authority
@@ -56,20 +54,20 @@ class UpSettings:
         )
 
 
-# Where `up` differs from `serve`, unless they are set: its log goes to a file, and somebody waits for it to stop.
+# Defaults that differ from `serve`: the log goes to a file, and somebody waits for it to stop.
 DEFAULTS: Mapping[str, Any] = {"drain_seconds": 10, "log_format": "json"}
 
 
 def settings_for_up(environ: Mapping[str, str], **flags: Any) -> UpSettings:
-    """From the environment, the file it names, and the command line; refused with all that is wrong."""
+    """From the environment, its settings file, and the command line; the error lists all problems."""
     given, problems = gather(environ, overrides=flags, defaults=DEFAULTS)
-    # It has a database of its own, whatever is said about another.
+    # It has its own database, so settings of another one do not matter.
     problems = [one for one in problems if one.about != "database_url"]
     problems += problems_of_connections(given)
     if problems:
         raise SettingsRefusedError(problems)
     plain = Settings(**DEFAULTS)
-    changed = [name for name in Settings.__struct_fields__ if getattr(given, name) != getattr(plain, name)]
+    changed = [one.name for one in fields(Settings) if getattr(given, one.name) != getattr(plain, one.name)]
     taken = [_variable(name) for name in changed if name not in OWN and flags.get(name) is None]
     ignored = [(_variable(name), OWN[name]) for name in changed if name in OWN]
     if any(name.startswith(CONSUMER) for name in environ):

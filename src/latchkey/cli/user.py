@@ -120,7 +120,7 @@ async def _known(database: Database, email: str) -> accounts.Account:
 
 
 def _show_link(token: str, config: Path | None, data: Path) -> None:
-    """Whole where the address is known: that of the `latchkey up` whose database this is."""
+    """A full link if the address is known: that of the `latchkey up` whose database this is."""
     connection = read_json(DataFolder(data).connection)
     start = connection.get("base_url", "") if is_of_up(config, data) else ""
     where = "this page" if start else "this page of your service (put its https:// address in front)"

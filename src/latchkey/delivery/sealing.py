@@ -14,7 +14,7 @@ class UnsealableError(Exception):
     """A secret in the database was written with another LATCHKEY_SECRET_KEY, or was tampered with."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what} cannot be decrypted. Is LATCHKEY_SECRET_KEY the one the database was begun with?")
+        super().__init__(f"{what} cannot be decrypted. Is LATCHKEY_SECRET_KEY the one the database was created with?")
 
 
 class Sealer:

@@ -1,14 +1,14 @@
-"""The demo's server: pages at the consumer's root, and beside the consumer's endpoints a few of its own.
+"""The demo's server: its pages, and a few endpoints besides the consumer's own.
 
-| request | answer |
+| request | response |
 |---|---|
-| GET `/`, `/demo/{file}` | the page and what belongs to it |
-| GET `/demo/offer` | who can sign in, and what Pro costs |
+| GET `/`, `/demo/{file}` | the page and its files |
+| GET `/demo/offer` | the demo users, and the price of Pro |
 | POST `/demo/session` `{user}` | `{token}`: no password, because there is nothing to protect |
-| GET `/demo/live` | server-sent events: the story of the signed-in user, at once and after every change |
-| POST `/demo/actions` `{action}` | 200 `{}`; 409 `{error}` where it makes no sense now; 503 where the service is away |
+| GET `/demo/live` | server-sent events: the state of the signed-in user, at once and after every change |
+| POST `/demo/actions` `{action}` | 200 `{}`; 409 `{error}` if not possible now; 503 if the service is unreachable |
 
-The secret key stays here. The page gets the user's token and nothing else.
+The secret key stays on the server. The page only gets the user's token.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from latchkey.consumer.users import JwtUsers
 USERS = {"mia": "Mia", "noah": "Noah", "zoe": "Zoe"}
 WEBHOOK_PATH = "/webhooks/billing"
 SESSION_SECONDS = 30 * 24 * 3600
-# The local copy also changes without a webhook, when it is read anew; and a line that is silent for long is cut.
+# The local copy also changes without a webhook, after a re-read; and proxies close a stream that is silent for long.
 LOOK_AGAIN = 5.0
 BODY_LIMIT = 1024
 
@@ -66,7 +66,7 @@ class DemoApp:
         self.application: ASGIApp = self._arrivals
 
     def hang_up(self) -> None:
-        """End the open lines, so that the server can stop."""
+        """Close the open streams, so that the server can stop."""
         self._closing = True
         self._arrivals.ring()
 
@@ -134,7 +134,7 @@ class DemoApp:
         try:
             await _asked(acts[(await _body(request, _Wish)).action]())
         finally:
-            # The clock may have moved, whatever came of the rest.
+            # The clock may have moved, even if the rest failed.
             self._arrivals.ring()
         return reply({})
 

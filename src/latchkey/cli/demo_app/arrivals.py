@@ -1,4 +1,4 @@
-"""The events that arrived by webhook, for people to watch: seen on their way into the receiver, kept in memory."""
+"""The events that arrived by webhook, kept in memory for display."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_BYTES = 256 * 1024
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """One event, as much of it as a timeline shows."""
+    """The fields of an event that the timeline shows."""
 
     id: str
     type: str
@@ -28,17 +28,17 @@ class _Envelope(msgspec.Struct):
 
 
 class Arrivals:
-    """Around the consumer: whoever waits is told when a webhook was answered, and what it said."""
+    """Wraps the consumer: notifies subscribers when a webhook was answered, and keeps its event."""
 
     def __init__(self, consumer: ASGIApp, path: str, users: Iterable[str]) -> None:
         self._consumer = consumer
         self._path = path
-        # Of the story's users only: others may come by the thousand.
+        # Only for the demo's users: there may be thousands of others.
         self._kept: dict[str, deque[Arrival]] = {user: deque(maxlen=MOST_SHOWN) for user in users}
         self._bells: set[asyncio.Event] = set()
 
     def of(self, app_user_id: str) -> list[Arrival]:
-        """The newest first."""
+        """Newest first."""
         return list(reversed(self._kept[app_user_id]))
 
     def ring(self) -> None:
@@ -72,7 +72,7 @@ class Arrivals:
             await send(message)
 
         await self._consumer(scope, read, answer)
-        # Only what the receiver took: it has checked who sent it, and the local copy is written by now.
+        # Only accepted webhooks: the receiver has verified the sender, and the local copy has been written.
         if status == 200:
             self._keep(bytes(body))
             self.ring()

@@ -1,4 +1,4 @@
-"""The page and its files. Nothing inline, nothing from elsewhere: the policy can be as strict as policies are."""
+"""The page and its files. Nothing inline and nothing from other hosts, so that the policy can be strict."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _read(name: str) -> tuple[str, str]:
     return content, _KINDS[name.rsplit(".")[-1]]
 
 
-# Path to content and kind.
+# Content and type by path.
 PAGES = {
     "/": _read("index.html"),
     **{f"/demo/{name}": _read(name) for name in _OWN},
-    # The same module that an app takes into its own web content.
+    # The same module that an app uses in its own web content.
     "/demo/push.js": (web_module(), _KINDS["js"]),
 }

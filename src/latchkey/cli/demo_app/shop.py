@@ -1,7 +1,7 @@
-"""What the demo's server asks the service to do for a user: buy in the test store, and let time pass.
+"""What the demo's server asks of the service for a user: buy in the test store, and move time.
 
-Each user of the story has a test clock of their own. It never stands behind the present: to the app, whose own clock is
-the real one, an end on such a clock would be over already.
+Each demo user has their own test clock. It is never behind real time: the app's own clock is the real one, so an end on
+a slow test clock would seem to be over already.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import PyreqwestError
 
 from latchkey.client import Client
 from latchkey.consumer.instants import HOUR, Ms, from_iso
-from latchkey.http_client import HttpClient, HttpError
 from latchkey.wire.actions import TestClock
 from latchkey.wire.management import Product
 from latchkey.wire.v2 import Page
 
 PRODUCT = "pro_monthly"
 GRACE_DAYS = 3
-# A store tries to collect a little before the period ends.
+# A store charges a little before the period ends.
 COLLECTED_BEFORE: Ms = HOUR
 
 T = TypeVar("T")
 
 
 class ShopRefusedError(Exception):
-    """It does not make sense now, or cannot be done; the message is for people."""
+    """Not possible now, or failed; the message is shown to the user."""
 
 
 class ShopClosedError(ShopRefusedError):
@@ -48,7 +49,7 @@ class Shop:
         self._now = now
         self._clocks: dict[str, TestClock] = {}
         self._settling = asyncio.Lock()
-        self._http = HttpClient(extra_ca=ca.read_bytes())
+        self._http = ClientBuilder().add_root_certificate_pem(ca.read_bytes()).follow_redirects(False).build()
         self._reads = Client(service_url, secret_key, project_id=project_id, ca_cert=ca)
 
     async def close(self) -> None:
@@ -59,12 +60,12 @@ class Shop:
         return await self._ask("GET", f"/products/{PRODUCT}", None, Product)
 
     async def time(self, user: str) -> Ms:
-        """The user's present, once the user is there and lives on a clock."""
+        """The user's current time. Creates the user and the clock if necessary."""
         clock = self._clocks.get(user) or await self._settled(user)
         return await self._advance(user, to_ms=self._now()) if clock.now_ms < self._now() else clock.now_ms
 
     def shown_time(self, user: str) -> Ms:
-        """Without asking anybody; once the user was settled."""
+        """Without a request; only after the user was set up."""
         return self._clocks[user].now_ms
 
     async def buy(self, user: str) -> None:
@@ -80,7 +81,7 @@ class Shop:
         await self._act(user, "uncancel")
 
     async def fail(self, user: str) -> None:
-        """The next payment, shortly before it is due."""
+        """Let the next payment fail, shortly before it is due."""
         present, ends = await self.time(user), await self._ends(user)
         if ends and present < ends[0] - COLLECTED_BEFORE:
             await self._advance(user, to_ms=ends[0] - COLLECTED_BEFORE)
@@ -91,7 +92,7 @@ class Shop:
         await self._advance(user, by=by)
 
     async def wait_for_end(self, user: str) -> None:
-        """Until the paid time is over, or where it is, the time that was granted after it."""
+        """Until the paid time ends, or after that, the grace period."""
         present, ends = await self.time(user), await self._ends(user)
         ahead = [one for one in ends if one > present]
         if not ahead:
@@ -103,7 +104,7 @@ class Shop:
         if (bought := subscriptions.get(PRODUCT)) is None:
             return []
         dates = (bought.expires_date, bought.grace_period_expires_date)
-        # V1 speaks of whole seconds and leaves out the rest.
+        # V1 has whole seconds, rounded down.
         return sorted({from_iso(date) + 1000 for date in dates if date is not None})
 
     async def _act(self, user: str, action: str, **more: Any) -> None:
@@ -121,7 +122,7 @@ class Shop:
             return self._clocks.get(user) or await self._settle(user)
 
     async def _settle(self, user: str) -> TestClock:
-        """Find the user's clock, or make it; and the user on it."""
+        """Find or create the user's clock, and the user on it."""
         name = f"The story of {user}"
         clocks = (await self._ask("GET", "/test_clocks?limit=100", None, Page[TestClock])).items
         found = next((one for one in clocks if one.name == name), None)
@@ -141,18 +142,17 @@ class Shop:
         return await self._ask("POST", path, body, kind)
 
     async def _ask(self, method: str, path: str, body: Any, kind: type[T]) -> T:
+        asked = self._http.request(method, self._url + path)
+        asked = asked.header("Authorization", f"Bearer {self._key}", is_sensitive=True)
+        if body is not None:
+            asked = asked.body_json(body)
         try:
-            reply = await self._http.ask(
-                method,
-                self._url + path,
-                headers={"Content-Type": "application/json"} if body is not None else None,
-                authorization=f"Bearer {self._key}",
-                body=msgspec.json.encode(body) if body is not None else None,
-            )
-        except HttpError as error:
+            reply = await asked.build().send()
+            said = bytes(await reply.bytes())
+        except PyreqwestError as error:
             raise ShopClosedError("The service cannot be reached. Try again in a moment.") from error
         if reply.status >= 500 or reply.status == 429:
             raise ShopClosedError("The service is busy. Try again in a moment.")
         if reply.status >= 300:
-            raise ShopRefusedError(msgspec.json.decode(reply.body, type=_Told).message)
-        return msgspec.json.decode(reply.body, type=kind)
+            raise ShopRefusedError(msgspec.json.decode(said, type=_Told).message)
+        return msgspec.json.decode(said, type=kind)

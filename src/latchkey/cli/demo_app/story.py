@@ -1,4 +1,4 @@
-"""What the page shows of a user: read from the consumer's local copy alone, as an app's own server would."""
+"""What the page shows of a user: only from the consumer's local copy, as an app's own server would."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _STATES: dict[str | None, State] = {
 class Story(Struct, frozen=True, kw_only=True):
     user: str
     state: State
-    # The present on the user's test clock.
+    # The time of the user's test clock.
     now: Ms
     until: Ms | None
-    # The newest first.
+    # Newest first.
     events: Sequence[Arrival]
 
 

@@ -23,7 +23,7 @@ function notice(words) {
   notice.timer = setTimeout(() => (place.hidden = true), 6000);
 }
 
-/** One wish at a time: buttons rest until the server has answered. */
+/** One request at a time: buttons are disabled until the server has responded. */
 async function during(work) {
   const had = document.activeElement;
   document.body.setAttribute("aria-busy", "true");
@@ -37,7 +37,7 @@ async function during(work) {
     document.body.removeAttribute("aria-busy");
     for (const button of document.querySelectorAll("main button")) button.disabled = false;
     if (session?.story) limitDesk(session.story);
-    // A button that rests loses the focus; whoever uses the keyboard goes on from there.
+    // A disabled button loses the focus; restore it for keyboard users.
     if (document.activeElement === document.body) (had.isConnected && !had.disabled ? had : at("#wishes button"))?.focus();
   }
 }
@@ -98,7 +98,7 @@ async function enter(kept, { follow = false } = {}) {
   }
 }
 
-/** A phone belongs to whoever signed in last. In an ordinary browser there is nothing to register, and that is fine. */
+/** A phone belongs to the user who signed in last. In an ordinary browser there is nothing to register. */
 async function register(token) {
   const place = at("#device");
   try {
@@ -115,7 +115,7 @@ async function register(token) {
 
 function leave() {
   session?.leaving.abort();
-  // What is told to this user is not for whoever holds the phone next.
+  // Notifications for this user must not reach the next user of the phone.
   if (session?.player) forgetDevice(session.token, session.player).catch(() => {});
   session = null;
   shown = new Set();

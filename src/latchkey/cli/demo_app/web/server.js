@@ -1,4 +1,4 @@
-/** The app's own server. The only secret here is the user's token; the service's key never comes to a page. */
+/** Calls to the app's own server. The only secret here is the user's token; a page never gets the service's key. */
 
 export class Refusal extends Error {
   constructor(status, message) {
@@ -26,8 +26,8 @@ export const wish = (token, action) => ask("/demo/actions", { token, body: { act
 export const forgetDevice = (token, id) => ask(`/api/devices/${encodeURIComponent(id)}`, { token, method: "DELETE" });
 
 /**
- * Calls `heard` with the user's story, now and whenever it changes, until `signal` is aborted. An EventSource cannot send
- * a token; this reads the same format with fetch. Resolves to false when the token is no longer good.
+ * Calls `heard` with the user's state, now and whenever it changes, until `signal` is aborted. An EventSource cannot send
+ * a token, so this reads the same format with fetch. Resolves to false when the token is no longer valid.
  */
 export async function live(token, signal, heard) {
   for (let wait = 250; !signal.aborted; wait = Math.min(wait * 2, 8000)) {
@@ -41,7 +41,7 @@ export async function live(token, signal, heard) {
         }
       }
     } catch {
-      // The line broke; it is opened anew.
+      // The connection broke; open it again.
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
   }

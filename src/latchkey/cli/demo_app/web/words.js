@@ -1,4 +1,4 @@
-/** What is said in each state, and which wishes make sense there. The server decides in the end. */
+/** The texts of each state, and its possible actions. The server decides whether an action is possible. */
 
 const day = new Intl.DateTimeFormat("en", { day: "numeric", month: "long", year: "numeric" });
 const brief = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
@@ -61,5 +61,5 @@ const EVENTS = {
 
 export const price = ({ price, currency }) => new Intl.NumberFormat("en", { style: "currency", currency }).format(price);
 
-/** In people's words, and how it is coloured. */
+/** The text and colour of a status. */
 export const told = (type) => EVENTS[type] ?? ["Something else happened", ""];
