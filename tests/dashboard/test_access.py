@@ -270,7 +270,7 @@ async def test_a_page_that_breaks_tells_nothing_but_an_id_and_keeps_the_headers(
     with capture_logs() as said:
         reply = await cast.owner.get("/dashboard/account")
     assert reply.status == 500
-    assert [line["event"] for line in said if line["log_level"] == "error"] == ["page_failed"]
+    assert [line["event"] for line in said if line["log_level"] == "error"] == ["page failed"]
     assert b"secret inside" not in reply.body
     assert reply.headers["x-request-id"].encode() in reply.body
     for name, value in HEADERS:

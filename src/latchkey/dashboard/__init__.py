@@ -1,1 +1,1 @@
-"""Pages for the people who run an app: rendered on the server, over the same use cases as the API."""
+"""The operator's web pages: rendered on the server, with the same use cases as the API."""

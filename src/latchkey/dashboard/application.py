@@ -1,4 +1,4 @@
-"""The dashboard as one ASGI application: every page behind the guard, every fault a page that says what to do."""
+"""The dashboard as one ASGI application: every page goes through the guard, every error is shown as a page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TITLES = {
     401: "You are signed out",
     403: "Not allowed",
     404: "Nothing here",
-    405: "Not like that",
+    405: "Method not allowed",
     409: "That did not work",
     413: "Too large",
     422: "That did not work",
@@ -50,13 +50,13 @@ class Dashboard:
         self._guard = Guard(services, settings)
         self._app = Starlette(routes=[self._guard.route(page) for page in EVERY_PAGE])
         self._app.router.redirect_slashes = False
-        # Without the framework's own last resort, which answers a fault in plain words before we can show a page.
+        # Without the framework's own error handler, which would send plain text before we can show a page.
         self._app.middleware_stack = ExceptionMiddleware(
             self._app.router, handlers={HTTPException: self._refuse, Refusal: self._refuse}
         )
         self._app.state.openid = provider_of(settings)
         self._warming: asyncio.Future[None] | None = None
-        # Set when the process is about to stop, so that live pages let go of their connections.
+        # Set when the process is about to stop, so that live pages close their connections.
         self._app.state.closing = self.closing = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +74,7 @@ class Dashboard:
         try:
             await self._app(scope, receive, sending)
         except Exception as error:
-            log.error("page_failed", request_id=request_id(scope), path=_route(scope), exc_info=error)
+            log.error("page failed", request_id=request_id(scope), path=_route(scope), exc_info=error)
             if started:
                 raise
             status, words = _fault_of(error)
@@ -123,7 +123,7 @@ def _header(scope: Scope, name: bytes) -> str:
 
 
 def _back(request: Request) -> str:
-    """The page this came from if it is ours, else the start."""
+    """The page this came from if it is one of ours, else the start page."""
     referer = request.headers.get("referer", "")
     host = request.headers.get("host", "")
     start = f"https://{host}/dashboard"

@@ -1,4 +1,4 @@
-"""Charts over days: where every line, bar and word stands. Pure geometry; `chart.html` draws it."""
+"""Charts by day: the positions of lines, bars and labels. Pure geometry; `chart.html` draws it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """A day's column: pointing at it says the day and the value."""
+    """The column of one day: hovering shows the day and its value."""
 
     x: float
     width: float
@@ -45,7 +45,7 @@ class Touch:
 class Chart:
     title: str
     definition: str
-    # The whole in a sentence, for who cannot see it.
+    # A summary in one sentence, for screen readers.
     words: str
     line: str
     area: str
@@ -67,7 +67,7 @@ class Chart:
 def chart(
     title: str, definition: str, dates: Sequence[str], values: Sequence[float], said: Said, kind: Kind = "line"
 ) -> Chart:
-    """One value for each date; `said` writes a value for people."""
+    """One value for each date; `said` formats a value."""
     levels = scale(min(values, default=0), max(values, default=0))
     low, high = levels[0], levels[-1]
 
@@ -107,7 +107,7 @@ def scale(low: float, high: float) -> list[float]:
     magnitude = 10 ** math.floor(math.log10(rough))
     steps = [one * magnitude for one in _STEPS if one * magnitude >= rough]
     if float(low).is_integer() and float(high).is_integer():
-        # Counts have no halves.
+        # Counts are whole numbers.
         steps = [one for one in steps if float(one).is_integer()] or [1]
     step = steps[0]
     first, last = math.floor(low / step), math.ceil(high / step)
@@ -136,7 +136,7 @@ def _bars(values: Sequence[float], column: float, y: Callable[[float], float]) -
 
 
 def _days(dates: Sequence[str], middles: Sequence[float]) -> list[Tick]:
-    """As many dates as fit, the first and last among them."""
+    """As many dates as fit, including the first and the last."""
     if not dates:
         return []
     wanted = min(6, len(dates))

@@ -1,4 +1,4 @@
-"""The cookies of a session and of a device that is known, and where one may be sent after signing in."""
+"""The cookies for a session and for a known device, and where to redirect after signing in."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.domain.team.account import LIVES_FOR
 from latchkey.usecases.access.devices import KNOWN_FOR, Devices
 
-# Bound to this host, never sent in the clear, out of reach for scripts.
+# Bound to this host, sent only over HTTPS, not readable by scripts.
 NAME = "__Host-latchkey"
-# It outlives the session: a browser that signed in before is not slowed down by the wrong passwords of others.
+# It outlives the session: a browser that signed in before is not slowed down by wrong passwords of others.
 DEVICE = "__Host-latchkey-device"
 
 
 def with_cookie(response: Response, token: str) -> Response:
-    # Lax, not strict: whoever follows a link from a chat to a customer's page is signed in there too.
+    # Lax, not strict: a link from a chat to a customer's page must keep the user signed in.
     response.set_cookie(NAME, token, max_age=LIVES_FOR // 1000, path="/", secure=True, httponly=True, samesite="lax")
     return response
 
@@ -34,7 +34,7 @@ def device_of(visit: Visit, account_id: str) -> str | None:
 def with_device(response: Response, visit: Visit, account_id: str) -> Response:
     before = visit.request.cookies.get(DEVICE, "")
     value = Devices(visit.settings.secret_key).remember(before, account_id, visit.now)
-    # Strict: only our own sign-in page has a use for it.
+    # Strict: only our own sign-in page needs it.
     response.set_cookie(
         DEVICE, value, max_age=KNOWN_FOR // 1000, path="/", secure=True, httponly=True, samesite="strict"
     )
@@ -42,6 +42,6 @@ def with_device(response: Response, visit: Visit, account_id: str) -> Response:
 
 
 def safe_next(wanted: str) -> str:
-    """Only back to our own pages: a link to the sign-in must not become a way to somebody else's site."""
+    """Only our own pages: a link to the sign-in page must not redirect to another site."""
     inside = wanted == ROOT or wanted.startswith((f"{ROOT}/", f"{ROOT}?"))
     return wanted if inside and "\\" not in wanted and "//" not in wanted and wanted.isprintable() else ROOT

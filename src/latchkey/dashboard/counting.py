@@ -1,6 +1,6 @@
-"""A count that goes on over several requests: how far it came, and what it has found, in the address of the next one.
+"""A count over several requests: the position and the result so far are in the URL of the next request.
 
-Nothing is kept between them. Who changes the address by hand only tells themselves a wrong number.
+Nothing is stored between them. Whoever edits the URL only shows themselves a wrong number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def counts_of(query: Form, name: str) -> dict[str, int]:
 
 
 def written(place: Place, **counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """What `place_of` and `counts_of` read again."""
+    """What `place_of` and `counts_of` read."""
     yield from (("after", str(place.after)), ("passed", str(place.passed)), ("last", str(place.last)))
     for name, found in counts.items():
         yield from ((name, f"{id}|{count}") for id, count in sorted(found.items()))

@@ -1,4 +1,4 @@
-"""The address of a customer's pages. Ids are chosen by apps: almost anything can stand in one."""
+"""The URLs of a customer's pages. Apps choose the ids, so they may contain almost any character."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ def address(visit: Visit, customer_id: str, *below: str, **query: object) -> str
 
 
 def customer_id(visit: Visit) -> str:
-    """The id that the path names."""
+    """The id in the path."""
     id = visit.param("customer_id")
     if len(id) > MAX_LENGTH:
-        raise NotFound("There is no customer with so long an id.", param="customer_id")
+        raise NotFound("No customer has such a long id.", param="customer_id")
     return id
 
 
 def isolated(text: str) -> str:
-    """Text from outside where no markup can hold it, such as a window's title: its direction ends with it."""
+    """External text in places without markup, such as a page title: its text direction is isolated."""
     return f"\u2068{text}\u2069"
 
 
 def written_out(text: str) -> str | None:
-    """Where an id holds what nobody sees (a space at its edge, a mark that turns the direction): all of it, spelled."""
+    """Spells out an id with invisible characters (a space at its edge, a direction mark); None for an ordinary id."""
     plain = text.isprintable() and text == text.strip() and "  " not in text
     return None if plain else repr(text)

@@ -1,4 +1,4 @@
-"""What a form sent: text by name, each read in the way its field is meant, refused with the field's name."""
+"""The fields of a form, parsed by type; errors name the field."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Form:
             self._fields.setdefault(name, []).append(value)
 
     def text(self, name: str, default: str = "") -> str:
-        """Without the spaces around it; empty where nothing was sent."""
+        """Without surrounding spaces; empty if nothing was sent."""
         return self.raw(name, default).strip()
 
     def raw(self, name: str, default: str = "") -> str:
-        """As it was typed, such as a password."""
+        """Unchanged, for example for a password."""
         value = self._fields.get(name, [default])[-1]
         if "\x00" in value:
             raise Invalid(f"{_said(name)} holds a character that cannot be kept.", param=name)
@@ -33,7 +33,7 @@ class Form:
         return value
 
     def all(self, name: str) -> list[str]:
-        """Everything that was ticked or chosen under this name."""
+        """All values that were ticked or chosen under this name."""
         return [value.strip() for value in self._fields.get(name, []) if value.strip()]
 
     def ticked(self, name: str) -> bool:
@@ -52,7 +52,7 @@ class Form:
         return number
 
     def choice(self, name: str, choices: Iterable[str], default: str | None = None) -> str:
-        """One of these; what a page offers to choose from is the default where something else was asked for."""
+        """One of these. With a default, another value counts as the default."""
         value = self.text(name)
         if value in set(choices):
             return value
@@ -61,7 +61,7 @@ class Form:
         return default
 
     def instant(self, name: str) -> Ms | None:
-        """A date or a date with a time, in UTC, as browsers send them; none where nothing was sent."""
+        """A date, or a date with a time, in UTC, as browsers send them; None if nothing was sent."""
         text = self.text(name)
         if not text:
             return None
@@ -74,12 +74,12 @@ class Form:
         return int(moment.timestamp() * 1000)
 
     def confirmed(self) -> None:
-        """Nothing that cannot be undone happens by a slip of the hand."""
+        """Requires the confirmation box, so that nothing irreversible happens by accident."""
         if not self.ticked("confirm"):
-            raise Invalid("Tick the box to confirm that you mean it.", param="confirm")
+            raise Invalid("Tick the box to confirm.", param="confirm")
 
     def values(self) -> dict[str, str]:
-        """To fill the form in again, when something in it was wrong. Without anything secret."""
+        """To fill the form in again after an error. Without secrets."""
         return {name: values[-1] for name, values in self._fields.items() if "password" not in name}
 
 

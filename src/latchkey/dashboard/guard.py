@@ -1,4 +1,4 @@
-"""The only way in: who are you, may you, did this come from our own form; and every change goes into the audit log."""
+"""Every request passes here: session, permission, origin of the form; and every change is written to the audit log."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Guard:
         if not page.in_project:
             return
         if project_id is None or visit.role is None:
-            # The same for a project of others and for one that does not exist.
+            # The same response for a project of others and for one that does not exist.
             raise HTTPException(404, "There is no such project, or you do not belong to it.")
         if not visit.may(page.needs):
             raise HTTPException(403, f"Your role here, {visit.role}, does not allow this. Ask an owner of the project.")
@@ -117,7 +117,7 @@ class Guard:
         )
 
     async def _said(self, visit: Visit, response: Response) -> None:
-        """A notice is said once, on the first whole page after it was left."""
+        """Clears a notice after the first full page that showed it."""
         html = response.headers.get("content-type", "").startswith("text/html")
         if visit.session is not None and visit.session.notice is not None and html:
             await sessions.clear_notice(visit.database, visit.session)
@@ -131,7 +131,7 @@ def sign_in_first(request: Request) -> Response:
 
 
 def require_own_page(request: Request) -> None:
-    """Browsers say where a form came from. One from another site is refused before it is read."""
+    """Browsers send the origin of a form. A form from another site is refused before it is read."""
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "same-origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
@@ -151,11 +151,11 @@ async def read_form(request: Request) -> Form:
 
 
 def client_address(request: Request, *, behind_proxy: bool) -> str:
-    """Where the request came from; behind a proxy, what the proxy nearest to us says."""
+    """The client's address; behind a proxy, the one that the nearest proxy reports."""
     peer = request.client.host if request.client else None
     return address_of(peer, request.headers.get("x-forwarded-for"), behind_proxy=behind_proxy)
 
 
 def _named(params: dict[str, Any]) -> str:
-    """What a path names, for the audit log. The token of a link is a secret for as long as it works."""
+    """What a path names, for the audit log. The token of a link is left out: it is a secret while it works."""
     return ", ".join(str(value) for name, value in params.items() if name not in {"project_id", "token"})

@@ -1,4 +1,4 @@
-"""What every page tells the browser to refuse."""
+"""The security headers of every page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 from starlette.types import Message
 
-# Only our own files, nothing inline: text that somebody else stored cannot become code, however it gets onto a page.
+# Only our own files, nothing inline: text stored by others cannot become code, however it gets onto a page.
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -24,7 +24,7 @@ HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
-    # The address of a page names customers; it is nobody else's business.
+    # The URL of a page contains customer ids; do not send it to other sites.
     (b"referrer-policy", b"same-origin"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -44,7 +44,7 @@ def secure(message: Message, host: str) -> Message:
 
 
 def is_public_name(host: str) -> bool:
-    """On one's own machine the promise to speak TLS for ever would bind every other program on that name too."""
+    """On a local host name, HSTS would affect every other program on that name too."""
     name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
     try:
         ip_address(name.strip("[]"))

@@ -1,6 +1,6 @@
-"""Where a customer's lives stand on one time axis. Pure geometry; `customer_life.html` draws it.
+"""The timeline of a customer's subscriptions and grants. Pure geometry; `customer_life.html` draws it.
 
-Across, everything is a percentage: the picture is as wide as its page, and its words keep their size on a phone.
+Horizontal positions are percentages: the picture is as wide as its page, and text keeps its size on a phone.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from latchkey.dashboard.life import WORDS, Kind, Life, Span
 from latchkey.dashboard.texts import day, instant
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 
-# Of one row: its title, its bar, and room for what points at it; of the axis above them all.
+# The height of one row with its title, bar and labels; and of the axis above the rows.
 ROW, AXIS = 48, 26
-# More rows than these nobody reads; the table has them all.
+# The most rows that are drawn; the table has all of them.
 MOST_ROWS = 12
 MOST_TICKS = 6
-# A bar is never thinner than this, and neighbours of one kind that would be are drawn as one.
+# The minimum width of a bar; narrower neighbours of one kind are drawn as one.
 _THINNEST, _NARROW = 0.4, 0.9
 _LONGEST_TITLE = 44
-# The end of whatever is sold by the year is within the picture.
+# How far the picture may reach into the future: enough for an annual subscription.
 _AHEAD: Ms = 400 * DAY
 _STEPS: tuple[Ms, ...] = (HOUR, 6 * HOUR, DAY, 2 * DAY, 7 * DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600)
@@ -33,7 +33,7 @@ class Bar:
     x: float
     width: float
     words: str
-    # Goes on beyond the picture.
+    # Continues beyond the picture.
     is_open: bool = False
 
 
@@ -56,7 +56,7 @@ class Lane:
 class Tick:
     x: float
     words: str
-    # Left out where there is little room.
+    # Hidden on narrow screens.
     is_extra: bool
 
 
@@ -66,14 +66,14 @@ class Picture:
     ticks: tuple[Tick, ...]
     now: float
     height: int
-    # What is in it, in one sentence, for who cannot see it.
+    # A summary in one sentence, for screen readers.
     words: str
     kinds: tuple[Kind, ...]
     left_out: int
 
 
 def picture(lives: Sequence[Life], now: Ms) -> Picture | None:
-    """None where there is nothing to draw."""
+    """None if there is nothing to draw."""
     if not lives:
         return None
     shown = sorted(lives, key=_last, reverse=True)[:MOST_ROWS]
@@ -103,8 +103,7 @@ def picture(lives: Sequence[Life], now: Ms) -> Picture | None:
 
 
 def window(lives: Sequence[Life], now: Ms) -> tuple[Ms, Ms]:
-    """From the first beginning to the last end. Of what lasts for years, or for ever, only so much that the past has
-    room."""
+    """From the first start to the last end. The future is cut off so that the past has enough room."""
     spans = [span for life in lives for span in life.spans]
     begin = min([now, *(span.start for span in spans)])
     ends = [span.end for span in spans if span.end is not None and span.end <= now + _AHEAD]
@@ -116,7 +115,7 @@ def window(lives: Sequence[Life], now: Ms) -> tuple[Ms, Ms]:
 
 
 def ticks_between(begin: Ms, end: Ms) -> list[tuple[Ms, str]]:
-    """As many round instants as fit, each with its words."""
+    """As many round instants as fit, each with its label."""
     for step in _STEPS:
         if (end - begin) / step <= MOST_TICKS:
             form = "%-d %b %H:%M" if step < DAY else "%-d %b"

@@ -1,4 +1,4 @@
-"""Sign-in through OpenID Connect, as far as the browser has a part in it: the cookie of a sign-in under way."""
+"""The browser's side of OpenID Connect: the cookie of a sign-in under way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latchkey.domain.team.openid import LASTS, NotBelieved
 from latchkey.settings import Settings
 from latchkey.usecases.access.openid import Attempt, Provider
 
-# As the session's: this host only, never in the clear, no script. Lax, so that it comes back from the provider.
+# Like the session's: this host only, only over HTTPS, no scripts. Lax, so that the browser sends it on return.
 NAME = "__Host-latchkey-openid"
 _WHAT = "openid/attempt"
 RETURN = f"{ROOT}/sign-in/openid/return"
@@ -35,13 +35,13 @@ def provider_of(settings: Settings) -> Provider | None:
 
 
 def provider(visit: Visit) -> Provider | None:
-    """One for each process: it remembers what the provider said of itself."""
+    """One for each process: it caches the provider's metadata."""
     found: Provider | None = visit.request.app.state.openid
     return found
 
 
 def return_address(visit: Visit) -> str:
-    """What must be registered at the provider."""
+    """The redirect URL, which must be registered with the provider."""
     return f"https://{visit.request.headers.get('host', '')}{RETURN}"
 
 
@@ -58,7 +58,7 @@ def without_attempt(response: Response) -> Response:
 
 
 def attempt_of(visit: Visit, state: str) -> Attempt:
-    """The sign-in that this browser began; refused where it began none, another one, or one too long ago."""
+    """The sign-in that this browser began; refused if it began none, another one, or one too long ago."""
     value = visit.request.cookies.get(NAME, "")
     try:
         sealed = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))

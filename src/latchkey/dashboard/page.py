@@ -1,7 +1,7 @@
-"""A page: one method on one path, what it takes to be let in, and who answers.
+"""A page: a method, a path, the permission it needs, and its handler.
 
-Every page says what it needs where it is declared. `guard.py` is the only way in, and a test walks through all of them,
-so that none can be forgotten.
+Every page declares what it needs. All requests pass `guard.py`, and a test checks every page, so that none can be
+forgotten.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PROJECT = "/projects/{project_id}"
 
 
 class Needs(StrEnum):
-    # Anybody: sign-in, the style sheet.
+    # Anybody: sign-in, style sheet.
     NOTHING = "nothing"
-    # Somebody who is signed in, whatever their projects.
+    # A signed-in account, whatever its projects.
     ACCOUNT = "account"
-    # A member of the path's project whose role allows it.
+    # A member of the path's project whose role has the permission.
     READ = Permission.READ
     GRANT = Permission.GRANT
     MANAGE = Permission.MANAGE
@@ -38,7 +38,7 @@ class Page:
     path: str
     needs: Needs
     answer: Answer
-    # What the audit log calls it; every page that changes something has one.
+    # Its name in the audit log; every page that changes something has one.
     action: str | None = None
 
     @property
@@ -47,7 +47,7 @@ class Page:
 
 
 class Pages:
-    """The pages of one module. Paths are below the project unless they need less than a member."""
+    """The pages of one module. Paths are below the project, unless a page does not need a member."""
 
     def __init__(self) -> None:
         self.all: list[Page] = []

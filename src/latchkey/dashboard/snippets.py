@@ -1,4 +1,4 @@
-"""Text with something filled in: commands to copy, with our address and never a key, and ids in sentences."""
+"""Text with values filled in: commands to copy, with our address but never a key, and ids in sentences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from latchkey.dashboard.visit import Visit
 from latchkey.usecases.catalog.products import list_products
 
 JSON = "-H 'Content-Type: application/json'"
-# What a project without a catalog needs before anybody can buy.
+# What a project without a catalog needs before a purchase.
 _PRODUCT = {"id": "pro_monthly", "kind": "subscription", "duration": "P1M", "price": 9.99, "currency": "USD"}
 _ENTITLEMENT = {"id": "pro", "display_name": "Pro"}
 
 
 def curl(visit: Visit, path: str, body: dict[str, Any] | None = None) -> str:
-    """A call of the V2 API below the project, or of another path of this service where it begins with a slash."""
+    """A V2 API call below the project, or to another path of this service if it begins with a slash."""
     lines = _call(visit, path)
     if body is not None:
         lines += [JSON, f"-d {quote(json.encode(body).decode())}"]
@@ -28,7 +28,8 @@ def curl(visit: Visit, path: str, body: dict[str, Any] | None = None) -> str:
 
 
 async def first_purchase(visit: Visit, user: str = "alice") -> str:
-    """The command with which `user` buys a product of this project. Where it has none, first those that create one."""
+    """The command with which `user` buys a product of this project. If it has none, first the commands to create
+    one."""
     found = await list_products(visit.database, visit.project_id, limit=1)
     product = found[0].id if found else str(_PRODUCT["id"])
     if found:
@@ -61,12 +62,12 @@ def _call(visit: Visit, path: str) -> list[str]:
 
 
 def isolated(text: str) -> str:
-    """Text from outside within a sentence of ours: its direction cannot turn the sentence around."""
+    """External text within our sentence: its text direction is isolated from the sentence."""
     return f"\u2068{text}\u2069"
 
 
 def _trust(visit: Visit) -> str:
-    """What curl needs where the certificate comes from the local authority of `latchkey up`; elsewhere nothing."""
+    """The curl option for the local authority of `latchkey up`; empty otherwise."""
     authority = _local_authority(visit.settings.tls_cert)
     return f"--cacert {quote(str(authority))} " if authority is not None else ""
 

@@ -1,4 +1,4 @@
-"""Which status a refusal has as a page. Apart from the application, because pages that show a form again ask too."""
+"""The HTTP status of a refusal on a page. Separate from the application, because pages with forms use it too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Server-sent events: what happens in a project, pushed to an open page until somebody leaves.
+"""Server-sent events: the events of a project, pushed to an open page until it is closed.
 
-id: 41                          a browser that lost us comes back with the last one it saw
+id: 41                          a browser that reconnects sends the last one it saw
 event: happened                 | deliveries | skipped | over
 data: {"type": "RENEWAL", ...}
 """
@@ -22,8 +22,8 @@ from latchkey.usecases.events.listing import Listed
 from latchkey.usecases.events.tail import Ear, Happened, Moved, News, Skipped, Tail, Tails
 
 MEDIA_TYPE = "text/event-stream"
-# Seconds after which we look again whether the session lasts, and after which a silent line is used once, so that
-# nobody in between takes it for dead.
+# How often the session is checked, and after how many silent seconds a comment is sent, so that proxies do not close
+# the connection.
 LOOKED_AT_EVERY = 3.0
 SILENT_FOR = 15.0
 COME_BACK_AFTER_MS = 1_500
@@ -31,16 +31,16 @@ COME_BACK_AFTER_MS = 1_500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What one page wants to hear."""
+    """What one page subscribes to."""
 
     project_id: str
-    # The last event that the page knows of; none for who begins now.
+    # The last event that the page has; None for a page without any.
     after: int | None
     wanted: Callable[[Listed], bool]
-    # The newest events on the page: their deliveries may have moved since it was made.
+    # The newest events on the page: their deliveries may have changed since it was rendered.
     shown: Sequence[Listed]
     row: Callable[[Listed], dict[str, Any]]
-    # Asked every few seconds: whether the session still opens this page.
+    # Called every few seconds: whether the session still allows this page.
     lasts: Callable[[], Awaitable[bool]]
 
 
@@ -49,7 +49,7 @@ class Stream(Response):
         super().__init__(media_type=MEDIA_TYPE)
         del self.headers["content-length"]
         self.headers["cache-control"] = "no-store"
-        # A proxy that gathers replies would gather this one for ever.
+        # A proxy that buffers responses would buffer this one for ever.
         self.headers["x-accel-buffering"] = "no"
         self._tails = tails
         self._watch = watch
@@ -85,7 +85,7 @@ class Stream(Response):
         tail.follow_deliveries(watch.shown)
         for event in watch.shown:
             await say(self._said(Moved(event)))
-        # Nobody can have seen what has not happened.
+        # A position in the future is not possible.
         after = ear.joined if watch.after is None else min(watch.after, ear.joined)
         events, skipped = await self._tails.missed(watch.project_id, after, ear.joined)
         tail.follow_deliveries(events)
@@ -114,7 +114,7 @@ class Stream(Response):
                     await say(self._said(news))
                     spoken_at = now
             if now - spoken_at >= SILENT_FOR:
-                # An id without data: nothing is shown, but the browser knows how far it has come.
+                # An id without data: nothing is shown, but the browser stores the position.
                 await say(f"id: {position}\n\n")
                 spoken_at = now
 
@@ -129,11 +129,11 @@ class Stream(Response):
 
 
 async def _left(receive: Receive) -> None:
-    # Reading a request to its end says nothing more; whoever then leaves says so.
+    # After the request body, the only message is the disconnect.
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _data(value: dict[str, Any]) -> str:
-    """One line: JSON has no line breaks of its own, whatever the text in it."""
+    """One line: encoded JSON contains no line breaks."""
     return f"data: {msgspec.json.encode(value).decode()}"

@@ -1,4 +1,4 @@
-"""Jinja2, strict in both senses: everything is escaped, and a name that was not given is an error."""
+"""Jinja2 with autoescaping and strict undefined variables."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 def warm() -> None:
-    """Compile every template, which takes half a second: while the first visitor types a password, not on each page."""
+    """Compile all templates, which takes half a second, before the first page needs them."""
     for name in environment().list_templates():
         environment().get_template(name)
-        # Whoever is being served meanwhile goes first.
+        # Let requests run in between.
         time.sleep(0.01)
 
 
@@ -39,7 +39,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        # All of them, so that none is compiled twice.
+        # Unlimited, so that none is compiled twice.
         cache_size=-1,
     )
     made.globals["asset"] = asset
@@ -59,20 +59,20 @@ def environment() -> Environment:
 
 @cache
 def asset(name: str) -> str:
-    """The address of one of our files. It changes with the file, so browsers may keep it for ever."""
+    """The URL of a static file. It contains a hash, so browsers can cache it for ever."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/dashboard/static/{name}?v={digest}"
 
 
 def moment(at: int | None, absent: str = "–") -> Markup | str:
-    """An instant as people read it, in UTC; the script shows the reader's own time beside it."""
+    """An instant in UTC; the script adds the reader's local time."""
     if at is None:
         return absent
     return Markup('<time datetime="{}">{}</time>').format(texts.iso(at), texts.instant(at))
 
 
 def pretty(value: Any) -> str:
-    """JSON over several lines; bytes and text that are JSON are read first, all else is shown as it is."""
+    """JSON over several lines; bytes and strings that contain JSON are decoded first, others are shown unchanged."""
     if isinstance(value, bytes | str):
         raw = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
         try:

@@ -1,4 +1,4 @@
-"""How instants, spans, money and numbers are written on a page."""
+"""Formats instants, durations, money and numbers for pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£"}
 _UNITS = ((365 * DAY, "year"), (30 * DAY, "month"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
-# Farther than any calendar reaches: shown as what it means.
+# The largest date that can be shown; later ones are shown as "never".
 _NEVER = 253_402_300_799_000
 
 
@@ -25,7 +25,7 @@ def day(at: Ms) -> str:
 
 
 def ago(at: Ms | None, now: Ms) -> str:
-    """How far an instant lies in the past or ahead, in its largest unit."""
+    """How long ago, or how far ahead, in the largest unit."""
     if at is None:
         return "never"
     if abs(now - at) < 10 * SECOND:
@@ -43,7 +43,7 @@ def span(length: Ms) -> str:
 
 
 def money(micros: int | float | None, currency: str | None = "USD") -> str:
-    """Millionths of a unit, as people write it."""
+    """Millionths of a unit, formatted with the currency."""
     if micros is None:
         return "–"
     amount = micros / 1_000_000
@@ -64,7 +64,7 @@ def percent(share: float | None) -> str:
 
 
 def sentence(text: str) -> str:
-    """`webhook.created` and `not_enough` as words."""
+    """`webhook.created` and `not_enough` as readable text."""
     words = text.replace("_", " ").replace(".", " ").strip()
     return words[:1].upper() + words[1:]
 

@@ -1,4 +1,4 @@
-"""One request to one page: who asks, in which project, with what, and how to answer."""
+"""One request to one page: account, project, input, and the methods to respond."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Visit:
     now: Ms
     address: str
     session: Session | None = None
-    # Of pages below a project; the guard has checked that the account belongs to it.
+    # For pages of a project; the guard has checked the membership.
     project: Project | None = None
-    # All projects the account belongs to, for the switch at the top.
+    # All projects of the account, for the project switcher.
     places: list[Place] = field(default_factory=list)
     form: Form = field(default_factory=lambda: Form([]))
-    # What the audit log will say about this, beside who and when.
+    # What the audit entry says, besides who and when.
     subject: str = ""
-    # Whose account a sign-in was about, and the address that was tried; until it succeeded, nobody is signed in.
+    # The account that a sign-in is about, and the address that was tried; nobody is signed in before it succeeds.
     concerned: Account | None = None
     actor: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
@@ -68,22 +68,22 @@ class Visit:
         return self.role is not None and may(self.role, Permission(permission))
 
     def param(self, name: str) -> str:
-        """A piece of the path, decoded."""
+        """A parameter of the path, decoded."""
         value: str = self.request.path_params[name]
         return value
 
     @property
     def query(self) -> Form:
-        """What stands behind the question mark, read like a form."""
+        """The query string, parsed like a form."""
         return Form(parse_qsl(self.request.url.query, keep_blank_values=True))
 
     def path(self, *pieces: str, **query: object) -> str:
-        """An address below the project: `visit.path("customers", id, tab="events")`."""
+        """A URL below the project: `visit.path("customers", id, tab="events")`."""
         start = f"{ROOT}/projects/{quote(self.project_id, safe='')}" if self.project else ROOT
         return address(start, pieces, query)
 
     def audit(self, subject: str = "", **detail: Any) -> None:
-        """What the audit log is to say about this. Never a secret."""
+        """Sets what the audit entry says. Never a secret."""
         if subject:
             self.subject = subject
         self.detail.update(detail)
@@ -103,7 +103,7 @@ class Visit:
         return HTMLResponse(render(template, shown), status)
 
     async def to(self, path: str, notice: str | None = None, kind: str = "done") -> Response:
-        """See other; `notice` is said there."""
+        """Redirects (303); the next page shows `notice`."""
         if notice is not None and self.session is not None:
             await sessions.leave_notice(self.database, self.session, notice, kind)
         return RedirectResponse(path, 303)

@@ -1,4 +1,4 @@
-"""Every page there is, by module. A new module is named here, and the guard and the tests know it."""
+"""All pages, by module. A new module must be listed here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ALL = tuple(
         customer_profile,
         customer_actions,
         events,
-        # Before the pages of one webhook: `new` is not the id of any.
+        # Before the pages of one webhook, so that `new` is not taken for an id.
         webhook_setup,
         webhooks,
         deliveries,

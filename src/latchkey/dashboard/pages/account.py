@@ -1,4 +1,4 @@
-"""Your own account: the password, and where you are signed in."""
+"""Your own account: the password, and your sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def change_password(visit: Visit) -> Response:
     assert visit.session is not None
     try:
         if visit.account.has_password:
-            # Guesses are limited here too: somebody may have left the session open.
+            # Wrong passwords are limited here too: somebody else may use a session that was left open.
             old, device = visit.form.raw("old_password"), partial(device_of, visit)
             await sessions.sign_in(visit.database, visit.account.email, old, visit.address, visit.now, device)
         password = visit.form.raw("new_password")

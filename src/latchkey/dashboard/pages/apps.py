@@ -1,4 +1,4 @@
-"""Apps: a project's presences in stores, and the public keys that ship inside them."""
+"""Apps: the project's apps in stores, and the public keys that ship inside them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def revoke_key(visit: Visit) -> Response:
     if (await keys.load_key(visit.database, visit.project_id, key_id)).app_id != app_id:
         raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
     await keys.revoke_key(visit.database, visit.project_id, key_id, visit.now)
-    return await visit.to(visit.path("apps", app_id), "The key is revoked. Apps that carry it are locked out.")
+    return await visit.to(visit.path("apps", app_id), "The key is revoked. Apps that use it are refused.")
 
 
 @pages.post("/apps/{app_id}/delete", Needs.MANAGE, "app.deleted")

@@ -1,4 +1,4 @@
-"""The audit log: who changed what in the project, and when members came and went."""
+"""The audit log: who changed what in the project, and sign-ins of its members."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from latchkey.usecases.access import audit, keys, team
 pages = Pages()
 
 ON_A_PAGE = 50
-# What only the command line or the API does has no page.
+# Actions that only the command line or the API does, so no page declares them.
 ELSEWHERE = (
     "account.invited",
     "customer.created",
     "entitlement.products_attached",
     "entitlement.products_detached",
 )
-# The longest number a position can be.
+# The largest possible position.
 MOST = 2**63 - 1
 
 
@@ -59,7 +59,7 @@ async def show_entry(visit: Visit) -> Response:
 
 
 def actions() -> list[str]:
-    """Everything that can be in the log, as the pages are declared."""
+    """All actions that can be in the log, from the declarations of the pages."""
     from latchkey.dashboard.pages import ALL  # this module is one of them
 
     return sorted({page.action for pages in ALL for page in pages.all if page.action} | set(ELSEWHERE))

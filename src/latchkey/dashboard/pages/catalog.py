@@ -1,4 +1,4 @@
-"""Catalog: which products grant which entitlements, changed in a grid after seeing whom it would touch."""
+"""Catalog: which products grant which entitlements, changed in a grid after a preview of who is affected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from latchkey.usecases.catalog.preview import Preview, preview_mapping
 
 pages = Pages()
 
-# A change travels in the preview's address, so that it can be reloaded and counted on without changing anything.
+# A change is part of the preview's URL, so that a reload or a continued count changes nothing.
 MOST_AT_ONCE = 200
 MEANWHILE = (
     "Somebody changed the catalog meanwhile, so nothing was saved. This is how it is now, with your own changes in it "
@@ -103,7 +103,7 @@ def _preview_path(visit: Visit, change: Remapping, version: int, so_far: Preview
 
 
 def cell(grant: Grant) -> str:
-    """One box of the grid as a form sends it. No id has the sign between them."""
+    """One box of the grid as a form sends it. Ids never contain the separator."""
     return f"{grant.product_id}|{grant.entitlement_id}"
 
 

@@ -1,4 +1,4 @@
-"""Entitlements: what customers may do."""
+"""The pages of entitlements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products: what can be bought, on which terms."""
+"""The pages of products."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def _form(
 
 
 def _terms(form: Form) -> dict[str, Any]:
-    """What a form says of a product; an empty field is none. Whether it makes sense together, the use case knows."""
+    """The fields of a product in a form; an empty field is None. The use case validates them together."""
     code = form.text("code")
     return {
         "display_name": form.text("display_name") or None,
@@ -112,7 +112,7 @@ def _terms(form: Form) -> dict[str, Any]:
 
 def _price(text: str) -> float:
     try:
-        # People write 9,99 where that is how prices are written.
+        # Accept 9,99, which is how many countries write prices.
         return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
     except ValueError:
         raise Invalid("A price is a number such as 9.99.", param="price") from None

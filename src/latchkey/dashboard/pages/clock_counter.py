@@ -1,4 +1,4 @@
-"""The test store's counter on a clock's page: what a customer has, and what makes sense to do with it now."""
+"""Test-store actions on a clock's page: a customer's purchases, and the actions possible now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latchkey.usecases.engine.changes import Situation
 from latchkey.usecases.sandbox import store as test_store
 
 NAMES: tuple[test_store.Name, ...] = get_args(test_store.Name)
-# What needs nothing but a press, and how it is written on its button.
+# Actions without parameters, and the labels of their buttons.
 PRESSES: dict[test_store.Name, str] = {
     "cancel": "Cancel",
     "uncancel": "Uncancel",
@@ -30,7 +30,7 @@ PRESSES: dict[test_store.Name, str] = {
     "reverse_refund": "Reverse refund",
     "issue_invoice": "Issue invoice",
 }
-# What needs to know more first.
+# Actions with parameters, which have a form.
 FORMS: dict[test_store.Name, str] = {
     "fail_billing": "Payment fails…",
     "change_product": "Change product…",
@@ -41,14 +41,14 @@ FORMS: dict[test_store.Name, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Something the customer bought in the test store."""
+    """A purchase of the customer in the test store."""
 
     product_id: str
     standing: str
     kind: str
     presses: list[tuple[str, str]]
     forms: list[tuple[str, str]]
-    # Other subscriptions it could become.
+    # Other subscriptions it could change to.
     others: list[str]
     ends_at: Ms | None
 
@@ -115,13 +115,13 @@ def standing_of(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
 
 
 def on_sale(catalog: Catalog) -> list[Product]:
-    """Subscriptions first: they are what a clock is for."""
+    """Subscriptions first, because clocks are mostly used for them."""
     found = (one for one in catalog.products.values() if one.on_sale)
     return sorted(found, key=lambda one: (one.kind is not ProductKind.SUBSCRIPTION, one.id))
 
 
 def read_action(form: Form, now: Ms) -> test_store.Action:
-    """What the counter was asked for; the test store itself says whether it makes sense."""
+    """The requested action; the test store decides whether it is possible."""
     name = next(one for one in NAMES if one == form.choice("action", NAMES))
     resumes_at = form.instant("resumes")
     if resumes_at is not None and not EARLIEST <= resumes_at <= LATEST:

@@ -1,4 +1,4 @@
-"""Test clocks: customers whose time one can move, what they buy, and everything that comes of it."""
+"""Test clocks: their customers, moving the time, purchases, and the resulting events."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def create_clock(visit: Visit) -> Response:
         visit.database, visit.project_id, id, name, start if start is not None else now, now
     )
     visit.audit(id, name=name, now=texts.iso(clock.now))
-    return await visit.to(visit.path("test-clocks", id), "The clock stands. Put a customer on it.")
+    return await visit.to(visit.path("test-clocks", id), "The clock was created. Add a customer to it.")
 
 
 @pages.get("/test-clocks/{clock_id}")
@@ -78,7 +78,7 @@ async def advance(visit: Visit) -> Response:
         else:
             moment = visit.form.instant("to")
             if moment is None:
-                raise Invalid("Say to which moment, or press one of the steps.", param="to")
+                raise Invalid("Give a time, or press one of the steps.", param="to")
             moved = await test_clocks.advance(visit.services.changes, visit.project_id, clock_id, to=moment)
         visit.audit(now=texts.iso(moved.clock.now), events=moved.events)
         told = "Nothing happened on the way" if not moved.events else f"{moved.events:,} events happened on the way"
@@ -96,14 +96,14 @@ async def add_customer(visit: Visit) -> Response:
             raise Invalid(problem, param="customer")
         await test_clocks.create_customer(visit.services.changes, visit.project_id, id, visit.param("clock_id"))
         visit.audit(f"{visit.param('clock_id')}, {id}")
-        return id, f"\u2068{id}\u2069 lives on this clock now."
+        return id, f"\u2068{id}\u2069 is on this clock now."
 
     return await _do(visit, do)
 
 
 @pages.post("/test-clocks/{clock_id}/act", Needs.MANAGE, "test_store.acted")
 async def act(visit: Visit) -> Response:
-    """Only for customers of this clock: nobody's real purchases are touched from here."""
+    """Only for customers of this clock, so that real purchases cannot be changed from here."""
 
     async def do() -> tuple[str, str]:
         action = counter.read_action(visit.form, visit.now)
@@ -112,7 +112,7 @@ async def act(visit: Visit) -> Response:
         done = await test_store.act(visit.services.changes, visit.project_id, action)
         told = ", ".join(event.type for event in done.events)
         visit.audit(events=told)
-        return view.customer.app_user_id, f"Done: {told}." if told else "Done. There is nothing to tell anybody."
+        return view.customer.app_user_id, f"Done: {told}." if told else "Done. It caused no event."
 
     return await _do(visit, do)
 
@@ -129,7 +129,7 @@ async def delete(visit: Visit) -> Response:
 
 
 async def _do(visit: Visit, doing: Doing) -> Response:
-    """Back to the clock with what came of it; where it was refused, the same page says why."""
+    """Redirects to the clock with the result; if the action was refused, shows the page with the reason."""
     await test_clocks.get_clock(visit.database, visit.project_id, visit.param("clock_id"))
     try:
         customer, said = await doing()

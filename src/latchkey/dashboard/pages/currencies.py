@@ -1,4 +1,4 @@
-"""Virtual currencies: what customers can hold balances of, and giving or taking some by hand."""
+"""Virtual currencies, and crediting or debiting a customer by hand."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def move(visit: Visit) -> Response:
         amount = form.number("amount", low=1, high=MAX_BALANCE)
         signed = amount if form.choice("direction", ("credit", "debit")) == "credit" else -amount
         visit.audit(customer=who, amount=signed)
-        # The form brings the key: sent twice, it is done once.
+        # The form contains an idempotency key: sent twice, it is done once.
         key = f"dashboard:{form.needed('key')[:100]}"
         done = await adjust(visit.services.changes, visit.project_id, who, {code: signed}, key)
     except Refusal as refusal:

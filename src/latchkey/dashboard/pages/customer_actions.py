@@ -1,4 +1,4 @@
-"""What can be done to a customer. Each must be meant, and stands in the audit log."""
+"""Actions on a customer. Each needs a confirmation and is in the audit log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LONGEST_EXTENSION = 3650
 
 
 def shown_when_refused(act: Act) -> Answer:
-    """Where it is refused, the customer is shown again, with the reason on top."""
+    """If the action is refused, shows the customer again with the reason."""
 
     async def answer(visit: Visit) -> Response:
         view = await view_of(visit.services, visit.project_id, customer_id(visit))
@@ -121,13 +121,11 @@ async def delete(visit: Visit, view: View) -> Response:
         raise Invalid("Type the customer's id, exactly as it stands at the top, to delete them.", param="customer_id")
     await erase(visit.services.changes, visit.project_id, id)
     visit.audit(ERASED)
-    return await visit.to(
-        visit.path("customers"), f"{id!r} is deleted. What was sold stays in the books, without a name."
-    )
+    return await visit.to(visit.path("customers"), f"{id!r} is deleted. Sales stay in the figures, without a name.")
 
 
 async def _target(visit: Visit) -> Customer:
-    """Ids may have spaces around them, and so may what was pasted."""
+    """An id may have surrounding spaces, and so may pasted text."""
     typed = visit.form.raw("target")
     visit.form.needed("target")
     try:

@@ -1,4 +1,4 @@
-"""One customer: what they may do and why, the life of what they bought, and everything that happened."""
+"""One customer: entitlements with reasons, the timeline of purchases, and all events."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ pages = Pages()
 
 FIRST_EVENTS, EVENTS = 10, 25
 FIRST_MOVEMENTS, MOVEMENTS = 5, 50
-# Of what they bought, the newest; a game sells the same coins a thousand times.
+# How many purchases are shown, newest first; a game may sell the same coins a thousand times.
 BOUGHT, TOLD = 20, 200
-# As many as a choice can hold; whoever has more entitlements than that knows their ids.
+# The most entitlements in a select field.
 CHOICES = 500
 
 
@@ -75,7 +75,7 @@ async def show_movements(visit: Visit) -> Response:
 
 async def profile_page(visit: Visit, id: str, status: int = 200, error: str = "") -> Response:
     if id.startswith(f"{ERASED}:"):
-        raise NotFound("This customer was erased. Their events stay in the books, and nobody is behind them any more.")
+        raise NotFound("This customer was erased. Their events stay in the feed under a pseudonym.")
     profile = await load_profile(visit.services, visit.project_id, id)
     view, customer = profile.view, profile.view.customer
     id = customer.app_user_id

@@ -1,4 +1,4 @@
-"""Customers: the newest, and whoever is looked for."""
+"""Customers: the newest, and the search."""
 
 from __future__ import annotations
 

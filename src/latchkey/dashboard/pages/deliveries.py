@@ -1,4 +1,4 @@
-"""The delivery log of a webhook, one delivery with every attempt, and sending it again."""
+"""The delivery log of a webhook, one delivery with its attempts, and resending it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from latchkey.wire.webhooks import Webhook
 pages = Pages()
 
 ON_A_PAGE = 50
-# In the filter by HTTP status: it was tried, and no answer came.
+# In the filter by HTTP status: tried without a response.
 NO_ANSWER = "none"
 STATUSES = ("waiting", "delivered", "failed")
 
 
 @dataclass(frozen=True, slots=True)
 class ShownAttempt:
-    """An attempt as people read it."""
+    """An attempt, formatted for display."""
 
     number: int
     at: Ms
@@ -124,7 +124,7 @@ def read_filter(asked: Form) -> Filter:
 
 
 def read_answered(text: str) -> Answered | None:
-    """`503` is that status, `5xx` any that begins with 5, `none` a try without an answer."""
+    """`503` is that status, `5xx` any that begins with 5, `none` an attempt without a response."""
     if not text:
         return None
     word = text.lower()
@@ -146,7 +146,7 @@ def read_moment(form: Form, name: str) -> Ms | None:
 
 def in_order(since: Ms | None, until: Ms | None) -> None:
     if since is not None and until is not None and until <= since:
-        raise Invalid("The end of the time must be later than its beginning.", param="until")
+        raise Invalid("The end must be later than the start.", param="until")
 
 
 def shown_attempt(one: Attempt) -> ShownAttempt:

@@ -1,4 +1,4 @@
-"""One event as a row: the same words whether the server writes the row or a script does."""
+"""One event as a row, with the same texts whether the server or a script renders it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
         "kind": KINDS.get(event.type, ""),
         "environment": event.environment.capitalize(),
         "customer": event.app_user_id,
-        # Nobody is behind the pseudonym of somebody who was erased.
+        # The pseudonym of an erased customer has no page.
         "customer_href": address(visit, event.app_user_id) if event.owner is not None else None,
         "product": event.product_id or "",
         "at": texts.iso(event.occurred_at),
@@ -49,7 +49,7 @@ def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
 
 
 def standing(tally: Tally) -> list[dict[str, str]]:
-    """How the deliveries of an event stand, the worst first; one webhook needs no number."""
+    """The statuses of an event's deliveries, the worst first; without a number if there is one webhook."""
     counts = (
         ("failed", "bad", tally.failed),
         ("waiting", "warn", tally.waiting),

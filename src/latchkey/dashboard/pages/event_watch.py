@@ -1,4 +1,4 @@
-"""What an open page watches: which events it wants, and for how long it may."""
+"""The filter of a live page, and how long it may stay open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from latchkey.usecases.events.tail import Tails
 class Wanted:
     chosen: Filter
     clock_id: str | None = None
-    # Of the customer who is watched. Looked up again from time to time: a merge changes it.
+    # The key of the watched customer. Looked up again from time to time: a merge changes it.
     owner: int | None = None
 
     def __call__(self, event: Listed) -> bool:
@@ -35,7 +35,7 @@ class Wanted:
 
 
 def tails_of(visit: Visit) -> Tails:
-    """One for all pages of this process."""
+    """Shared by all pages of this process."""
     state = visit.request.app.state
     if not hasattr(state, "tails"):
         state.tails = Tails(visit.database)
@@ -44,7 +44,7 @@ def tails_of(visit: Visit) -> Tails:
 
 
 def lasting(visit: Visit, wanted: Wanted) -> Callable[[], Awaitable[bool]]:
-    """Whether whoever opened the page is still signed in and still belongs to the project."""
+    """Whether the user who opened the page is still signed in and a member of the project."""
     session, project_id = visit.session, visit.project_id
     assert session is not None, "the guard lets nobody in here who is not signed in"
 

@@ -1,4 +1,4 @@
-"""Events: what happened in the project, newest first, one of them as it was delivered, and a stream of new ones."""
+"""Events: the project's events, newest first, one event as delivered, and a stream of new ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def show_events(visit: Visit) -> Response:
         types=list(EventType),
         newer=visit.path("events", **kept) if before is not None else None,
         older=visit.path("events", **kept, before=page.before) if page.before is not None else None,
-        # Fewer than fit, and yet there is more: so many were looked at.
+        # A short page that is not the last one: so many events were examined.
         examined=event_list.EXAMINED if page.before is not None and len(page.events) < ON_A_PAGE else None,
         stream=visit.path("events", "stream", **kept) if live else None,
         after=page.head,
@@ -50,7 +50,7 @@ async def show_events(visit: Visit) -> Response:
     )
 
 
-# Before the page of one event: `stream` is not the id of any.
+# Before the page of one event, so that `stream` is not taken for an id.
 @pages.get("/events/stream")
 async def stream_events(visit: Visit) -> Response:
     """New events of the project, or of one customer or test clock, as they are committed."""
@@ -98,7 +98,7 @@ async def show_event(visit: Visit) -> Response:
 
 
 def read_filter(visit: Visit) -> Filter:
-    """What the page is to show; what nobody could have chosen there is as if it was not asked for."""
+    """The filter of the page; invalid values are ignored."""
     query = visit.query
     return Filter(
         type=query.choice("type", EventType, "") or None,
@@ -112,7 +112,7 @@ def _before(visit: Visit) -> int | None:
 
 
 def _after(visit: Visit) -> int | None:
-    """The last event that was seen: the browser's own word, when it comes back, is newer than the page's."""
+    """The last event seen: on reconnecting, the browser's header is newer than the page's own value."""
     said = visit.request.headers.get("last-event-id", "")
     if said.isascii() and said.isdigit() and len(said) <= 15:
         return int(said)

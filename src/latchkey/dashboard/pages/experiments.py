@@ -1,4 +1,4 @@
-"""Experiments: variants with weights, how many customers are in each, and putting one in."""
+"""Experiments: variants with weights, how many customers each has, and enrolling one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from latchkey.usecases.experiments.experiments import HEAVIEST, MOST
 pages = Pages()
 
 ON_A_PAGE = 50
-# Rows a new experiment is offered with; the script adds more.
+# Rows of the form for a new experiment; the script adds more.
 ROWS = 4
 
 
@@ -50,7 +50,7 @@ async def create(visit: Visit) -> Response:
     except Refusal as refusal:
         return _form(visit, visit.form.values(), refusal)
     visit.audit(made.id, name=made.name, variants={one.id: one.weight for one in made.variants})
-    return await visit.to(visit.path("experiments", made.id), "It runs. Customers come in when they are enrolled.")
+    return await visit.to(visit.path("experiments", made.id), "The experiment runs. Enrol customers to put them in it.")
 
 
 @pages.get("/experiments/{experiment_id}")
@@ -110,7 +110,7 @@ def _form(visit: Visit, values: dict[str, str], refusal: Refusal | None = None) 
 
 
 def _variants(form: Form) -> list[Variant]:
-    """Rows that were left empty are no variants."""
+    """Empty rows are skipped."""
     found = []
     for number in range(1, MOST + 1):
         id, weight = form.text(f"variant-{number}"), form.text(f"weight-{number}")

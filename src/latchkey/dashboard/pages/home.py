@@ -1,4 +1,4 @@
-"""The front door: on to the first project, or a word to those who have none."""
+"""The start page: redirects to the first project, or tells a user that they have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys: shown once, masked after, revoked for good. An app's public keys are on the app's page."""
+"""API keys: shown once, then masked, revoked for good. An app's public keys are on the app's page."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ async def revoke(visit: Visit) -> Response:
         raise NotFound(f"There is no secret key {key.id} in this project.", param="key_id")
     visit.audit(name=key.name)
     await keys.revoke_key(visit.database, visit.project_id, key.id, visit.now)
-    return await visit.to(
-        visit.path("keys"), f"{key.hint} is revoked: nobody gets in with it from the next request on."
-    )
+    return await visit.to(visit.path("keys"), f"{key.hint} is revoked: the next request with it is refused.")
 
 
 def _form(visit: Visit, refusal: Refusal | None = None, **values: str | list[str]) -> Response:

@@ -1,4 +1,4 @@
-"""Signing in through OpenID Connect: there, and back again."""
+"""Signing in with OpenID Connect: the redirect to the provider, and the return."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def come_back(visit: Visit) -> Response:
 
 
 async def _enter(visit: Visit, asked: Provider, attempt: Attempt, code: str) -> Response:
-    """In the audit log like every other sign-in, before anything is done."""
+    """In the audit log like every other sign-in, before it is done."""
     position = await audit.begin(
         visit.database,
         project_id=None,

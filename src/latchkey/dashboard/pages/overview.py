@@ -1,4 +1,4 @@
-"""How the business does: cards, charts by the day, and what needs a look."""
+"""The overview: cards, charts by day, and what needs attention."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ CHARTS: tuple[tuple[Figure, Kind], ...] = (
     (rules.NEW_CUSTOMERS, "bars"),
     (rules.EXPIRED, "bars"),
 )
-# What people call good news when it falls.
+# Figures for which a decrease is good.
 FALLING_IS_GOOD = {rules.CHURN, rules.REFUND_RATE}
-# A page waits for figures that are this little behind, and shows the others as they are.
+# If the figures are at most this many events behind, the page waits for them.
 SHORT_WAY = 2_000
 
 
@@ -59,7 +59,7 @@ async def show_overview(visit: Visit) -> Response:
 
 @pages.get("/figures.csv")
 async def show_table(visit: Visit) -> Response:
-    """The same numbers by the day, for a spreadsheet."""
+    """The same numbers by day, as CSV."""
     overview, _ = await _figures(visit)
     text = io.StringIO()
     rows = csv.writer(text)
@@ -74,7 +74,7 @@ async def show_table(visit: Visit) -> Response:
 
 
 async def _figures(visit: Visit) -> tuple[Overview, bool]:
-    """The figures, and whether they are those of the sandbox because there is nothing in production yet."""
+    """The figures, and whether they are those of the sandbox because production has none yet."""
     days = int(visit.query.choice("days", PERIODS, "28"))
     await figures.catch_up(visit.database, visit.project_id, visit.now, most=SHORT_WAY)
     chosen = visit.query.choice("environment", ENVIRONMENTS, "").upper()
@@ -103,7 +103,7 @@ def said(card: Card) -> str:
 
 
 def change(card: Card) -> tuple[str, str]:
-    """How it moved since the period before, and whether that is good (up), bad (down) or neither."""
+    """The change since the period before, and whether that is good (up), bad (down) or neither."""
     if card.value is None or card.previous is None:
         return ("not known yet" if card.value is None else "no earlier value"), ""
     moved = card.value - card.previous
@@ -119,7 +119,7 @@ def change(card: Card) -> tuple[str, str]:
 
 
 def _short(value: float) -> str:
-    """A value where there is little room."""
+    """A short form of a value for the axis."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
         if abs(value) >= 10 * size:
             return f"{value / size:,.0f}{letter}"

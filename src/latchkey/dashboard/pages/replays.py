@@ -1,4 +1,4 @@
-"""Everything that failed since a moment, or everything that happened, once more; and how far that has come."""
+"""Replays: sending failed deliveries, or all events, of a time range again; and their progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def start(visit: Visit) -> Response:
     form.confirmed()
     since, until = read_moment(form, "since"), read_moment(form, "until")
     if since is None:
-        raise Invalid("Say since when.", param="since")
+        raise Invalid("Give the start time.", param="since")
     in_order(since, until)
     status: Literal["failed", "all"] = "all" if form.choice("status", ("failed", "all")) == "all" else "failed"
     types = form.all("event_types")
@@ -53,5 +53,5 @@ async def show(visit: Visit) -> Response:
     found = await requeue.load_replay(visit.database, visit.project_id, webhook.id, id)
     if found is None:
         raise NotFound("This webhook has no such replay.", param="replay_id")
-    since = texts.iso(found.since_ms)[:16]  # as a field for a date and a time has it
+    since = texts.iso(found.since_ms)[:16]  # the format of a datetime-local field
     return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(found), since=since)

@@ -1,4 +1,4 @@
-"""Settings: the project's name, its restored purchases, its test store, where it is, and the first steps with it."""
+"""Settings of the project, its connection details, and the first steps with it."""
 
 from __future__ import annotations
 

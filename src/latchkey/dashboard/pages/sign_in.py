@@ -1,4 +1,4 @@
-"""Signing in and out, and choosing a password by an invitation."""
+"""Signing in and out, and choosing a password with an invitation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def show_sign_in(visit: Visit) -> Response:
 async def sign_in(visit: Visit) -> Response:
     email, next = visit.form.text("email"), safe_next(visit.form.text("next"))
     visit.concerned = await _concerned(visit, email)
-    # Whatever is typed there that is no address may well be a password.
+    # Input that is not an e-mail address may well be a password, so it is not logged.
     visit.actor = visit.concerned.email if visit.concerned else _address(email)
     visit.audit(visit.actor or "not an e-mail address")
     try:
@@ -92,7 +92,7 @@ async def _concerned(visit: Visit, email: str) -> Account | None:
 
 
 async def signed_in(visit: Visit, account: Account, next: str) -> Response:
-    """A new session; whatever session the browser had before is over."""
+    """Opens a new session; the browser's previous session ends."""
     if visit.session is not None:
         await sessions.end_session(visit.database, visit.session.token)
     agent = visit.request.headers.get("user-agent", "")

@@ -1,4 +1,4 @@
-"""Our own files: the style, the scripts, the icon. Their addresses change with them, so browsers keep them."""
+"""Static files: styles, scripts, icon. Their URLs contain a hash, so browsers can cache them for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Team: who belongs to the project, as what, and who else comes in."""
+"""Team: the members of the project, their roles, and invitations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding a webhook and changing one: a long form, shown again filled in when something in it is wrong."""
+"""Creating and editing a webhook: a long form, shown again filled in after an error."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ async def edit(visit: Visit) -> Response:
         visit.audit(refusal=refusal.message)
         return await _form(visit, refusal, shown=shown, values=_typed(visit.form))
     visit.audit(name=changes["name"], url=changes["url"], authorization_changed="authorization_header" in changes)
-    return await visit.to(visit.path("webhooks", id), "Saved. What is sent from now on goes by this.")
+    return await visit.to(visit.path("webhooks", id), "Saved. The new settings apply from now on.")
 
 
 def given(form: Form, *, editing: bool) -> dict[str, Any]:
-    """Under the names of the API, which checks no more than this before the use case does."""
+    """With the field names of the API; the use case validates the values."""
     environment = form.choice("environment", [key for key, _ in ENVIRONMENTS])
     fields: dict[str, Any] = {
         "name": checked_name(form.text("name")),
@@ -77,7 +77,7 @@ def given(form: Form, *, editing: bool) -> dict[str, Any]:
         "retry_schedule_seconds": read_schedule(form.text("retries")),
         "in_flight_limit": form.number("in_flight_limit", IN_FLIGHT, low=1, high=rules.LARGEST_IN_FLIGHT),
     }
-    # What is kept is never shown, so an empty field means: as it was.
+    # The stored value is never shown, so an empty field means: unchanged.
     if form.text("authorization_header"):
         fields["authorization_header"] = form.text("authorization_header")
     elif editing and form.ticked("no_authorization"):
@@ -86,7 +86,7 @@ def given(form: Form, *, editing: bool) -> dict[str, Any]:
 
 
 def read_schedule(text: str) -> list[int]:
-    """`5s 30s 2m 1h` as seconds; nothing means that nothing is tried again."""
+    """`5s 30s 2m 1h` as seconds; empty means no retries."""
     waits = [_WAIT.fullmatch(word) for word in text.replace(",", " ").split()]
     seconds = [int(one[1]) * _UNITS[one[2] or "s"] for one in waits if one is not None]
     right = len(seconds) == len(waits) <= rules.MOST_RETRIES
@@ -133,7 +133,7 @@ def _values(setup: Setup) -> dict[str, Any]:
 
 
 def _typed(form: Form) -> dict[str, Any]:
-    """What somebody typed, but for the Authorization value: that is in no page, whoever typed it."""
+    """The form's values, except the Authorization value: no page ever contains it."""
     known = _values(Setup(name="", url=""))
     typed = {name: form.text(name) for name in known if name != "event_types"}
     return {**typed, "event_types": form.all("event_types")}
@@ -144,7 +144,8 @@ async def _form(
 ) -> Response:
     apps = [("", "Every app"), *((app.id, app.name) for app in await list_apps(visit.database, visit.project_id))]
     if values["app_id"] not in {id for id, _ in apps}:
-        # Gone, or beyond the first hundred. Left out, the form would quietly widen what is sent.
+        # Deleted, or beyond the first hundred. Without this option the form would silently change the filter to all
+        # apps.
         apps.append((values["app_id"], values["app_id"]))
     wrong = refusal.param if refusal else None
 

@@ -1,4 +1,4 @@
-"""Webhooks: all of them and how they fare, one of them, and what one can do to it."""
+"""Webhooks: the list with their health, one webhook, and the actions on it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from latchkey.usecases.webhooks.troubles import troubles_of
 
 pages = Pages()
 
-# Of each webhook the newest ten thousand deliveries are looked at.
+# Few, because the newest ten thousand deliveries of each webhook are examined.
 ON_A_PAGE = 10
-# As many deliveries as the strip of a webhook's page has room for, and as many as are listed below it.
+# How many deliveries the strip on a webhook's page shows, and how many are listed below it.
 IN_STRIP, LISTED = 60, 8
 OVERLAPS = ((0, "None: the old one stops at once"), (HOUR, "1 hour"), (DAY, "1 day"), (7 * DAY, "7 days"))
 EXAMPLE = {
@@ -66,13 +66,13 @@ async def send_test_event(visit: Visit) -> Response:
 @pages.post("/webhooks/{webhook_id}/pause", Needs.MANAGE, "webhook.paused")
 async def pause(visit: Visit) -> Response:
     await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": False}, visit.now)
-    return await visit.to(_here(visit), "Paused. What happens from now on waits, and nothing is lost.")
+    return await visit.to(_here(visit), "Paused. New deliveries are queued, and nothing is lost.")
 
 
 @pages.post("/webhooks/{webhook_id}/resume", Needs.MANAGE, "webhook.resumed")
 async def resume(visit: Visit) -> Response:
     await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": True}, visit.now)
-    return await visit.to(_here(visit), "Sending again, in order, beginning with what waited.")
+    return await visit.to(_here(visit), "Resumed. Queued deliveries are sent in order.")
 
 
 @pages.post("/webhooks/{webhook_id}/rotate", Needs.MANAGE, "webhook.secret_rotated")
@@ -104,7 +104,7 @@ def _here(visit: Visit) -> str:
 
 
 async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Response:
-    """Of the webhook the template gets what the API shows: no secret is among it."""
+    """The template gets the webhook as the API shows it, which contains no secret."""
     webhook = render.webhook(shown)
     log = await delivery_log.page_of_deliveries(
         visit.database, visit.project_id, webhook.id, delivery_log.Filter(), after=None, limit=IN_STRIP
@@ -129,7 +129,7 @@ async def _page(visit: Visit, shown: Shown, tried: Tried | None = None) -> Respo
         customer_at=partial(address, visit),
         announced=announced,
         replays=await recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
-        # As a field for a date and a time has it.
+        # The format of a datetime-local field.
         since=texts.iso(webhook.health.failing_since or visit.now - DAY)[:16],
         purchase="" if log.deliveries else await first_purchase(visit),
     )

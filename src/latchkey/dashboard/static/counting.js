@@ -1,5 +1,5 @@
-// A count that takes longer than a page may is gone on with, a piece at a time, until it is complete.
-// Without this there is a link that does the same.
+// Continues a count that takes longer than one request, until it is complete.
+// Without this script a link does the same.
 
 const said = document.createElement("p");
 said.className = "hidden-words";
@@ -10,7 +10,7 @@ for (;;) {
   const section = document.querySelector("[data-counting]");
   const link = section?.querySelector("a[data-count-on]");
   if (!link) {
-    // Told once, at the end: numbers that rush by are no use to who listens.
+    // Announced once, at the end: changing numbers are useless in a screen reader.
     said.textContent = section?.querySelector("[data-counted]")?.textContent ?? "";
     break;
   }

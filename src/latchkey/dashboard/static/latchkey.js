@@ -1,8 +1,8 @@
-// What makes pages pleasant. Everything works without it, but for what is live.
+// Progressive enhancement. Everything works without it, except live updates.
 
 for (const time of document.querySelectorAll("time[datetime]")) localise(time);
 
-/** The reader's own time on hover; the page itself speaks UTC, like the logs and the API. */
+/** Shows the reader's local time on hover; pages use UTC, like the logs and the API. */
 export function localise(time) {
   const at = new Date(time.getAttribute("datetime"));
   if (!Number.isNaN(at.getTime())) time.title = at.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
@@ -22,13 +22,13 @@ export function offerCopy(button) {
   });
 }
 
-// A choice that only filters takes effect at once; without a script its button does it.
+// A filter takes effect at once; without the script its button does it.
 for (const form of document.querySelectorAll("form[data-at-once]")) {
   form.addEventListener("change", () => form.requestSubmit());
   for (const button of form.querySelectorAll("button")) button.hidden = true;
 }
 
-// The second click of an impatient hand must not buy twice.
+// A double click must not submit a form twice.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.method !== "post") return;
@@ -41,7 +41,7 @@ window.addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
 });
 
-// On a phone the menu starts folded.
+// On a phone the menu starts collapsed.
 const menu = document.querySelector("details.menu");
 if (menu && matchMedia("(max-width: 56rem)").matches) menu.open = false;
 
@@ -55,12 +55,12 @@ if (themes) {
     try {
       localStorage.setItem("latchkey-theme", root.dataset.theme);
     } catch {
-      // Only for this page, then.
+      // Not stored: only for this page.
     }
   });
 }
 
-// `/` goes to the search; `g` and a letter to a page, as the menu is written: g o, g c, g e, g w …
+// `/` focuses the search; `g` and the first letter of a menu item open its page: g o, g c, g e, g w …
 let going = 0;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;

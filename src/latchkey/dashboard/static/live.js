@@ -1,6 +1,6 @@
-// New events at the top of the list as they are committed. Whatever the server says about them is text, never markup.
+// Adds new events at the top of the list as they are committed. Data of the server is inserted as text, never as markup.
 
-// By its address on this page: under another one it would be loaded, and run, a second time.
+// Imported by its URL on this page: under another URL it would be loaded and run twice.
 const { localise } = await import(document.querySelector('script[src*="/latchkey.js"]').src);
 
 const MOST_ROWS = 300;
@@ -39,7 +39,7 @@ function watch(place) {
     });
     source.addEventListener("happened", (message) => {
       const row = JSON.parse(message.data);
-      // Never twice, whatever happened to the line.
+      // Never twice, even after a reconnect.
       if (row.position <= after) return;
       after = row.position;
       if (!paused) return show(row);
@@ -67,7 +67,7 @@ function watch(place) {
     source.addEventListener("error", () => {
       light.className = "light lost";
       if (source.readyState !== EventSource.CLOSED) return say("Connecting again…");
-      // The browser has given up on it; we have not, for a while.
+      // The browser has given up; retry for a while.
       if (tries >= TRIES.length) return say("No longer live. Reload to go on.");
       say("Connecting again…");
       setTimeout(connect, TRIES[tries++] * 1000);
@@ -100,7 +100,7 @@ function watch(place) {
     tell();
   }
 
-  /** The last row goes; the next page begins with it. */
+  /** Removes the last row; the next page begins with it. */
   function trim() {
     rows.lastElementChild.remove();
     if (!older) return;
@@ -132,7 +132,7 @@ function watch(place) {
     tell();
   }
 
-  // One sentence at a time: who listens to the page must not hear it for each of a hundred events.
+  // One announcement at a time: a screen reader must not read one for each of a hundred events.
   let telling;
   function tell() {
     telling ??= setTimeout(() => {

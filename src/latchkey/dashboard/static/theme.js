@@ -3,5 +3,5 @@ try {
   const chosen = localStorage.getItem("latchkey-theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // Storage is closed to us: the system's theme it is.
+  // Storage is not available: use the system's theme.
 }

@@ -1,4 +1,4 @@
-// Rows for more variants than a form begins with.
+// Adds rows for more variants to the form.
 const button = document.querySelector("[data-another-variant]");
 const most = Number(button.dataset.anotherVariant);
 const rows = () => document.querySelectorAll("[data-variant]");

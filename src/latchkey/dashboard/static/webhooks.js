@@ -1,4 +1,4 @@
-// What is still under way is fetched again and shown, until the page says that nothing is.
+// Reloads parts that are still in progress, until the page says that nothing is.
 
 const answer = document.getElementById("answer");
 if (answer) answer.focus({ preventScroll: true });
@@ -12,7 +12,7 @@ for (const part of document.querySelectorAll("[data-refresh]")) watch(part.id, N
 
 function watch(id, every) {
   setTimeout(async () => {
-    // Somebody who has turned to another tab sees nothing of it anyway.
+    // Not while the tab is hidden.
     if (!leaving && document.visibilityState === "visible") await refresh(id);
     if (document.getElementById(id)?.dataset.refresh) watch(id, every);
   }, every);
@@ -26,7 +26,7 @@ async function refresh(id) {
     if (!reply.ok || leaving) return;
     fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
   } catch {
-    return; // The next time, perhaps.
+    return; // Try again next time.
   }
   const [before, after] = [document.getElementById(id), fresh.getElementById(id)];
   if (!before || !after || plain(before) === plain(after)) return;
@@ -37,11 +37,11 @@ async function refresh(id) {
     if (old && now && old.innerHTML !== now.innerHTML) old.replaceChildren(...now.childNodes);
   }
   const details = [...after.querySelectorAll("details")];
-  // The newest comes first: what was open stays open.
+  // New rows come first: keep open what was open.
   open.reverse().forEach((one, place) => (details[details.length - 1 - place].open = one));
 }
 
-/** What the server said, without what was folded or added here. */
+/** The server's content, without what this script changed. */
 function plain(part) {
   const copy = part.cloneNode(true);
   for (const time of copy.querySelectorAll("time")) time.removeAttribute("title");
