@@ -1,4 +1,4 @@
-"""A small app that takes notes. Taking them is free; exporting them is for users who hold the entitlement `pro`."""
+"""A small app that takes notes. Taking them is free; exporting them is for users with the entitlement `pro`."""
 
 import time
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Connects the app to a running `latchkey up`: makes a webhook that leads to it, and prints its settings."""
+"""Connects the app to a running `latchkey up`: creates a webhook for it, and prints its settings."""
 
 import json
 import secrets
