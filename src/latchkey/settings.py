@@ -1,29 +1,34 @@
 """Settings: from the environment (`LATCHKEY_DATABASE_URL`) and from one file (`database_url`); the environment wins.
 
 `docs/latchkey.toml` is the list of all of them with their defaults and reasons; a test keeps it equal to this module.
+The types of the fields say what is allowed. msgspec checks every value against them, and the message about a wrong
+value is derived from them.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import difflib
 import ipaddress
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct, inspect
 
 from latchkey.domain.webhooks.address import Network
 
 PREFIX = "LATCHKEY_"
-ROLES = ("api", "clock", "delivery")
-LOG_LEVELS = ("debug", "info", "warning", "error")
-LOG_FORMATS = ("auto", "json", "pretty")
+Role = Literal["api", "clock", "delivery"]
+ROLES: tuple[Role, ...] = get_args(Role)
 # Connections that may wait to be accepted by one process.
 BACKLOG = 1024
+# Never printed, and only in a file that its owner alone can read.
+SECRETS = frozenset({"database_url", "secret_key", "openid_client_secret"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +61,46 @@ def default_workers() -> int:
     return max(1, (os.cpu_count() or 1) // 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    # Values that must never be printed are left out of the representation.
-    database_url: str = field(default="", repr=False)
-    database_connections: int = 10
-    statement_timeout_ms: int = 30_000
-    lock_timeout_ms: int = 10_000
+Timeout = Annotated[int, Meta(ge=0, le=3_600_000)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+# Read as text first; `_MADE` says what becomes of it.
+File = Annotated[Path | None, Meta(description="the path of a file")]
+Networks = Annotated[tuple[Network, ...], Meta(description="networks such as 10.0.0.0/8, separated by commas")]
+Key = Annotated[bytes, Meta(description="32 random bytes in base64; make one with `openssl rand -base64 32`")]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    database_url: str = ""
+    database_connections: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    statement_timeout_ms: Timeout = 30_000
+    lock_timeout_ms: Timeout = 10_000
     host: str = "127.0.0.1"
-    port: int = 8443
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
+    port: Port = 8443
+    tls_cert: File = None
+    tls_key: File = None
     behind_proxy: bool = False
-    roles: tuple[str, ...] = ROLES
-    workers: int = 0
-    drain_seconds: int = 30
-    secret_key: bytes = field(default=b"", repr=False)
-    webhook_timeout_ms: int = 60_000
-    webhook_in_flight: int = 2_000
-    webhook_allow_networks: tuple[Network, ...] = ()
-    webhook_extra_ca: Path | None = None
+    roles: Annotated[tuple[Role, ...], Meta(min_length=1)] = ROLES
+    workers: Annotated[int, Meta(ge=0, le=256)] = 0
+    drain_seconds: Annotated[int, Meta(ge=0, le=3_600)] = 30
+    secret_key: Key = b""
+    webhook_timeout_ms: Annotated[int, Meta(ge=100, le=60_000)] = 60_000
+    webhook_in_flight: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
+    webhook_allow_networks: Networks = ()
+    webhook_extra_ca: File = None
     operations_url: str = ""
-    attempts_kept_days: int = 30
+    attempts_kept_days: Annotated[int, Meta(ge=1, le=36_500)] = 30
     openid_issuer: str = ""
     openid_client_id: str = ""
-    openid_client_secret: str = field(default="", repr=False)
+    openid_client_secret: str = ""
     openid_name: str = "single sign-on"
-    openid_extra_ca: Path | None = None
-    metrics_port: int = 0
-    log_level: str = "info"
-    log_format: str = "auto"
+    openid_extra_ca: File = None
+    metrics_port: Port = 0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "pretty"] = "auto"
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in SECRETS]
+        return f"Settings({', '.join(shown)})"
 
     @property
     def api_processes(self) -> int:
@@ -167,7 +182,7 @@ def _read(config: Path, problems: list[Problem]) -> dict[str, Any]:
         remedy = f"Did you mean {close[0]}?" if close else "docs/latchkey.toml lists all settings."
         problems.append(Problem(name, f"is not a setting (in {config}).", remedy))
         del found[name]
-    if {"secret_key", "database_url", "openid_client_secret"} & found.keys() and config.stat().st_mode & 0o077:
+    if SECRETS & found.keys() and config.stat().st_mode & 0o077:
         problems.append(
             Problem("config", f"{config} holds secrets and others can read it.", f"Run `chmod 600 {config}`.")
         )
@@ -175,106 +190,95 @@ def _read(config: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _take(values: dict[str, Any], name: str, value: Any, shown: str, problems: list[Problem]) -> None:
+    kind = _KINDS[name]
     try:
-        parse: Callable[[Any], Any] = _PARSERS.get(name, _text)
-        values[name] = parse(value)
-    except ValueError as error:
+        plain = msgspec.convert(_prepared(kind, value), kind.written)
+        if isinstance(plain, tuple):
+            plain = tuple(dict.fromkeys(plain))
+        values[name] = kind.make(plain) if kind.make is not None else plain
+    except (ValueError, RuntimeError):
+        # msgspec's errors are ValueErrors too. They may quote the value, which may be secret; this message does not.
+        # RuntimeError: `~name` where there is no such user.
         remedy = "docs/latchkey.toml says more."
         if isinstance(value, str) and value.startswith("tcp://"):
             remedy = "Kubernetes sets it for a service named latchkey; give the pod `enableServiceLinks: false`."
-        problems.append(Problem(shown, f"{error}.", remedy))
+        problems.append(Problem(shown, f"must {kind.wanted}.", remedy))
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be text")  # noqa: TRY004 - a malformed setting, not a mistake in the program
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How a setting is read."""
+
+    # The type that msgspec checks, and msgspec's description of it.
+    written: Any
+    info: inspect.Type
+    # What the value must do or be, for the message about a wrong one.
+    wanted: str
+    # What is made of the checked value, where the setting is not kept as it is written.
+    make: Callable[[Any], Any] | None = None
+
+
+_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+def _prepared(kind: _Kind, value: Any) -> Any:
+    """A text as its type wants it; variables are always texts, and files may have them too."""
+    match kind.info, value:
+        case inspect.VarTupleType(), str() | list():
+            words = value.split(",") if isinstance(value, str) else value
+            words = [word.strip() if isinstance(word, str) else word for word in words]
+            return [word for word in words if word != ""]
+        case inspect.IntType(), str():
+            return int(value)
+        case inspect.BoolType(), str():
+            return _BOOLEANS.get(value.strip().lower(), value)
+        case inspect.LiteralType(), str():
+            return value.strip().lower()
     return value
 
 
-def _path(value: Any) -> Path | None:
-    return Path(value).expanduser() if _text(value) else None
+def _file(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
 
 
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    word = _text(value).strip().lower()
-    if word in {"true", "1", "yes", "on"}:
-        return True
-    if word in {"false", "0", "no", "off"}:
-        return False
-    raise ValueError("must be true or false")
+def _networks(words: tuple[str, ...]) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(word) for word in words)
 
 
-def _number(low: int, high: int) -> Callable[[Any], int]:
-    def parse(value: Any) -> int:
-        try:
-            number = int(value)
-        except (TypeError, ValueError):
-            number = low - 1
-        if isinstance(value, bool | float) or not low <= number <= high:
-            raise ValueError(f"must be a whole number from {low} to {high}")
-        return number
-
-    return parse
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        word = _text(value).strip().lower()
-        if word not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return word
-
-    return parse
-
-
-def parse_roles(value: Any) -> tuple[str, ...]:
-    words = value if isinstance(value, list) else _text(value).split(",")
-    chosen = tuple(dict.fromkeys(_text(word).strip() for word in words))
-    if not chosen or set(chosen) - set(ROLES):
-        raise ValueError(f"must name some of {', '.join(ROLES)}")
-    return chosen
-
-
-def _networks(value: Any) -> tuple[Network, ...]:
-    words = value if isinstance(value, list) else _text(value).split(",")
-    try:
-        return tuple(ipaddress.ip_network(_text(word).strip()) for word in words if _text(word).strip())
-    except ValueError:
-        raise ValueError("must be networks such as 10.0.0.0/8, separated by commas") from None
-
-
-def _key(value: Any) -> bytes:
-    try:
-        key = base64.b64decode(_text(value).strip(), validate=True)
-    except binascii.Error:
-        key = b""
+def _key(text: str) -> bytes:
+    key = base64.b64decode(text.strip(), validate=True)
     if len(key) != 32:
-        raise ValueError("must be 32 random bytes in base64; make one with `openssl rand -base64 32`")
+        raise ValueError("32 bytes are needed")
     return key
 
 
-_PARSERS: Mapping[str, Callable[[Any], Any]] = {
-    "database_connections": _number(1, 1_000),
-    "statement_timeout_ms": _number(0, 3_600_000),
-    "lock_timeout_ms": _number(0, 3_600_000),
-    "port": _number(0, 65_535),
-    "tls_cert": _path,
-    "tls_key": _path,
-    "behind_proxy": _boolean,
-    "roles": parse_roles,
-    "workers": _number(0, 256),
-    "drain_seconds": _number(0, 3_600),
-    "secret_key": _key,
-    "webhook_timeout_ms": _number(100, 60_000),
-    "webhook_in_flight": _number(1, 100_000),
-    "webhook_allow_networks": _networks,
-    "webhook_extra_ca": _path,
-    "openid_extra_ca": _path,
-    "attempts_kept_days": _number(1, 36_500),
-    "metrics_port": _number(0, 65_535),
-    "log_level": _one_of(LOG_LEVELS),
-    "log_format": _one_of(LOG_FORMATS),
+# The type as it is written, and what is made of it.
+_MADE: Mapping[Any, tuple[Any, Callable[[Any], Any]]] = {
+    File: (str, _file),
+    Networks: (tuple[str, ...], _networks),
+    Key: (str, _key),
 }
-_NAMES = tuple(entry.name for entry in fields(Settings))
+
+
+def _kind(hint: Any) -> _Kind:
+    if hint in _MADE:
+        written, make = _MADE[hint]
+        (meta,) = hint.__metadata__
+        return _Kind(written, inspect.type_info(written), f"be {meta.description}", make)
+    info = inspect.type_info(hint)
+    match info:
+        case inspect.IntType():
+            wanted = f"be a whole number from {info.ge} to {info.le}"
+        case inspect.BoolType():
+            wanted = "be true or false"
+        case inspect.LiteralType():
+            wanted = f"be one of {', '.join(get_args(hint))}"
+        case inspect.VarTupleType(item_type=inspect.LiteralType(values=choices)):
+            wanted = f"name some of {', '.join(map(str, choices))}"
+        case _:
+            wanted = "be text"
+    return _Kind(hint, info, wanted)
+
+
+_KINDS = {name: _kind(hint) for name, hint in get_type_hints(Settings, include_extras=True).items()}
+_NAMES = Settings.__struct_fields__

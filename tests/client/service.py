@@ -13,6 +13,7 @@ from pyreqwest.request import Request
 from pyreqwest.response import Response, ResponseBuilder
 
 from latchkey.client import Client, Patience
+from latchkey.http_client import HttpClient
 
 DOWN = "down"
 SLOW = "slow"
@@ -65,7 +66,8 @@ class Time:
 
 def client(script: Script, time: Time | None = None, **options: Any) -> Client:
     patience = (time or Time()).patience
-    return Client("https://service.test/", "sk_key", project_id="p 1", patience=patience, middleware=script, **options)
+    http = HttpClient(middleware=script)
+    return Client("https://service.test/", "sk_key", project_id="p 1", patience=patience, _http=http, **options)
 
 
 def page(*items: Any, next_page: str | None = None) -> dict[str, Any]:

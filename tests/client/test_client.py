@@ -6,6 +6,7 @@ import pytest
 from pyreqwest.middleware.asgi import ASGITestMiddleware
 
 from latchkey.client import ApiError, BadAnswer, Client, ClientError, NotFound, RateLimited, Unreachable, UnusableId
+from latchkey.http_client import HttpClient
 from latchkey.wire.v2 import ActiveEntitlement
 from tests.api.client import NOW, Shop
 from tests.client.service import DOWN, SLOW, Says, Script, Time, active, client, customer, page
@@ -144,7 +145,7 @@ def test_a_key_is_never_sent_in_the_clear(url: str) -> None:
 
 
 async def test_v2_without_a_project_is_a_mistake_that_says_so() -> None:
-    async with Client("https://service.test", "sk_key", middleware=Script([OK])) as asking:
+    async with Client("https://service.test", "sk_key", _http=HttpClient(middleware=Script([OK]))) as asking:
         with pytest.raises(ValueError, match="project_id"):
             await asking.customer("ada")
 
@@ -152,8 +153,8 @@ async def test_v2_without_a_project_is_a_mistake_that_says_so() -> None:
 async def test_the_real_service_is_understood(shop: Shop) -> None:
     await shop.act("purchase", "ada", "pro_monthly")
     await shop.act("cancel", "ada", "pro_monthly")
-    app = ASGITestMiddleware(shop.client.app)
-    async with Client("https://localhost", shop.secret, project_id=shop.project_id, middleware=app) as asking:
+    http = HttpClient(middleware=ASGITestMiddleware(shop.client.app))
+    async with Client("https://localhost", shop.secret, project_id=shop.project_id, _http=http) as asking:
         found = await asking.customer("ada")
         assert [one.entitlement_id for one in found.active_entitlements.items] == ["pro"]
         assert await asking.customer_as_of("ada") == (found, 2)

@@ -23,6 +23,7 @@ from latchkey.consumer import Consumer, LocalCopy, Settings
 from latchkey.consumer.connection import Checked
 from latchkey.consumer.instants import DAY, to_iso
 from latchkey.consumer.storage.tables import metadata
+from latchkey.http_client import HttpClient
 from tests.api.client import Client as Asking
 from tests.api.client import Reply, running
 from tests.client.service import active, customer, page
@@ -174,9 +175,8 @@ async def world(url: str, **more: Any) -> AsyncIterator[World]:
     service, clock = Service(), Clock()
     hurried = Patience(sleep=lambda _: asyncio.sleep(0))
     identify, jobs, checked = more.pop("identify", None), more.pop("jobs", None), more.pop("checked", False)
-    client = Client(
-        "https://service.test", "sk_key", project_id="p", middleware=service, patience=hurried, deadline=0.01
-    )
+    http = HttpClient(middleware=service)
+    client = Client("https://service.test", "sk_key", project_id="p", _http=http, patience=hurried, deadline=0.01)
     chosen = settings(url, **{"verify_timeout_ms": 1, **more})
     consumer = Consumer(chosen, client=client, now=clock, identify=identify, jobs=jobs)
     consumer.runner.start = lambda: None  # type: ignore[method-assign]  # jobs run when asked for

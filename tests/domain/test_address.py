@@ -6,9 +6,9 @@ import socket
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyreqwest.http import Url
 
 from latchkey.domain.webhooks.address import NotAllowed, Target, literal, refusal, target
+from latchkey.http_client import Url
 
 REFUSED = [
     "0.0.0.0", "0.255.255.255", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.255",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import base64
 import re
 import tomllib
-from dataclasses import fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ def test_an_empty_variable_counts_as_not_set() -> None:
         ("ROLES", "api,cook", "some of api, clock, delivery"),
         ("ROLES", ",", "some of api, clock, delivery"),
         ("LOG_LEVEL", "loud", "one of debug, info, warning, error"),
+        ("WEBHOOK_ALLOW_NETWORKS", "10.0.0.1/8", "networks such as 10.0.0.0/8, separated by commas"),
+        ("TLS_CERT", "~nobody-of-this-name/cert.pem", "the path of a file"),
         ("SECRET_KEY", "short", "openssl rand -base64 32"),
         ("SECRET_KEY", base64.b64encode(b"x" * 31).decode(), "32 random bytes"),
     ],
@@ -52,6 +54,72 @@ def test_a_malformed_setting_says_which_and_what_it_must_be(name: str, value: st
         load({f"LATCHKEY_{name}": value})
     assert f"LATCHKEY_{name}" in str(refused.value)
     assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("port", " 80 ", 80),
+        ("statement_timeout_ms", "30_000", 30_000),
+        ("behind_proxy", " Yes ", True),
+        ("behind_proxy", "ON", True),
+        ("behind_proxy", "1", True),
+        ("behind_proxy", "off", False),
+        ("log_level", " Warning", "warning"),
+        ("roles", "clock, api,clock", ("clock", "api")),
+        ("webhook_allow_networks", "10.0.0.0/8, ,fd00::/8", (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))),
+        ("webhook_allow_networks", " ", ()),
+        ("tls_cert", "~/cert.pem", Path.home() / "cert.pem"),
+        ("secret_key", f" {KEY}\n", bytes(range(32))),
+        ("openid_name", " as it is ", " as it is "),
+    ],
+)
+def test_a_text_is_read_as_people_write_it(name: str, text: str, value: Any) -> None:
+    assert getattr(load({f"LATCHKEY_{name.upper()}": text}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('port = "80"', 80),
+        ('behind_proxy = "no"', False),
+        ('roles = "clock,api"', ("clock", "api")),
+        ('roles = [" api ", "api"]', ("api",)),
+        ('webhook_allow_networks = ["10.0.0.0/8"]', (ip_network("10.0.0.0/8"),)),
+        ('tls_cert = ""', None),
+    ],
+)
+def test_the_file_may_have_texts_and_lists(tmp_path: Path, line: str, value: Any) -> None:
+    config = tmp_path / "latchkey.toml"
+    config.write_text(line)
+    assert getattr(load({}, config), line.partition(" ")[0]) == value
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "port = 80.0",
+        "port = true",
+        'port = "80.0"',
+        'port = "1e3"',
+        "behind_proxy = 1",
+        "host = 1",
+        "roles = []",
+        "roles = [1]",
+        'roles = [["api"]]',
+        "log_level = true",
+        "webhook_allow_networks = 10",
+        "webhook_allow_networks = [10]",
+        "tls_cert = 1",
+        "tls_cert = true",
+    ],
+)
+def test_a_value_of_another_type_is_refused(tmp_path: Path, line: str) -> None:
+    config = tmp_path / "latchkey.toml"
+    config.write_text(line)
+    with pytest.raises(SettingsRefusedError) as refused:
+        load({}, config)
+    assert str(refused.value).startswith(f"{line.partition(' ')[0]}: must ")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +182,7 @@ def test_the_documented_file_lists_every_setting_with_its_default_and_its_variab
     text = DOCUMENT.read_text()
     uncommented = re.sub(r"^# ([a-z_]+ = )", r"\1", text, flags=re.MULTILINE)
     documented: dict[str, Any] = tomllib.loads(uncommented)
-    defaults = {entry.name: getattr(Settings(), entry.name) for entry in fields(Settings)}
+    defaults = {name: getattr(Settings(), name) for name in Settings.__struct_fields__}
     shown = {
         name: list(value) if isinstance(value, tuple) else "" if value in (None, b"") else value
         for name, value in defaults.items()

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import ConnectTimeoutError, PyreqwestError, RequestTimeoutError
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.retry import parse_retry_after
+from latchkey.http_client import HttpClient, HttpConnectTimeoutError, HttpError, HttpTimeoutError
 from latchkey.stores.errors import StoreDown
 
 T = TypeVar("T")
@@ -65,7 +64,7 @@ class StoreHttp:
         self._timeout = timeout
         self._extra_ca = extra_ca
         self._largest_answer = largest_answer
-        self._client: Client | None = None
+        self._http: HttpClient | None = None
 
     async def get(
         self, url: str, *, headers: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
@@ -87,36 +86,38 @@ class StoreHttp:
         json: Any = None,
         form: Mapping[str, str] | None = None,
     ) -> Answer:
-        if self._client is None:
-            self._client = self._build()
+        if self._http is None:
+            self._http = self._build()
+        sent = {"accept": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
+        body = None
+        if json is not None:
+            sent["content-type"], body = "application/json", msgspec.json.encode(json)
+        elif form is not None:
+            sent["content-type"], body = "application/x-www-form-urlencoded", urlencode(form).encode()
+        if query:
+            url += ("&" if "?" in url else "?") + urlencode(query)
         try:
-            request = self._client.request(method, url).header("Accept", "application/json")
-            for name, value in (headers or {}).items():
-                request = request.header(name, value, is_sensitive=name.lower() == "authorization")
-            if query:
-                request = request.query(dict(query))
-            if json is not None:
-                request = request.header("Content-Type", "application/json").body_bytes(msgspec.json.encode(json))
-            elif form is not None:
-                request = request.form(dict(form))
-            async with request.build_streamed() as response:
-                body = bytearray()
-                while (chunk := await response.body_reader.read_chunk()) is not None:
-                    body += bytes(chunk)
-                    if len(body) > self._largest_answer:
-                        raise StoreDown(f"{self.store} answered more than {self._largest_answer} bytes.")
-                answer = Answer(response.status, {n.lower(): v for n, v in response.headers.items()}, bytes(body))
+            response = await self._http.ask(
+                method,
+                url,
+                authorization=sent.pop("authorization", None),
+                headers=sent,
+                body=body,
+                most_bytes=self._largest_answer,
+            )
         # The client's own messages may repeat the URL, which can hold a purchase token.
-        except ConnectTimeoutError:
+        except HttpConnectTimeoutError:
             raise StoreDown(f"{self.store} could not be reached: no connection in time.") from None
-        except (RequestTimeoutError, TimeoutError):
+        except (HttpTimeoutError, TimeoutError):
             raise StoreDown(f"{self.store} did not answer within {self._timeout.total_seconds():g} s.") from None
-        except (PyreqwestError, OSError):
+        except (HttpError, OSError):
             raise StoreDown(f"{self.store} could not be reached: the connection failed.") from None
-        return self._usable(answer)
+        if len(response.body) > self._largest_answer:
+            raise StoreDown(f"{self.store} answered more than {self._largest_answer} bytes.")
+        return self._usable(Answer(response.status, dict(response.headers()), response.body))
 
     async def close(self) -> None:
-        client, self._client = self._client, None
+        client, self._http = self._http, None
         if client is not None:
             await client.close()
 
@@ -131,12 +132,15 @@ class StoreHttp:
             raise StoreDown(f"{self.store} answered {status}, a redirect. Redirects are not followed.")
         return answer
 
-    def _build(self) -> Client:
-        builder = ClientBuilder().timeout(self._timeout).connect_timeout(min(CONNECT_TIMEOUT, self._timeout))
-        builder = builder.follow_redirects(False).user_agent("latchkey")
-        if self._extra_ca is not None:
-            builder = builder.add_root_certificate_pem(self._extra_ca)
-        return builder.build()
+    def _build(self) -> HttpClient:
+        return HttpClient(
+            timeout=self._timeout.total_seconds(),
+            connect_timeout=min(CONNECT_TIMEOUT, self._timeout).total_seconds(),
+            user_agent="latchkey",
+            extra_ca=self._extra_ca,
+            # An emulator on this machine may speak plain HTTP; `allowed_address` refuses it elsewhere.
+            https_only=False,
+        )
 
 
 def retry_after(value: str | None, now: Ms) -> Ms | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyreqwest.exceptions import ConnectTimeoutError, DetailedPyreqwestError, RequestTimeoutError
+from latchkey.http_client import HttpConnectTimeoutError, HttpTimeoutError, causes_of
 
 # The client lists nested causes. The first entry here that matches one of them names the failure.
 _WORDS = (
@@ -32,8 +32,8 @@ _NOT_CONNECTED = ("tcp connect error", "Connection refused", "Network is unreach
 
 
 def in_words(error: Exception, took_ms: int, timeout_ms: int) -> str:
-    if isinstance(error, TimeoutError | RequestTimeoutError):
-        if isinstance(error, ConnectTimeoutError) and took_ms < timeout_ms * 0.9:
+    if isinstance(error, TimeoutError | HttpTimeoutError):
+        if isinstance(error, HttpConnectTimeoutError) and took_ms < timeout_ms * 0.9:
             return f"could not connect within {_seconds(took_ms)}"
         return f"timed out after {_seconds(timeout_ms)}"
     causes = causes_of(error)
@@ -52,12 +52,6 @@ def of_status(status: int, location: str | None) -> str:
     if 300 <= status < 400:
         return f"redirect ({status}) to {location or 'nowhere'}: redirects are not followed"
     return f"answered {status} instead of 200"
-
-
-def causes_of(error: Exception) -> list[str]:
-    if isinstance(error, DetailedPyreqwestError):
-        return [cause["message"] for cause in error.details.get("causes") or ()]
-    return [str(error)] if str(error) else []
 
 
 def _seconds(ms: int) -> str:

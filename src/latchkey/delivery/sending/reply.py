@@ -19,16 +19,13 @@ from collections.abc import Coroutine, Generator, Mapping
 from typing import Any
 
 from msgspec import Struct
-from pyreqwest.bytes import Bytes
-from pyreqwest.exceptions import PyreqwestError
-from pyreqwest.request import StreamRequest
-from pyreqwest.response import Response
 
 from latchkey.delivery.sending import failure
 from latchkey.delivery.sending.echo import without_secrets
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.retry import parse_retry_after
+from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse, header_pairs
 from latchkey.storage.deliveries.recording import Attempt
 
 # How much of a response body is kept, and how long to wait for a body of unknown length.
@@ -50,11 +47,11 @@ class Reply(Struct):
     at: Ms
     took_ms: int
     request_headers: Mapping[str, str]
-    request: StreamRequest
-    response: Response
+    request: StreamedRequest
+    response: StreamedResponse
     kept: bytes = b""
     # A read that `at_once` began and that had to wait; `read` continues it.
-    begun: Coroutine[Any, Any, Bytes | None] | None = None
+    begun: Coroutine[Any, Any, Chunk | None] | None = None
 
     def at_once(self) -> Answer | None:
         """The response, if its body has arrived; None: `read` must wait for it."""
@@ -68,7 +65,7 @@ class Reply(Struct):
                 waits_for = reading.send(None)
             except StopIteration as ended:
                 self.kept = bytes(ended.value or b"")
-            except PyreqwestError:
+            except HttpError:
                 return None
             else:
                 self.begun = _resumed(reading, waits_for)
@@ -78,7 +75,7 @@ class Reply(Struct):
         """The response, once its body has arrived or failed to."""
         try:
             await self._read()
-        except (PyreqwestError, TimeoutError):
+        except (HttpError, TimeoutError):
             pass
         finally:
             await self.request.__aexit__(None, None, None)
@@ -108,21 +105,13 @@ class Reply(Struct):
         if status != 200:
             error = failure.of_status(status, response.get_header("location"))
             retry_after = parse_retry_after(response.get_header("retry-after"), self.at + self.took_ms)
-        # A header that occurs several times has a list of values.
-        headers = tuple(
-            [
-                (name, one)
-                for name, value in response.headers.dict_multi_value().items()
-                for one in ([value] if isinstance(value, str) else value)
-            ]
-        )
         answer = Answer(
             at=self.at,
             took_ms=self.took_ms,
             status=status,
             error=error,
             request_headers=self.request_headers,
-            response_headers=headers[:HEADERS_LIMIT],
+            response_headers=tuple(header_pairs(response)[:HEADERS_LIMIT]),
             response_body=self.kept[:BODY_LIMIT],
             retry_after_ms=retry_after,
         )
@@ -130,7 +119,7 @@ class Reply(Struct):
 
 
 @types.coroutine
-def _resumed(reading: Coroutine[Any, Any, Bytes | None], waits_for: Any) -> Generator[Any, None, Bytes | None]:
+def _resumed(reading: Coroutine[Any, Any, Chunk | None], waits_for: Any) -> Generator[Any, None, Chunk | None]:
     """Continues a coroutine that was stepped once and now waits."""
     try:
         while True:

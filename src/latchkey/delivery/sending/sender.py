@@ -6,14 +6,10 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 from msgspec import Struct
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import PyreqwestError
-from pyreqwest.http import Url
 
 from latchkey.delivery.sending import failure
 from latchkey.delivery.sending.reply import Answer, Reply
@@ -22,12 +18,13 @@ from latchkey.delivery.sending.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.address import Address, Network, NotAllowed, Target, literal, target
+from latchkey.http_client import HttpClient, HttpError, Url
 from latchkey.wire.headers import TEST_EVENT
 
 USER_AGENT = f"latchkey/{version('latchkey')}"
 # Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
-_IDLE = timedelta(seconds=4)
-_CONNECT = timedelta(seconds=10)
+_IDLE = 4.0
+_CONNECT = 10.0
 # How many clients, and how many URLs, are cached.
 _KEPT = 1024
 
@@ -41,7 +38,7 @@ class _Route(Struct):
     where: Target
     url: Url
     addresses: Sequence[Address] | None = None
-    clients: Sequence[Client] = ()
+    clients: Sequence[HttpClient] = ()
 
 
 class Sender:
@@ -60,7 +57,7 @@ class Sender:
         self._timeout_ms = timeout_ms
         self._resolver = Resolver(allowed, lookup)
         self._extra_ca = extra_ca.read_bytes() if extra_ca is not None else None
-        self._clients: OrderedDict[tuple[str, int, Address], Client] = OrderedDict()
+        self._clients: OrderedDict[tuple[str, int, Address], HttpClient] = OrderedDict()
         self._routes: dict[str, _Route] = {}
 
     async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> Answer:
@@ -86,15 +83,12 @@ class Sender:
                     addresses = await self._resolver.addresses(route.where)
             clients = route.clients if route.addresses is addresses else self._connect(route, addresses)
             for place, client in enumerate(clients, 1):
-                request = client.post(route.url).headers(headers).body_bytes(body)
                 # The name lookup, and addresses that did not respond, have used some of the time.
-                if late:
-                    request = request.timeout(timedelta(milliseconds=max(1, self._timeout_ms - _since(began))))
-                # 0: return the response once its headers have arrived, before any of its body.
-                streamed = request.streamed_read_buffer_limit(0).build_streamed()
+                left = max(1, self._timeout_ms - _since(began)) / 1000 if late else None
+                streamed = client.stream("POST", route.url, headers=headers, body=body, deadline=left)
                 try:
                     response = await streamed.__aenter__()
-                except PyreqwestError as error:
+                except HttpError as error:
                     if place == len(clients) or not failure.never_connected(error):
                         raise
                     late = True
@@ -103,7 +97,7 @@ class Sender:
             raise AssertionError("unreachable: a name without addresses is not found")
         except (NotAllowed, NameNotFound) as error:
             return Answer(at, _since(began), None, str(error), shown)
-        except (PyreqwestError, TimeoutError, OSError, ValueError) as error:
+        except (HttpError, TimeoutError, OSError, ValueError) as error:
             if failure.never_connected(error):
                 self._resolver.forget(self._routes[url].where)
             took = _since(began)
@@ -146,13 +140,13 @@ class Sender:
         route = self._routes[url] = _Route(known, client_sees)
         return route
 
-    def _connect(self, route: _Route, addresses: Sequence[Address]) -> Sequence[Client]:
-        """A client for each of these addresses, cached until the name resolves to others."""
+    def _connect(self, route: _Route, addresses: Sequence[Address]) -> Sequence[HttpClient]:
+        """A client for each of these addresses, kept with the route until the name has other ones."""
         route.addresses = addresses
         route.clients = [self._client(route.where, one) for one in addresses]
         return route.clients
 
-    def _client(self, where: Target, address: Address) -> Client:
+    def _client(self, where: Target, address: Address) -> HttpClient:
         key = where.host, where.port, address
         client = self._clients.get(key)
         if client is None:
@@ -163,28 +157,19 @@ class Sender:
             self._clients.move_to_end(key)
         return client
 
-    def _build(self, where: Target, address: Address) -> Client:
-        builder = (
-            ClientBuilder()
-            .timeout(timedelta(milliseconds=self._timeout_ms))
-            .connect_timeout(min(_CONNECT, timedelta(milliseconds=self._timeout_ms)))
-            .pool_idle_timeout(_IDLE)
-            .follow_redirects(False)
-            .https_only(True)
-            .no_proxy()
-            .http2(True)
-            # The log stores the bytes that were sent, and a small body cannot decompress into a huge one.
-            .gzip(False)
-            .brotli(False)
-            .deflate(False)
-            .zstd(False)
-        )
-        if self._extra_ca is not None:
-            builder = builder.add_root_certificate_pem(self._extra_ca)
-        if where.literal is None:
+    def _build(self, where: Target, address: Address) -> HttpClient:
+        return HttpClient(
+            timeout=self._timeout_ms / 1000,
+            connect_timeout=min(_CONNECT, self._timeout_ms / 1000),
+            idle_timeout=_IDLE,
+            extra_ca=self._extra_ca,
             # Host header, SNI and certificate use the name; the connection goes to the address that was checked.
-            builder = builder.resolve(where.host, str(address), where.port)
-        return builder.build()
+            address=(where.host, str(address), where.port) if where.literal is None else None,
+            http2=True,
+            use_proxy=False,
+            # The log stores the bytes that were sent, and a small body cannot decompress into a huge one.
+            decompress=False,
+        )
 
 
 def _since(began: float) -> int:

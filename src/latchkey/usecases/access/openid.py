@@ -11,20 +11,17 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import jwt
 import msgspec
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import PyreqwestError
-from pyreqwest.request import RequestBuilder
 
 from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.openid import Identity, NotBelieved, NotKnown, identity_of
+from latchkey.http_client import HttpClient, HttpError
 from latchkey.storage.access import openid
 from latchkey.storage.database import Database
 from latchkey.usecases.access.accounts import Account, find_account
@@ -34,7 +31,7 @@ ALGORITHMS = ("RS256", "ES256")
 DESCRIPTION_KEPT: Ms = 1 * HOUR
 # An unknown key id may be a new key, so the keys are fetched again, but not more often than this.
 KEYS_ASKED_EVERY: Ms = 1 * MINUTE
-PATIENCE = timedelta(seconds=10)
+PATIENCE = 10.0
 LARGEST_ANSWER = 512 * 1024
 
 
@@ -103,8 +100,7 @@ class Provider:
         known = self._description
         if known is not None and now - known.read_at < DESCRIPTION_KEPT:
             return known
-        async with self._client() as client:
-            said = await self._ask(client.get(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"))
+        said = await self._ask("GET", f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
         if said.get("issuer") != self.issuer:
             raise ProviderAway(f"{self.name} calls itself by another name than the one in LATCHKEY_OPENID_ISSUER.")
         where = [said.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
@@ -124,15 +120,15 @@ class Provider:
             "redirect_uri": return_to,
             "code_verifier": attempt.verifier,
         }
-        async with self._client() as client:
-            request = client.post(description.token_endpoint)
-            if description.secret_in_form:
-                form |= {"client_id": self.client_id, "client_secret": self.client_secret}
-            else:
-                pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret, safe='')}"
-                request = request.header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
-            request = request.header("Content-Type", "application/x-www-form-urlencoded")
-            said = await self._ask(request.body_text(urlencode(form)), refused="did not accept this sign-in")
+        authorization = None
+        if description.secret_in_form:
+            form |= {"client_id": self.client_id, "client_secret": self.client_secret}
+        else:
+            pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret, safe='')}"
+            authorization = "Basic " + base64.b64encode(pair.encode()).decode()
+        said = await self._ask(
+            "POST", description.token_endpoint, form, authorization, refused="did not accept this sign-in"
+        )
         token = said.get("id_token")
         if not isinstance(token, str):
             raise ProviderAway(f"{self.name} did not say who you are.")
@@ -161,8 +157,7 @@ class Provider:
         found = self._found(kid, algorithm)
         if found is None and (self._keys_asked_at is None or abs(now - self._keys_asked_at) >= KEYS_ASKED_EVERY):
             description = await self._describe(now)
-            async with self._client() as client:
-                said = await self._ask(client.get(description.jwks_uri))
+            said = await self._ask("GET", description.jwks_uri)
             keys = said.get("keys")
             self._keys = [one for one in keys if isinstance(one, dict)] if isinstance(keys, list) else []
             self._keys_asked_at = now
@@ -182,25 +177,33 @@ class Provider:
         # A token that names no key is accepted only if there is just one.
         return jwt.PyJWK(fitting[0], algorithm) if len(fitting) == 1 else None
 
-    def _client(self) -> Client:
-        builder = ClientBuilder().timeout(PATIENCE).follow_redirects(False).https_only(True)
-        if self.extra_ca is not None:
-            builder = builder.add_root_certificate_pem(self.extra_ca.read_bytes())
-        return builder.build()
-
-    async def _ask(self, request: RequestBuilder, *, refused: str = "") -> dict[str, Any]:
+    async def _ask(
+        self,
+        method: str,
+        url: str,
+        form: Mapping[str, str] | None = None,
+        authorization: str | None = None,
+        *,
+        refused: str = "",
+    ) -> dict[str, Any]:
+        headers = {"Accept": "application/json"}
+        if form is not None:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        body = urlencode(form).encode() if form is not None else None
         try:
-            async with request.header("Accept", "application/json").build_streamed() as response:
-                body = b""
-                while len(body) <= LARGEST_ANSWER and (chunk := await response.body_reader.read_chunk()) is not None:
-                    body += bytes(chunk)
-                if refused and 400 <= response.status < 500:
-                    raise NotBelieved(f"{self.name} {refused}. Start again.")
-                if response.status != 200:
-                    raise ProviderAway(f"{self.name} answered {response.status}. Try again in a moment.")
-            return msgspec.json.decode(body[:LARGEST_ANSWER], type=dict[str, Any])
-        except (PyreqwestError, TimeoutError, OSError):
+            extra_ca = self.extra_ca.read_bytes() if self.extra_ca is not None else None
+            async with HttpClient(timeout=PATIENCE, extra_ca=extra_ca) as http:
+                response = await http.ask(
+                    method, url, headers=headers, authorization=authorization, body=body, most_bytes=LARGEST_ANSWER
+                )
+        except (HttpError, TimeoutError, OSError):
             raise ProviderAway(f"{self.name} does not answer. Try again in a moment.") from None
+        if refused and 400 <= response.status < 500:
+            raise NotBelieved(f"{self.name} {refused}. Start again.")
+        if response.status != 200:
+            raise ProviderAway(f"{self.name} answered {response.status}. Try again in a moment.")
+        try:
+            return msgspec.json.decode(response.body[:LARGEST_ANSWER], type=dict[str, Any])
         except msgspec.DecodeError:
             raise ProviderAway(f"{self.name} answered something that is not JSON.") from None
 

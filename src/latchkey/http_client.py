@@ -1,0 +1,223 @@
+"""The HTTP client. This is the only module that imports pyreqwest, which is young (decision 0064).
+
+    async with HttpClient(extra_ca=pem, timeout=10) as http:
+        response = await http.ask("POST", url, authorization=f"Bearer {key}", body=b"{}")
+
+- `ask` returns the whole response.
+- `stream` is for whoever needs the status before the body: webhook delivery, and a response that never ends.
+
+A client costs one object more than the library's own, a streamed request none: the protocols below only name what we
+use of the library's objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from datetime import timedelta
+from typing import Any, Protocol, Self
+
+from pyreqwest.bytes import Bytes as Chunk
+from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import ConnectTimeoutError as HttpConnectTimeoutError
+from pyreqwest.exceptions import DetailedPyreqwestError
+from pyreqwest.exceptions import PyreqwestError as HttpError
+from pyreqwest.exceptions import RequestTimeoutError as HttpTimeoutError
+from pyreqwest.http import HeaderMap, Url
+from pyreqwest.middleware.types import Middleware
+from pyreqwest.request import RequestBuilder
+
+__all__ = [
+    "BodyReader",
+    "Chunk",
+    "HttpClient",
+    "HttpConnectTimeoutError",
+    "HttpError",
+    "HttpResponse",
+    "HttpTimeoutError",
+    "Middleware",
+    "StreamedRequest",
+    "StreamedResponse",
+    "Url",
+    "causes_of",
+    "header_pairs",
+]
+
+
+class BodyReader(Protocol):
+    def read_chunk(self) -> Coroutine[Any, Any, Chunk | None]:
+        """The next bytes of the body; None at its end."""
+
+
+class StreamedResponse(Protocol):
+    """A response of which status and headers have come."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> HeaderMap: ...
+    @property
+    def body_reader(self) -> BodyReader: ...
+    def get_header(self, key: str, /) -> str | None: ...
+
+
+class StreamedRequest(Protocol):
+    """Sends the request on entering, and gives the connection free on leaving."""
+
+    async def __aenter__(self) -> StreamedResponse: ...
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+class HttpResponse:
+    """A whole response."""
+
+    __slots__ = ("_response", "body")
+
+    def __init__(self, response: StreamedResponse, body: bytes) -> None:
+        self._response = response
+        self.body = body
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    def header(self, name: str) -> str | None:
+        """The first value of this header; upper and lower case are the same."""
+        return self._response.get_header(name)
+
+    def headers(self) -> list[tuple[str, str]]:
+        return header_pairs(self._response)
+
+
+class HttpClient:
+    """Keeps connections open until it is closed. Never follows a redirect.
+
+    Times are in seconds. `extra_ca` is PEM, trusted in addition to the system's authorities. `address` is the host, IP
+    address and port to connect to, in place of a name lookup for this host.
+    """
+
+    __slots__ = ("_client",)
+
+    def __init__(
+        self,
+        *,
+        timeout: float | None = None,
+        connect_timeout: float | None = None,
+        idle_timeout: float | None = None,
+        connections: int | None = None,
+        user_agent: str | None = None,
+        extra_ca: bytes | None = None,
+        address: tuple[str, str, int] | None = None,
+        https_only: bool = True,
+        http2: bool = False,
+        use_proxy: bool = True,
+        decompress: bool = True,
+        middleware: Middleware | None = None,
+    ) -> None:
+        builder = ClientBuilder().follow_redirects(False).https_only(https_only).http2(http2)
+        if timeout is not None:
+            builder = builder.timeout(timedelta(seconds=timeout))
+        if connect_timeout is not None:
+            builder = builder.connect_timeout(timedelta(seconds=connect_timeout))
+        if idle_timeout is not None:
+            builder = builder.pool_idle_timeout(timedelta(seconds=idle_timeout))
+        if connections is not None:
+            builder = builder.max_connections(connections)
+        if user_agent is not None:
+            builder = builder.user_agent(user_agent)
+        if extra_ca is not None:
+            builder = builder.add_root_certificate_pem(extra_ca)
+        if address is not None:
+            builder = builder.resolve(*address)
+        if not use_proxy:
+            builder = builder.no_proxy()
+        if not decompress:
+            builder = builder.gzip(False).brotli(False).deflate(False).zstd(False)
+        if middleware is not None:
+            builder = builder.with_middleware(middleware)
+        self._client = builder.build()
+
+    async def ask(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        authorization: str | None = None,
+        body: bytes | None = None,
+        deadline: float | None = None,
+        most_bytes: int | None = None,
+    ) -> HttpResponse:
+        """Send a request and read the whole response.
+
+        `authorization` is hidden when the library prints the request. `deadline` replaces the client's timeout. Reading
+        stops once more than `most_bytes` have come. Raises HttpError if there is no whole response; HttpTimeoutError is
+        one of its kinds.
+        """
+        request = self._request(method, url, headers, authorization, body, deadline)
+        if most_bytes is None:
+            whole = await request.build().send()
+            return HttpResponse(whole, bytes(await whole.bytes()))
+        async with request.build_streamed() as response:
+            kept = bytearray()
+            while len(kept) <= most_bytes and (chunk := await response.body_reader.read_chunk()) is not None:
+                kept += bytes(chunk)
+            return HttpResponse(response, bytes(kept))
+
+    def stream(
+        self,
+        method: str,
+        url: str | Url,
+        *,
+        headers: Mapping[str, str] | None = None,
+        authorization: str | None = None,
+        body: bytes | None = None,
+        deadline: float | None = None,
+    ) -> StreamedRequest:
+        """A request whose response is there as soon as its headers have come, before any of its body."""
+        request = self._request(method, url, headers, authorization, body, deadline)
+        return request.streamed_read_buffer_limit(0).build_streamed()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _request(
+        self,
+        method: str,
+        url: str | Url,
+        headers: Mapping[str, str] | None,
+        authorization: str | None,
+        body: bytes | None,
+        deadline: float | None,
+    ) -> RequestBuilder:
+        request = self._client.request(method, url)
+        if headers is not None:
+            request = request.headers(headers)
+        if authorization is not None:
+            request = request.header("Authorization", authorization, is_sensitive=True)
+        if body is not None:
+            request = request.body_bytes(body)
+        if deadline is not None:
+            request = request.timeout(timedelta(seconds=deadline))
+        return request
+
+
+def header_pairs(response: StreamedResponse) -> list[tuple[str, str]]:
+    """Each header with each of its values: one that comes several times has several pairs."""
+    return [
+        (name, one)
+        for name, value in response.headers.dict_multi_value().items()
+        for one in ([value] if isinstance(value, str) else value)
+    ]
+
+
+def causes_of(error: Exception) -> list[str]:
+    """What the client says about a failure, from the outermost cause to the innermost."""
+    if isinstance(error, DetailedPyreqwestError):
+        return [cause["message"] for cause in error.details.get("causes") or ()]
+    return [str(error)] if str(error) else []

@@ -1,0 +1,82 @@
+"""The adapter around the HTTP library, against responses that the library builds itself."""
+
+from __future__ import annotations
+
+import pytest
+from pyreqwest.middleware import Next
+from pyreqwest.request import Request
+from pyreqwest.response import Response, ResponseBuilder
+
+from latchkey.http_client import HttpClient, HttpError, causes_of, header_pairs
+
+URL = "https://service.test/"
+
+
+class Echo:
+    """Answers with this body, and keeps the request."""
+
+    def __init__(self, body: bytes = b"", status: int = 200) -> None:
+        self.body = body
+        self.status = status
+
+    async def __call__(self, request: Request, _: Next) -> Response:
+        self.request = request
+        body = request.body.copy_bytes() if request.body is not None else None
+        self.sent = bytes(body) if body is not None else None
+        builder = ResponseBuilder().status(self.status).body_bytes(self.body)
+        return await builder.header("Set-Cookie", "a=1").header("Set-Cookie", "b=2").header("X-One", "1").build()
+
+
+async def test_a_whole_response_has_status_body_and_headers() -> None:
+    echo = Echo(b"body", 418)
+    async with HttpClient(middleware=echo) as http:
+        response = await http.ask("PUT", URL, headers={"X-Mine": "1"}, authorization="Bearer secret", body=b"sent")
+    assert (response.status, response.body, response.header("x-one"), response.header("x-two")) == (
+        418,
+        b"body",
+        "1",
+        None,
+    )
+    assert sorted(response.headers()) == [("set-cookie", "a=1"), ("set-cookie", "b=2"), ("x-one", "1")]
+    assert (echo.request.method, str(echo.request.url), echo.sent) == ("PUT", URL, b"sent")
+    assert (echo.request.headers["x-mine"], echo.request.headers["authorization"]) == ("1", "Bearer secret")
+
+
+async def test_a_key_is_not_in_what_the_library_prints() -> None:
+    echo = Echo()
+    async with HttpClient(middleware=echo) as http:
+        await http.ask("GET", URL, authorization="Bearer hunter2")
+    assert "hunter2" not in f"{echo.request!r} {echo.request.headers!r}"
+
+
+@pytest.mark.parametrize(("size", "whole"), [(0, True), (10, True), (11, False), (100_000, False)])
+async def test_a_response_that_is_too_large_is_told_by_its_length(size: int, whole: bool) -> None:
+    async with HttpClient(middleware=Echo(b"x" * size)) as http:
+        response = await http.ask("GET", URL, most_bytes=10)
+    assert (len(response.body) <= 10) is whole
+    assert not whole or response.body == b"x" * size
+
+
+async def test_a_streamed_response_is_there_before_its_body() -> None:
+    async with HttpClient(middleware=Echo(b"body", 503)) as http, http.stream("GET", URL) as response:
+        assert (response.status, response.get_header("x-one")) == (503, "1")
+        assert ("set-cookie", "b=2") in header_pairs(response)
+        chunk = await response.body_reader.read_chunk()
+        assert chunk is not None
+        assert bytes(chunk) == b"body"
+        assert await response.body_reader.read_chunk() is None
+
+
+async def test_plain_http_is_refused_unless_asked_for() -> None:
+    async with HttpClient() as http:
+        with pytest.raises(HttpError):
+            await http.ask("GET", "http://127.0.0.1:1/")
+    async with HttpClient(https_only=False) as http:
+        with pytest.raises(HttpError) as refused:
+            await http.ask("GET", "http://127.0.0.1:1/")
+    assert any("refused" in cause for cause in causes_of(refused.value))
+
+
+@pytest.mark.parametrize(("error", "causes"), [(ValueError("why"), ["why"]), (ValueError(), [])])
+def test_an_error_of_somebody_else_is_its_own_cause(error: Exception, causes: list[str]) -> None:
+    assert causes_of(error) == causes
