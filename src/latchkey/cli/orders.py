@@ -28,7 +28,7 @@ def decode(line: bytes) -> Orders:
 
 
 def settings_to_wire(settings: Settings) -> dict[str, Any]:
-    values = {name: getattr(settings, name) for name in Settings.__slots__}
+    values = {name: getattr(settings, name) for name in Settings.__struct_fields__}
     values["webhook_allow_networks"] = [str(network) for network in settings.webhook_allow_networks]
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 

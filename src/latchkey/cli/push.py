@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from pyreqwest.client import ClientBuilder
-from pyreqwest.exceptions import PyreqwestError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -20,6 +18,7 @@ from latchkey.cli.files import read_json, write_json
 from latchkey.cli.push_sandbox import PushConnection, push_sandbox
 from latchkey.cli.reach import DATA
 from latchkey.cli.stop_signal import StopSignal
+from latchkey.http_client import HttpClient, HttpError
 from latchkey.now import real_now
 from latchkey.push.errors import PushError, UnreachableError
 from latchkey.push.notification import Notification, Sent
@@ -150,15 +149,13 @@ def reach_push(data: Path) -> tuple[PushConnection, bytes]:
 
 
 async def _fetch(connection: PushConnection, authority: bytes, limit: int) -> list[dict[str, Any]]:
-    async with ClientBuilder().add_root_certificate_pem(authority).build() as client:
-        request = client.get(f"{connection.base_url}/api/v1/notifications?limit={limit}")
-        request = request.header("Authorization", f"Basic {connection.rest_api_key}", is_sensitive=True)
+    url = f"{connection.base_url}/api/v1/notifications?limit={limit}"
+    async with HttpClient(extra_ca=authority) as http:
         try:
-            response = await request.build().send()
-            said: dict[str, Any] = await response.json()
-        except PyreqwestError as error:
+            response = await http.ask("GET", url, authorization=f"Basic {connection.rest_api_key}")
+        except HttpError as error:
             raise UnreachableError(f"The push sandbox at {connection.base_url} does not answer.") from error
     if response.status != 200:
         raise PushError(f"The push sandbox at {connection.base_url} answered {response.status}.")
-    found: list[dict[str, Any]] = said["notifications"]
+    found: list[dict[str, Any]] = msgspec.json.decode(response.body)["notifications"]
     return found

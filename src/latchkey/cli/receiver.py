@@ -16,8 +16,7 @@ from typing import Annotated, Any
 
 import typer
 import uvloop
-from msgspec import convert
-from pyreqwest.client import ClientBuilder
+from msgspec import convert, json
 from rich.console import Console
 from rich.markup import escape
 
@@ -25,11 +24,17 @@ from latchkey.cli.data_folder import Connection, DataFolder
 from latchkey.cli.files import read_json
 from latchkey.cli.forwarding import CannotForwardError, Forwarder, Reply, check
 from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
+from latchkey.domain.refusal import Refusal
+from latchkey.http_client import HttpClient, HttpError
 
 NAME = "latchkey receiver"
 # How many characters of a response are shown.
 SHOWN = 300
 _COLOURS = {"EXPIRATION": "red", "REFUND": "red", "BILLING_ISSUE": "yellow", "CANCELLATION": "yellow"}
+
+
+class NotConnectedError(Refusal):
+    """The service did not create the webhook."""
 
 
 def _address_of_app(url: str | None) -> str | None:
@@ -163,12 +168,24 @@ async def _run(
 async def _connected(connection: Connection, authority: bytes, new: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
     """A webhook of the demo project, deleted when this receiver stops."""
     webhooks = f"{connection.base_url}/v2/projects/{connection.project_id}/integrations/webhooks"
-    builder = ClientBuilder().add_root_certificate_pem(authority).error_for_status(True)
-    async with builder.default_headers({"authorization": f"Bearer {connection.api_key}"}).build() as http:
-        made = await (await http.post(webhooks).body_json(new).build().send()).json()
+    key = f"Bearer {connection.api_key}"
+    async with HttpClient(extra_ca=authority) as http:
+        try:
+            response = await http.ask(
+                "POST",
+                webhooks,
+                headers={"Content-Type": "application/json"},
+                authorization=key,
+                body=json.encode(new),
+            )
+        except HttpError:
+            raise NotConnectedError(f"{connection.base_url} does not answer. Is `latchkey up` still running?") from None
+        if response.status >= 300:
+            raise NotConnectedError(f"{connection.base_url} answered {response.status} and created no webhook.")
+        made = json.decode(response.body)
         try:
             yield made
         finally:
             # The service may have stopped already; then there is nothing to delete.
-            with contextlib.suppress(Exception):
-                await http.delete(f"{webhooks}/{made['id']}").build().send()
+            with contextlib.suppress(HttpError):
+                await http.ask("DELETE", f"{webhooks}/{made['id']}", authorization=key)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import structlog
 import typer
+from msgspec.structs import replace
 
 from latchkey import logs
 from latchkey.cli import secret_key

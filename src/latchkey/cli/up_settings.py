@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from latchkey.cli.authority import Certificates
 from latchkey.cli.files import write_private
@@ -67,7 +69,7 @@ def settings_for_up(environ: Mapping[str, str], **flags: Any) -> UpSettings:
     if problems:
         raise SettingsRefusedError(problems)
     plain = Settings(**DEFAULTS)
-    changed = [one.name for one in fields(Settings) if getattr(given, one.name) != getattr(plain, one.name)]
+    changed = [name for name in Settings.__struct_fields__ if getattr(given, name) != getattr(plain, name)]
     taken = [_variable(name) for name in changed if name not in OWN and flags.get(name) is None]
     ignored = [(_variable(name), OWN[name]) for name in changed if name in OWN]
     if any(name.startswith(CONSUMER) for name in environ):

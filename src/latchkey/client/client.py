@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw
-from pyreqwest.middleware.types import Middleware
 
 from latchkey.client.errors import BadAnswer, UnusableId
 from latchkey.client.transport import Answer, Patience, Transport
+from latchkey.http_client import HttpClient
 from latchkey.wire.event import Event
 from latchkey.wire.v1 import SubscriberResponse
 from latchkey.wire.v2 import ActiveEntitlement, Attribute, Customer, Page
@@ -39,12 +39,10 @@ class Client:
         ca_cert: Path | str | None = None,
         deadline: float = DEADLINE,
         patience: Patience | None = None,
-        middleware: Middleware | None = None,
+        _http: HttpClient | None = None,
     ) -> None:
         ca_pem = Path(ca_cert).read_bytes() if ca_cert is not None else None
-        self._transport = Transport(
-            base_url, api_key, ca_pem=ca_pem, patience=patience or Patience(), middleware=middleware
-        )
+        self._transport = Transport(base_url, api_key, ca_pem=ca_pem, patience=patience or Patience(), http=_http)
         self._project = f"/v2/projects/{_segment(project_id)}" if project_id else None
         self._deadline = deadline
 

@@ -7,24 +7,21 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from pyreqwest.client import Client as HttpClient
-from pyreqwest.client import ClientBuilder
-from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
-from pyreqwest.middleware.types import Middleware
 
 from latchkey.client.errors import ApiError, ClientError, NotFound, RateLimited, Unreachable, Untrusted
 from latchkey.client.retry import parse_retry_after, wait_before_retry
+from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError, causes_of
 
-CONNECT_TIMEOUT = timedelta(seconds=5)
+CONNECT_TIMEOUT = 5.0
 CONNECTIONS = 32
 # In every error of the TLS library about a certificate that it does not accept.
 _CERTIFICATE = "certificate"
 SEQUENCE_HEADER = "latchkey-sequence"
+_HEADERS = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +49,14 @@ class Transport:
         *,
         ca_pem: bytes | None,
         patience: Patience,
-        middleware: Middleware | None,
+        http: HttpClient | None = None,
     ) -> None:
         self._base = checked(base_url)
         self._key = api_key
         self._patience = patience
-        self._http = _build(ca_pem, middleware)
+        self._http = http or HttpClient(
+            connect_timeout=CONNECT_TIMEOUT, connections=CONNECTIONS, user_agent="latchkey-client", extra_ca=ca_pem
+        )
 
     async def get(self, path: str, deadline: float) -> Answer:
         """The response, if it is a 2xx. `deadline` is in seconds and covers all attempts and the waits between them."""
@@ -79,25 +78,24 @@ class Transport:
         await self._http.close()
 
     async def _once(self, path: str, left: float) -> Answer:
-        request = (
-            self._http.get(self._base + path)
-            .header("Authorization", f"Bearer {self._key}", is_sensitive=True)
-            .header("Content-Type", "application/json")
-            .timeout(timedelta(seconds=max(left, 0.001)))
-        )
         try:
-            response = await request.build().send()
-            body = bytes(await response.bytes())
-        except RequestTimeoutError as error:
+            response = await self._http.ask(
+                "GET",
+                self._base + path,
+                headers=_HEADERS,
+                authorization=f"Bearer {self._key}",
+                deadline=max(left, 0.001),
+            )
+        except HttpTimeoutError as error:
             raise Unreachable(f"The service did not answer within {left:.1f} s.") from error
-        except PyreqwestError as error:
-            cause = _cause(error)
+        except HttpError as error:
+            cause = (causes_of(error) or [error.message])[-1]
             if _CERTIFICATE in cause.lower():
                 raise Untrusted(f"The service's certificate is not trusted: {cause}.") from error
             raise Unreachable(f"The service cannot be reached: {cause}.") from error
         if 200 <= response.status < 300:
-            return Answer(body, response.get_header(SEQUENCE_HEADER))
-        raise _refused(response.status, body, response.get_header("retry-after"), self._patience.wall())
+            return Answer(response.body, response.header(SEQUENCE_HEADER))
+        raise _refused(response.status, response.body, response.header("retry-after"), self._patience.wall())
 
 
 def checked(base_url: str) -> str:
@@ -106,22 +104,6 @@ def checked(base_url: str) -> str:
     if parts.scheme != "https" or not parts.hostname:
         raise ValueError(f"{base_url!r} is not an https:// address.")
     return base_url.rstrip("/")
-
-
-def _build(ca_pem: bytes | None, middleware: Middleware | None) -> HttpClient:
-    builder = (
-        ClientBuilder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .max_connections(CONNECTIONS)
-        .follow_redirects(False)
-        .https_only(True)
-        .user_agent("latchkey-client")
-    )
-    if ca_pem is not None:
-        builder = builder.add_root_certificate_pem(ca_pem)
-    if middleware is not None:
-        builder = builder.with_middleware(middleware)
-    return builder.build()
 
 
 class _Told(msgspec.Struct):
@@ -136,8 +118,3 @@ def _refused(status: int, body: bytes, retry_after: str | None, now: float) -> A
     kind = {404: NotFound, 429: RateLimited}.get(status, ApiError)
     message = told if isinstance(told, str) else ""
     return kind(status, message[:500], retry_after=parse_retry_after(retry_after, now))
-
-
-def _cause(error: PyreqwestError) -> str:
-    causes = (error.details.get("causes") or []) if isinstance(error, DetailedPyreqwestError) else []
-    return causes[-1]["message"] if causes else error.message

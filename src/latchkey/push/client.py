@@ -15,16 +15,13 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 from importlib.metadata import version
 from typing import Self
 
 import msgspec
 import structlog
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import PyreqwestError
-from pyreqwest.response import Response
 
+from latchkey.http_client import HttpClient, HttpError, causes_of
 from latchkey.push.answer import judge
 from latchkey.push.errors import BusyError, NotSentError, PushError, RefusedError, UnreachableError
 from latchkey.push.notification import Notification, Sent
@@ -36,6 +33,7 @@ MOST_IDS = 2_000
 # 2,000 invalid ids are about 80 kB; a larger response is not from a push provider.
 MOST_BYTES = 1024 * 1024
 USER_AGENT = f"latchkey/{version('latchkey')}"
+_HEADERS = {"Content-Type": "application/json; charset=utf-8"}
 _NAMESPACE = uuid.UUID("5b7d1f0e-6f0a-4b43-9d55-3c0f7f0f8f11")
 
 
@@ -61,7 +59,13 @@ class PushClient:
         self._patience = patience or Patience()
         self._sleep = sleep
         self._chance = chance
-        self._client = _build(extra_ca, self._patience.timeout)
+        self._http = HttpClient(
+            connect_timeout=min(10.0, self._patience.timeout),
+            user_agent=USER_AGENT,
+            extra_ca=extra_ca,
+            http2=True,
+            decompress=False,
+        )
 
     async def send(self, notification: Notification, player_ids: Sequence[str], *, key: str | None = None) -> Sent:
         """Send to all these ids. `so_far` of a `PushError` says which calls had succeeded."""
@@ -78,7 +82,7 @@ class PushClient:
         return Sent.together(done)
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._http.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -118,61 +122,30 @@ class PushClient:
         )
 
     async def _attempt(self, body: bytes, ids: Sequence[str]) -> Sent | PushError:
-        request = (
-            self._client.post(self._url)
-            .header("Content-Type", "application/json; charset=utf-8")
-            .header("Authorization", f"Basic {self._key}", is_sensitive=True)
-            .body_bytes(body)
-        )
         try:
-            # One timeout for everything: a provider that sends a byte a second is as good as none.
-            async with asyncio.timeout(self._patience.timeout), request.build_streamed() as response:
-                said = await _beginning(response)
+            # One limit for everything: a provider that sends a byte a second is as good as none.
+            async with asyncio.timeout(self._patience.timeout):
+                response = await self._http.ask(
+                    "POST",
+                    self._url,
+                    headers=_HEADERS,
+                    authorization=f"Basic {self._key}",
+                    body=body,
+                    most_bytes=MOST_BYTES,
+                )
         except TimeoutError:
             return UnreachableError(f"The push provider did not answer within {self._patience.timeout:g} s.")
-        except PyreqwestError as error:
-            return UnreachableError(f"The push provider cannot be reached ({self._redacted(_innermost(error))}).")
-        judged = judge(response.status, said, ids)
+        except HttpError as error:
+            cause = (causes_of(error) or [type(error).__name__])[-1]
+            return UnreachableError(f"The push provider cannot be reached ({self._redacted(cause)}).")
+        judged = judge(response.status, response.body if len(response.body) <= MOST_BYTES else b"", ids)
         if isinstance(judged, PushError):
             judged.args = (self._redacted(str(judged)),)
         if isinstance(judged, RefusedError):
             judged.reasons = tuple(self._redacted(reason) for reason in judged.reasons)
         if isinstance(judged, NotSentError):
-            judged.retry_after = retry_after(response.get_header("retry-after"), time.time())
+            judged.retry_after = retry_after(response.header("retry-after"), time.time())
         return judged
 
     def _redacted(self, words: str) -> str:
         return words.replace(self._key, "[key]")
-
-
-def _build(extra_ca: bytes | None, timeout: float) -> Client:
-    builder = (
-        ClientBuilder()
-        .user_agent(USER_AGENT)
-        .connect_timeout(timedelta(seconds=min(10.0, timeout)))
-        .follow_redirects(False)
-        .https_only(True)
-        .http2(True)
-        .gzip(False)
-        .brotli(False)
-        .deflate(False)
-        .zstd(False)
-    )
-    if extra_ca is not None:
-        builder = builder.add_root_certificate_pem(extra_ca)
-    return builder.build()
-
-
-async def _beginning(response: Response) -> bytes:
-    kept = b""
-    while len(kept) <= MOST_BYTES:
-        chunk = await response.body_reader.read_chunk()
-        if chunk is None:
-            return kept
-        kept += bytes(chunk)
-    return b""
-
-
-def _innermost(error: PyreqwestError) -> str:
-    causes = getattr(error, "details", {}).get("causes") or ()
-    return str(causes[-1]["message"]) if causes else type(error).__name__

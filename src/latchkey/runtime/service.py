@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from typing import Any
 
 import msgspec
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import PyreqwestError
 
+from latchkey.http_client import HttpClient, HttpError
 from latchkey.runtime.errors import PushServiceError, UnknownDeviceError
 
 PATIENCE = 10.0
@@ -38,14 +36,14 @@ class PushService:
         self.url = url.rstrip("/")
         self.app_id = app_id
         self._identifier = identifier
-        self._client = _build(extra_ca)
+        self._http = HttpClient(connect_timeout=PATIENCE, extra_ca=extra_ca, http2=True)
 
     @property
     def name(self) -> str:
         return f"{self.url} {self.app_id}"
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._http.close()
 
     async def register(self, language: str) -> str:
         """This device's player id: a new one, or its existing one."""
@@ -63,14 +61,10 @@ class PushService:
         await self._ask("PUT", f"/api/v1/players/{player_id}", {"language": language, **_wanting(wanted=wanted)})
 
     async def arrivals(self, player_id: str) -> AsyncIterator[Notification]:
-        """The notifications for this device, until the connection breaks."""
-        request = (
-            self._client.get(f"{self.url}/api/v1/players/{player_id}/arrivals")
-            .header("Authorization", f"Device {self._identifier}", is_sensitive=True)
-            .streamed_read_buffer_limit(0)
-        )
+        """What arrives for this device, until the line breaks."""
+        url = f"{self.url}/api/v1/players/{player_id}/arrivals"
         try:
-            async with request.build_streamed() as response:
+            async with self._http.stream("GET", url, authorization=f"Device {self._identifier}") as response:
                 self._require_ok(response.status)
                 rest = b""
                 while True:
@@ -84,24 +78,23 @@ class PushService:
                     for line in lines:
                         if line.startswith(b"data: "):
                             yield msgspec.json.decode(line[6:], type=Notification)
-        except (PyreqwestError, TimeoutError, msgspec.DecodeError) as error:
+        except (HttpError, TimeoutError, msgspec.DecodeError) as error:
             raise PushServiceError(f"The line to {self.url} broke ({type(error).__name__}).") from error
 
     async def _ask(self, method: str, path: str, value: dict[str, Any]) -> bytes:
-        request = (
-            self._client.request(method, f"{self.url}{path}")
-            .header("Content-Type", "application/json; charset=utf-8")
-            .header("Authorization", f"Device {self._identifier}", is_sensitive=True)
-            .body_bytes(msgspec.json.encode({"app_id": self.app_id, **value}))
-            .timeout(timedelta(seconds=PATIENCE))
-        )
         try:
-            response = await request.build().send()
-            said = bytes(await response.bytes())
-        except (PyreqwestError, TimeoutError) as error:
+            response = await self._http.ask(
+                method,
+                f"{self.url}{path}",
+                headers={"Content-Type": "application/json; charset=utf-8"},
+                authorization=f"Device {self._identifier}",
+                body=msgspec.json.encode({"app_id": self.app_id, **value}),
+                deadline=PATIENCE,
+            )
+        except (HttpError, TimeoutError) as error:
             raise PushServiceError(f"{self.url} cannot be reached ({type(error).__name__}).") from error
         self._require_ok(response.status)
-        return said
+        return response.body
 
     def _require_ok(self, status: int) -> None:
         if status == 404:
@@ -112,16 +105,3 @@ class PushService:
 
 def _wanting(*, wanted: bool) -> dict[str, int]:
     return {"notification_types": _SUBSCRIBED if wanted else _REFUSED}
-
-
-def _build(extra_ca: bytes | None) -> Client:
-    builder = (
-        ClientBuilder()
-        .connect_timeout(timedelta(seconds=PATIENCE))
-        .follow_redirects(False)
-        .https_only(True)
-        .http2(True)
-    )
-    if extra_ca is not None:
-        builder = builder.add_root_certificate_pem(extra_ca)
-    return builder.build()

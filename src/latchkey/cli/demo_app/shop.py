@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from pyreqwest.client import ClientBuilder
-from pyreqwest.exceptions import PyreqwestError
 
 from latchkey.client import Client
 from latchkey.consumer.instants import HOUR, Ms, from_iso
+from latchkey.http_client import HttpClient, HttpError
 from latchkey.wire.actions import TestClock
 from latchkey.wire.management import Product
 from latchkey.wire.v2 import Page
@@ -49,7 +48,7 @@ class Shop:
         self._now = now
         self._clocks: dict[str, TestClock] = {}
         self._settling = asyncio.Lock()
-        self._http = ClientBuilder().add_root_certificate_pem(ca.read_bytes()).follow_redirects(False).build()
+        self._http = HttpClient(extra_ca=ca.read_bytes())
         self._reads = Client(service_url, secret_key, project_id=project_id, ca_cert=ca)
 
     async def close(self) -> None:
@@ -142,17 +141,18 @@ class Shop:
         return await self._ask("POST", path, body, kind)
 
     async def _ask(self, method: str, path: str, body: Any, kind: type[T]) -> T:
-        asked = self._http.request(method, self._url + path)
-        asked = asked.header("Authorization", f"Bearer {self._key}", is_sensitive=True)
-        if body is not None:
-            asked = asked.body_json(body)
         try:
-            reply = await asked.build().send()
-            said = bytes(await reply.bytes())
-        except PyreqwestError as error:
+            reply = await self._http.ask(
+                method,
+                self._url + path,
+                headers={"Content-Type": "application/json"} if body is not None else None,
+                authorization=f"Bearer {self._key}",
+                body=msgspec.json.encode(body) if body is not None else None,
+            )
+        except HttpError as error:
             raise ShopClosedError("The service cannot be reached. Try again in a moment.") from error
         if reply.status >= 500 or reply.status == 429:
             raise ShopClosedError("The service is busy. Try again in a moment.")
         if reply.status >= 300:
-            raise ShopRefusedError(msgspec.json.decode(said, type=_Told).message)
-        return msgspec.json.decode(said, type=kind)
+            raise ShopRefusedError(msgspec.json.decode(reply.body, type=_Told).message)
+        return msgspec.json.decode(reply.body, type=kind)
