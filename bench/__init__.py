@@ -1,1 +1,1 @@
-"""How fast it is, as ratios to a bare ceiling measured beside it. Answers are checked before they are timed."""
+"""Benchmarks, as ratios to a bare ceiling measured next to them. Responses are checked before they are timed."""

@@ -25,7 +25,7 @@ PARTS = {
 async def main(names: list[str]) -> int:
     rows: list[Row] = []
     for name in names:
-        # Each on a database of its own, so that none pays for another's rows.
+        # Each with its own database, so that the rows of one do not slow down another.
         async with ground() as stand:
             rows += await PARTS[name](stand)
         show(rows, f"after {name}")

@@ -1,6 +1,6 @@
-"""Bare handlers: the same server, TLS, database and batching, and nothing else. They are what the ratios divide by.
+"""Bare handlers: the same server, TLS, database and batching, and nothing else. The ratios divide by these.
 
-Run as a process of its own: `python -m bench.ceilings FD NAME DATABASE_URL CERT KEY`.
+Run as its own process: `python -m bench.ceilings FD NAME DATABASE_URL CERT KEY`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 class Bare:
-    """An ASGI application around one batched answer."""
+    """An ASGI application around one batched handler."""
 
     def __init__(self, answer: Callable[[list[str]], Awaitable[list[bytes]]], under_way: int) -> None:
         self._batch: Batch[str, bytes] = Batch(answer, under_way=under_way)

@@ -1,5 +1,5 @@
 """Events received by the reference consumer: signature and secret checked, deduplicated, synced and committed before
-the answer. On both databases, each beside a bare insert on the same server and TLS."""
+the response. On both databases, each next to a bare insert with the same server and TLS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from latchkey.wire.event import Attribute, Entitlement, Envelope, Event
 
 BARS = {"PostgreSQL": 1_000, "SQLite": 500}
 COUNT = 12_000
-# Each of them with a history of its own; far enough apart that no event of a user overtakes another.
+# Each has its own history; far enough apart that no event of a user overtakes another.
 USERS = 2_000
 CONNECTIONS = 64
 SECRET = "the secret of the measurement"
@@ -53,7 +53,7 @@ async def run(ground: Ground) -> list[Row]:
 
 
 async def _bare(ground: Ground, url: str) -> Measured:
-    # A file of its own, and in PostgreSQL a table of its own.
+    # In its own file, or in PostgreSQL its own table.
     words = ("insert", url + ".bare" if url.startswith("sqlite") else url)
     tls = (str(ground.certificates.cert), str(ground.certificates.key))
     async with ground.listening("bench.consuming", *words, *tls) as (address, _), _client(ground) as http:
@@ -86,13 +86,13 @@ async def _consumer(ground: Ground, url: str) -> tuple[Measured, float]:
 
 
 def _processor_ms(pid: int) -> float:
-    """What a process has used so far, in its own code and in the kernel."""
+    """The CPU time of a process so far, in user and kernel mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 async def _answers(http: Client, address: str) -> None:
-    """What is timed below is what it should be."""
+    """Checks the responses before they are timed."""
     body = _body("first", 0, real_now())
     for expected, status, secret in (
         ({"error": "Unauthorized"}, 401, "another secret"),
@@ -105,7 +105,7 @@ async def _answers(http: Client, address: str) -> None:
 
 
 async def _kept(url: str) -> None:
-    """Every event was processed once, in order, and the copies say what the last ones said."""
+    """Checks that every event was processed once, in order, and that the copies match the last ones."""
     store = Store(url)
     try:
         async with store.database.reading() as connection:

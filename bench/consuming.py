@@ -1,4 +1,4 @@
-"""What the consumer is measured with and against, as processes of their own.
+"""The consumer and its ceiling, each as its own process.
 
 `python -m bench.consuming FD consumer` is the real consumer, from its settings in the environment.
 `python -m bench.consuming FD insert DATABASE_URL CERT KEY` is the bare handler: the same server, TLS and batching, and
@@ -41,7 +41,7 @@ class _Envelope(Struct):
 
 
 class Bare:
-    """An ASGI application that keeps what it is sent, once by its event's id."""
+    """An ASGI application that stores each event once, by its id."""
 
     def __init__(self, insert: Insert) -> None:
         self._batch: Batch[bytes, bytes] = Batch(insert)
@@ -82,7 +82,7 @@ def into_postgresql(database: Database) -> Insert:
 def into_sqlite(path: str) -> Insert:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("pragma journal_mode=wal")
-    # As the consumer has it: an answer means that it is on the disk.
+    # Like the consumer: a response means that it is on disk.
     connection.execute("pragma synchronous=full")
     connection.execute(TABLE)
 

@@ -1,4 +1,4 @@
-"""A delivery worker as a process of its own, for the measurements: `python -m bench.delivering`."""
+"""A delivery worker as its own process: `python -m bench.delivering`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries: how many a second, how soon after the commit, beside a dead receiver, and with a million waiting."""
+"""Deliveries: how many a second, how soon after the commit, beside a dead receiver, and with a million pending."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median, quantiles
 
-import psutil  # type: ignore[import-untyped]  # its stubs are a package of their own
+import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
 from pyreqwest.client import ClientBuilder
 
 from bench.ground import Ground
@@ -45,11 +45,11 @@ async def run(ground: Ground) -> list[Row]:
 
 
 async def throughput(ground: Ground) -> list[Row]:
-    """Outbox to recorded attempt over TLS, against a loop that only claims, sends and records, on the same sink."""
+    """From the outbox to the recorded attempt over TLS, against a loop that only claims, sends and records."""
     async with sink(ground) as port:
         webhook = await hook(ground, f"https://localhost:{port}/", in_flight_limit=400)
-        # In turns, and the middle one of each. The best of few would be the luck of one moment: a machine that is
-        # shared runs half as fast again for a second, now and then.
+        # Alternating, and the median of each. The best of a few would be luck: a shared machine sometimes runs half as
+        # fast again for a second.
         rounds = [(await _bare(ground, port), await _ours(ground, webhook)) for _ in range(ROUNDS)]
     bare, ours = (median(rates) for rates in zip(*rounds, strict=True))
     return [against("deliveries over TLS, recorded", ours, "/s", bare, 0.7)]
@@ -63,7 +63,7 @@ async def _ours(ground: Ground, webhook: Webhook) -> float:
     wanted = _recorded(webhook) + DELIVERIES
     began = time.perf_counter()
     running = asyncio.create_task(run_delivery(ground.database, settings(ground), stop))
-    # By its own counter: asking the database would be work that only this side has.
+    # By its own counter: polling the database would be work that only this side has.
     while _recorded(webhook) < wanted:  # noqa: ASYNC110 - the counter has no event
         await asyncio.sleep(0.01)
     took = time.perf_counter() - began
@@ -75,7 +75,7 @@ async def _ours(ground: Ground, webhook: Webhook) -> float:
 
 
 def _recorded(webhook: Webhook) -> float:
-    """How many of its deliveries this process has recorded so far."""
+    """How many deliveries of the webhook this process has recorded so far."""
     wanted = {"webhook": webhook.id, "outcome": "delivered"}
     samples = [sample for family in metrics.ATTEMPTS.collect() for sample in family.samples]
     return sum(one.value for one in samples if one.labels == wanted and one.name.endswith("_total"))
@@ -132,7 +132,7 @@ async def _bare(ground: Ground, port: int) -> float:
             )
 
     began = time.perf_counter()
-    # Three at once: while one claims, another sends and a third records. 390 under way, as we may have.
+    # Three at once: while one claims, another sends and a third records. 390 in flight, like ours.
     await asyncio.gather(loop(), loop(), loop())
     took = time.perf_counter() - began
     await http.close()
@@ -141,7 +141,7 @@ async def _bare(ground: Ground, port: int) -> float:
 
 
 async def latency(ground: Ground) -> list[Row]:
-    """From an event's commit to its first byte at the receiver, writer, worker and receiver each a process."""
+    """From an event's commit to its first byte at the receiver; writer, worker and receiver are separate processes."""
     log = ground.folder / "latency.log"
     await _clear(ground)
     async with sink(ground, log) as port, worker(ground) as process:
@@ -163,7 +163,7 @@ async def latency(ground: Ground) -> list[Row]:
 
 
 async def one_dead_of_fifty(ground: Ground) -> list[Row]:
-    """Fifty webhooks, one of which never answers; how the other 49 fare with it and without it."""
+    """Fifty webhooks, one of which never responds; the latency of the other 49 with it and without it."""
     found: list[float] = []
     for dead in (False, True):
         log = ground.folder / f"fifty-{dead}.log"
@@ -185,7 +185,7 @@ async def one_dead_of_fifty(ground: Ground) -> list[Row]:
 
 
 async def a_million_waiting(ground: Ground) -> list[Row]:
-    """What a claim of 100 costs while few wait, and while a million do."""
+    """What a claim of 100 costs while few are pending, and while a million are."""
     costs: list[float] = []
     for waiting in (1_000, 1_000_000):
         await _clear(ground)
@@ -206,7 +206,7 @@ async def a_million_waiting(ground: Ground) -> list[Row]:
     ]
 
 
-# -- What they stand on -------------------------------------------------------------------------------------------
+# -- Fixtures -----------------------------------------------------------------------------------------------------
 
 
 def settings(ground: Ground) -> Settings:
@@ -227,7 +227,7 @@ async def hook(ground: Ground, url: str, **more: int) -> Webhook:
 
 
 async def fill(ground: Ground, webhook: Webhook, count: int) -> None:
-    """Deliveries of one event for so many customers, as if they had been queued a moment ago."""
+    """Deliveries of one event for so many customers, as if they had just been queued."""
     pool = ground.database.pool
     await pool.execute(
         "insert into events select $1, -1, 'waiting', 0, 0, 'RENEWAL', 'PRODUCTION', null, 0, 0,"
@@ -250,8 +250,8 @@ async def fill(ground: Ground, webhook: Webhook, count: int) -> None:
 
 
 async def commit(ground: Ground, prefix: str, per_second: int, seconds: int) -> dict[str, float]:
-    """Purchases of new customers at an even pace, through the same transaction as every other change; says for each
-    event at which millisecond its commit was known to be done."""
+    """Purchases of new customers at an even pace, through the same transaction as every other change; returns for each
+    event the millisecond at which its commit was known to be done."""
     changes = Changes(ground.database, real_now)
     committed: dict[str, float] = {}
 
@@ -318,7 +318,7 @@ async def _drained(ground: Ground) -> None:
 
 
 async def _waits(log: Path, committed: Mapping[str, float], without: str = "-") -> Sequence[float]:
-    """Milliseconds from the commit to the arrival. The receiver may be quicker than the writer's own answer."""
+    """Milliseconds from the commit to the arrival. The receiver may be faster than the response to the writer."""
     waits = []
     for line in (await asyncio.to_thread(log.read_text)).splitlines():
         at, path, id = line.split(" ")

@@ -1,4 +1,4 @@
-"""What the measurements stand on: a database of their own, certificates, and real service processes."""
+"""The environment of the benchmarks: a database, certificates, and real service processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from latchkey.storage.migrate import migrate
 from latchkey.usecases.access.keys import create_secret_key
 from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
 
-# High enough never to be reached: the limit is checked on every request all the same.
+# Never reached, but the limit is still checked on every request.
 NO_LIMIT = 1_000_000
 
 
@@ -54,7 +54,7 @@ class Ground:
 
     @asynccontextmanager
     async def service(self, *roles: str) -> AsyncIterator[str]:
-        """Real processes with these roles; gives the address of the api, if it is one of them."""
+        """Real processes with these roles; yields the address of the api, if it is one of them."""
         listening = bind("127.0.0.1", 0, 1) if "api" in roles else []
         port = listening[0].getsockname()[1] if listening else 0
         with (self.folder / "service.log").open("ab") as log:
@@ -71,7 +71,7 @@ class Ground:
 
     @asynccontextmanager
     async def ceiling(self, name: str) -> AsyncIterator[str]:
-        """The bare handler of this name from `bench.ceilings`, in a process of its own, on the same server and TLS."""
+        """The bare handler of this name from `bench.ceilings`, as its own process, with the same server and TLS."""
         words = [name, self.server.url(), str(self.certificates.cert), str(self.certificates.key)]
         async with self.listening("bench.ceilings", *words) as (url, _):
             yield url
@@ -80,8 +80,8 @@ class Ground:
     async def listening(
         self, module: str, *words: str, environment: Mapping[str, str] | None = None
     ) -> AsyncIterator[tuple[str, int]]:
-        """A module as a process that answers on a socket of ours, whose descriptor is its first argument; gives its
-        address and the process's id."""
+        """A module as a process that listens on our socket, whose descriptor is its first argument; yields its address
+        and process id."""
         listening = bind("127.0.0.1", 0, 1)[0]
         listening.set_inheritable(True)
         port = listening.getsockname()[1]
@@ -101,7 +101,7 @@ class Ground:
 
 @asynccontextmanager
 async def ground() -> AsyncIterator[Ground]:
-    """A durable PostgreSQL (fsync on) with the demo's catalog, thrown away afterwards."""
+    """A durable PostgreSQL (fsync on) with the demo's catalog, deleted afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="latchkey-bench-"))
     server = EmbeddedServer(folder)
     server.claim()
@@ -125,5 +125,5 @@ async def _until_accepting(port: int) -> None:
         await asyncio.sleep(0.1)
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                # Bound by us, so this only says that somebody will answer; the first request waits for the rest.
+                # We bound the socket, so this only means that it will be served; the first request waits until it is.
                 return

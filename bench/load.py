@@ -1,4 +1,4 @@
-"""A load: so many connections, each asking again as soon as it has its answer."""
+"""A load generator: a number of connections, each sending the next request after its response."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def client(authority: Path, key: str = "") -> Client:
 async def measure(
     ask: Callable[[int], asyncio.Future[Response]] | Callable[[int], object], connections: int, count: int
 ) -> Measured:
-    """`ask(n)` sends the n-th request and returns when its answer is complete."""
+    """`ask(n)` sends the n-th request and returns when its response is complete."""
     numbers = iter(range(count))
     taken: list[float] = []
 
     async def one_connection() -> None:
         for number in numbers:
             began = time.perf_counter()
-            await ask(number)  # type: ignore[misc]  # a coroutine, whatever it was made by
+            await ask(number)  # type: ignore[misc]  # any awaitable
             taken.append(time.perf_counter() - began)
 
     began = time.perf_counter()

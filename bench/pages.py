@@ -1,4 +1,4 @@
-"""The dashboard's pages over a large project: 100,000 customers, 1,000,000 events, as many deliveries."""
+"""The dashboard's pages with a large project: 100,000 customers, 1,000,000 events, as many deliveries."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from latchkey.usecases.sandbox import clocks as test_clocks
 from latchkey.usecases.sandbox import store as test_store
 
 CUSTOMERS = 100_000
-# The position of the first event that is made here and not by the rules.
+# The position of the first event that is inserted here and not created by the rules.
 FIRST = 1_001
 EVENTS_EACH = 10
-# Customers bought on as many days, so that the charts have something to show.
+# Customers bought on this many days, so that the charts have data.
 GROUPS = 50
 ROUNDS = 7
 BAR_MS = 200
@@ -82,7 +82,7 @@ async def run(ground: Ground, customers: int = CUSTOMERS) -> list[Row]:
 
 
 async def add_webhook(ground: Ground, client: Client, url: str) -> str:
-    """Through the service, whose key its secrets are kept with."""
+    """Through the service, which encrypts its secrets."""
     asked = client.post(f"{url}/v2/projects/{ground.project_id}/integrations/webhooks").bearer_auth(ground.key)
     reply = await asked.body_json({"name": "Bench", "url": "https://93.184.216.34/hook"}).build().send()
     assert reply.status == 201, await reply.text()
@@ -91,7 +91,7 @@ async def add_webhook(ground: Ground, client: Client, url: str) -> str:
 
 
 async def populate(ground: Ground, customers: int, webhook_id: str) -> dict[str, str]:
-    """Fill the project; what to put for each name in a page's path."""
+    """Fill the project; returns the values for the parameters of the pages' paths."""
     now = real_now()
     changes = Changes(ground.database, real_now)
     bought = test_store.Action(name="purchase", app_user_id="alice", product_id="pro_monthly", new_id="bench_alice")
@@ -137,7 +137,7 @@ async def populate(ground: Ground, customers: int, webhook_id: str) -> dict[str,
 
 
 async def measure(ground: Ground, client: Client, url: str, params: dict[str, str]) -> list[Row]:
-    """Every page that shows something, one at a time; the slowest of a few, after one that nobody waits for."""
+    """Every page that shows something, one at a time; the slowest of a few, after a warm-up."""
     database, now = ground.database, real_now()
     account, _ = await team.add_member(database, ground.project_id, "bench@example.com", Role.OWNER, now)
     token = await sessions.open_session(database, account.id, "127.0.0.1", "bench", now)
@@ -148,7 +148,7 @@ async def measure(ground: Ground, client: Client, url: str, params: dict[str, st
         version = await connection.fetchval("select catalog_version from projects where id = $1", ground.project_id)
     params = {**params, "account_id": account.id, "position": str(entry), "version": str(version)}
     rows = []
-    # The first visitor finds templates that are not compiled yet and plans that are not made.
+    # Warm-up: compile templates and create query plans.
     for path in shown(params):
         await one(client, url + path, token)
     for path in shown(params):
@@ -159,7 +159,7 @@ async def measure(ground: Ground, client: Client, url: str, params: dict[str, st
 
 
 def shown(params: dict[str, str]) -> list[str]:
-    """Every page below a project that is read, with something real in its path; and the searches people make."""
+    """Every readable page of a project, with real values in its path; and typical searches."""
     found = []
     for page in EVERY_PAGE:
         if page.method == "GET" and page.in_project and not page.path.endswith("/stream"):

@@ -1,4 +1,4 @@
-"""Many customers, quickly: one real customer made by the rules, multiplied by the database."""
+"""Creates many customers quickly: one real customer made by the rules, copied by the database."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ insert into aliases (project_id, app_user_id, customer_id) select $1, app_user_i
 
 
 def subscriber(bought_at: Ms, *, cancelled: bool = False) -> Customer:
-    """A customer who bought a month, and perhaps turned renewal off."""
+    """A customer who bought a month, and optionally turned renewal off."""
     customer = newcomer(PROJECT_ID, NAME, bought_at)
     seen = actions.sell(PRO, bought_at, id=f"test_{NAME}", environment=Environment.PRODUCTION)
     customer = take_in(customer, seen, bought_at)

@@ -1,4 +1,4 @@
-"""Purchases taken in: a new customer, its state, the event and its deliveries, committed before the answer."""
+"""Purchases: a new customer, its state, the event and its deliveries, committed before the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two reads, against a bare handler that batches the same row and returns it as it is."""
+"""The two hot reads, against a bare handler that batches the same row and returns it unchanged."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bench.population import settle, subscriber
 from bench.table import Row, against
 from latchkey.now import real_now
 
-# How many customers, and with how many connections each. The ratio's bar is for the middle one.
+# The numbers of customers, and of connections for each. The bar of the ratio is for the middle one.
 SIZES: dict[int, tuple[int, ...]] = {10_000: (1, 8, 64), 100_000: (64,), 1_000_000: (1, 8, 64)}
 BAR = {100_000: 0.7}
-# In how many rounds, and how many requests each. Short ones in turns, so that both sides meet the same noise.
+# The number of rounds, and of requests in each. Short alternating rounds, so that both sides have the same noise.
 ROUNDS = {1: (9, 250), 8: (9, 1_000), 64: (31, 2_000)}
 
 Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, None]]
@@ -56,8 +56,8 @@ async def run(ground: Ground, sizes: Mapping[int, tuple[int, ...]] = SIZES) -> l
 
 
 async def _in_turns(bare: Ask, ask: Ask, connections: int) -> tuple[Measured, Measured]:
-    """The middle one of many short rounds of each. The best of few would be the luck of one moment: a machine that is
-    shared runs half as fast again for a second, now and then."""
+    """The median of many short rounds of each. The best of a few would be luck: a shared machine sometimes runs half as
+    fast again for a second."""
     rounds, count = ROUNDS[connections]
     for one in (bare, ask):
         await measure(one, connections, count)

@@ -1,6 +1,6 @@
-"""The cheapest receiver there is: TLS, one fixed answer, and on request the moment each event arrived.
+"""A minimal receiver: TLS, one fixed response, and optionally a log of when each event arrived.
 
-Run as a process of its own: `python -m bench.sink CERT KEY LOG`; it prints its port. Paths under `/hang` get no answer.
+Run as its own process: `python -m bench.sink CERT KEY LOG`; it prints its port. Paths under `/hang` get no response.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ TOLD = "select count(*) from events where type = 'EXPIRATION' and sequence = 3"
 
 
 async def run(ground: Ground, count: int = COUNT) -> list[Row]:
-    # Bought a month before the second in which all of them end, which is a few seconds from now.
+    # Bought a month before the second in which all of them end, a few seconds from now.
     ends_at = real_now() // SECOND * SECOND + (10 + count // 4_000) * SECOND
     customer = subscriber(_month_before(ends_at), cancelled=True)
     await settle(ground.database, "storm", customer, count)
@@ -66,7 +66,7 @@ async def run(ground: Ground, count: int = COUNT) -> list[Row]:
 
 
 async def _bare(ground: Ground, count: int) -> float:
-    """The same rows taken, written and told with nothing decided in between."""
+    """The same rows read, written and their events inserted, without any rules in between."""
     began = time.perf_counter()
     left = count
     while left > 0:
@@ -79,7 +79,7 @@ async def _bare(ground: Ground, count: int) -> float:
 
 
 def _month_before(at: Ms) -> Ms:
-    """An instant whose next month is `at`; the days of the month decide how far back that is."""
+    """The instant one calendar month before `at`."""
     for days in range(28, 32):
         start = at - days * 86_400_000
         if add(start, Duration(months=1)) == at:

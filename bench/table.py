@@ -1,4 +1,4 @@
-"""One measured line, and the table of all of them."""
+"""One measured row, and the table of all rows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class Row:
     name: str
     value: float
     unit: str
-    # The same work without us: what the machine can do.
+    # The same work without Latchkey: what the machine can do.
     ceiling: float | None = None
     ratio: float | None = None
-    # What the line must hold, in words, and whether it does.
+    # The required value as text, and whether it is met.
     bar: str = ""
     holds: bool | None = None
 
 
 def against(name: str, value: float, unit: str, ceiling: float, at_least: float | None = None) -> Row:
-    """A line with its ceiling beside it."""
+    """A row with its ceiling."""
     ratio = value / ceiling
     bar = f"≥ {at_least:g} of the ceiling" if at_least is not None else ""
     return Row(name, value, unit, ceiling, ratio, bar, ratio >= at_least if at_least is not None else None)
