@@ -79,7 +79,7 @@ class Forwarder:
     def __init__(self, url: str, patience_ms: int = PATIENCE_MS) -> None:
         self._url = check(url)
         self._patience_ms = patience_ms
-        # The reply is passed back as the app sent it: not decompressed, redirects not followed, no proxy in between.
+        # The response is returned as the app sent it: not decompressed, redirects not followed, no proxy in between.
         self._http = HttpClient(timeout=patience_ms / 1000, https_only=False, use_proxy=False, decompress=False)
 
     async def __aenter__(self) -> Self:

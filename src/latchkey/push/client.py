@@ -123,7 +123,7 @@ class PushClient:
 
     async def _attempt(self, body: bytes, ids: Sequence[str]) -> Sent | PushError:
         try:
-            # One limit for everything: a provider that sends a byte a second is as good as none.
+            # One timeout for everything: a provider that sends a byte a second is as good as none.
             async with asyncio.timeout(self._patience.timeout):
                 response = await self._http.ask(
                     "POST",

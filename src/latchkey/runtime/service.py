@@ -61,7 +61,7 @@ class PushService:
         await self._ask("PUT", f"/api/v1/players/{player_id}", {"language": language, **_wanting(wanted=wanted)})
 
     async def arrivals(self, player_id: str) -> AsyncIterator[Notification]:
-        """What arrives for this device, until the line breaks."""
+        """The notifications for this device, until the connection breaks."""
         url = f"{self.url}/api/v1/players/{player_id}/arrivals"
         try:
             async with self._http.stream("GET", url, authorization=f"Device {self._identifier}") as response:

@@ -1,4 +1,4 @@
-"""Who is who: logging in, merging an anonymous customer, moving purchases from one customer to another."""
+"""Identity: logging in, merging an anonymous customer, moving purchases from one customer to another."""
 
 from __future__ import annotations
 
