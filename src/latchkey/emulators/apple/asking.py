@@ -1,0 +1,264 @@
+"""What one can ask of the pretend App Store in JSON: products, sales, and acts on a purchase."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Literal
+
+import msgspec
+
+from latchkey.domain.instants import Duration, Ms, parse_duration
+from latchkey.domain.money import Price, to_micros
+from latchkey.domain.refusal import Invalid
+from latchkey.emulators.apple import life as lives
+from latchkey.emulators.apple.state import Discount, Intent, Kind, Life, Offer, OfferKind, Product, Step
+
+_KINDS = {
+    "subscription": Kind.SUBSCRIPTION,
+    "consumable": Kind.CONSUMABLE,
+    "non_consumable": Kind.NON_CONSUMABLE,
+    "non_renewing": Kind.NON_RENEWING,
+}
+_OFFERS = {
+    "introductory": OfferKind.INTRODUCTORY,
+    "promotional": OfferKind.PROMOTIONAL,
+    "code": OfferKind.CODE,
+    "win_back": OfferKind.WIN_BACK,
+}
+_REASONS = {
+    "voluntary": Intent.CANCELLED,
+    "billing": Intent.BILLING,
+    "price_increase": Intent.PRICE_INCREASE,
+    "not_for_sale": Intent.NOT_FOR_SALE,
+}
+
+
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class AskedOffer(Asked, frozen=True):
+    kind: Literal["introductory", "promotional", "code", "win_back"] = "promotional"
+    discount: Literal["free", "pay_as_you_go", "pay_up_front"] = "pay_as_you_go"
+    # How long each period with this price lasts, and how many there are.
+    duration: str = "P1M"
+    periods: int = 1
+    price: float = 0.0
+    id: str | None = None
+
+    def offer(self, currency: str) -> Offer:
+        discount = Discount.FREE_TRIAL if self.discount == "free" else Discount(self.discount.upper())
+        if not 1 <= self.periods <= 36 or (self.periods > 1 and discount is not Discount.PAY_AS_YOU_GO):
+            raise Invalid("periods is 1 to 36, and more than 1 only with pay_as_you_go.", param="periods")
+        return Offer(
+            kind=_OFFERS[self.kind],
+            discount=discount,
+            duration=_duration(self.duration, "duration"),
+            price=_price(0.0 if discount is Discount.FREE_TRIAL else self.price, currency),
+            periods=self.periods,
+            id=self.id or (None if self.kind == "introductory" else "offer"),
+        )
+
+
+class AskedProduct(Asked, frozen=True):
+    id: str
+    kind: Literal["subscription", "consumable", "non_consumable", "non_renewing"] = "subscription"
+    price: float = 9.99
+    currency: str = "USD"
+    period: str | None = None
+    group: str = "main"
+    level: int = 1
+    trial: str | None = None
+    intro: AskedOffer | None = None
+
+    def product(self) -> Product:
+        kind = _KINDS[self.kind]
+        if kind is Kind.SUBSCRIPTION and self.period is None:
+            raise Invalid("A subscription needs a period such as P1M.", param="period")
+        if kind is not Kind.SUBSCRIPTION and (self.period or self.trial or self.intro):
+            raise Invalid("Only a subscription has a period, a trial or an introductory price.", param="kind")
+        intro = msgspec.structs.replace(self.intro, kind="introductory") if self.intro else None
+        return Product(
+            id=self.id,
+            kind=kind,
+            price=_price(self.price, self.currency),
+            period=_duration(self.period, "period") if self.period else None,
+            group=self.group,
+            level=self.level,
+            trial=_duration(self.trial, "trial") if self.trial else None,
+            intro=intro.offer(self.currency) if intro else None,
+        )
+
+
+class AskedSale(Asked, frozen=True):
+    product_id: str
+    # The customer of the store. One customer has one subscription in a group.
+    buyer: str = "somebody"
+    # What the app tells the store about its user: a UUID, as Apple demands.
+    account_token: str | None = None
+    trial: bool = False
+    intro: bool = False
+    offer: AskedOffer | None = None
+    family: bool = False
+
+    def apply(self, life: Life, now: Ms) -> Step:
+        if self.account_token is not None:
+            try:
+                uuid.UUID(self.account_token)
+            except ValueError:
+                raise Invalid("account_token is a UUID: Apple takes nothing else.", param="account_token") from None
+        return lives.buy(
+            life,
+            now,
+            self.product_id,
+            self.buyer,
+            account_token=self.account_token,
+            trial=self.trial,
+            intro=self.intro,
+            offer=_offer_for(life, self.product_id, self.offer),
+            family=self.family,
+        )
+
+
+class Act(Asked, frozen=True, tag_field="act"):
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        raise NotImplementedError
+
+
+class Cancel(Act, frozen=True, tag="cancel"):
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.cancel(life, now, id)
+
+
+class Uncancel(Act, frozen=True, tag="uncancel"):
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.uncancel(life, now, id)
+
+
+class FailBilling(Act, frozen=True, tag="fail_billing"):
+    grace_days: int = 0
+
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        if not 0 <= self.grace_days <= 28:
+            raise Invalid("grace_days is 0 to 28.", param="grace_days")
+        return lives.fail_billing(life, now, id, grace_days=self.grace_days)
+
+
+class Recover(Act, frozen=True, tag="recover"):
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.recover(life, now, id)
+
+
+class Expire(Act, frozen=True, tag="expire"):
+    reason: Literal["voluntary", "billing", "price_increase", "not_for_sale"] = "voluntary"
+
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.expire(life, now, id, intent=_REASONS[self.reason])
+
+
+class Refund(Act, frozen=True, tag="refund"):
+    transaction: str | None = None
+
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.refund(life, now, id, transaction=self.transaction)
+
+
+class ReverseRefund(Act, frozen=True, tag="reverse_refund"):
+    transaction: str | None = None
+
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.reverse_refund(life, now, id, transaction=self.transaction)
+
+
+class DeclineRefund(Act, frozen=True, tag="decline_refund"):
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.decline_refund(life, now, id)
+
+
+class RequestConsumption(Act, frozen=True, tag="request_consumption"):
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.request_consumption(life, now, id)
+
+
+class Change(Act, frozen=True, tag="change"):
+    product_id: str
+    offer: AskedOffer | None = None
+
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.change(life, now, id, self.product_id, offer=_offer_for(life, self.product_id, self.offer))
+
+
+class Redeem(Act, frozen=True, tag="redeem"):
+    offer: AskedOffer
+
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        product_id = lives.purchase_of(life, id).latest.product_id
+        offer = _offer_for(life, product_id, self.offer)
+        assert offer is not None
+        return lives.redeem(life, now, id, offer)
+
+
+class Extend(Act, frozen=True, tag="extend"):
+    days: int = 7
+
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.extend(life, now, id, days=self.days)
+
+
+class EndFamilySharing(Act, frozen=True, tag="end_family_sharing"):
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.end_family_sharing(life, now, id)
+
+
+class PriceIncrease(Act, frozen=True, tag="price_increase"):
+    agreed: bool = False
+
+    def apply(self, life: Life, now: Ms, id: str) -> Step:
+        return lives.announce_price_increase(life, now, id, agreed=self.agreed)
+
+
+AnyAct = (
+    Cancel
+    | Uncancel
+    | FailBilling
+    | Recover
+    | Expire
+    | Refund
+    | ReverseRefund
+    | DeclineRefund
+    | RequestConsumption
+    | Change
+    | Redeem
+    | Extend
+    | EndFamilySharing
+    | PriceIncrease
+)
+
+# What a new store sells: the products of the demo project, in Apple's terms, and one with an introductory price.
+FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
+    {"id": "team_monthly", "period": "P1M", "price": 29.99, "level": 1},
+    {"id": "pro_monthly", "period": "P1M", "price": 9.99, "trial": "P7D", "level": 2},
+    {"id": "pro_yearly", "period": "P1Y", "price": 79.99, "level": 2},
+    {"id": "basic_monthly", "period": "P1M", "price": 4.99, "level": 3,
+     "intro": {"duration": "P1M", "price": 0.99, "periods": 3}},
+    {"id": "pro_lifetime", "kind": "non_consumable", "price": 199.99},
+    {"id": "coins_100", "kind": "consumable", "price": 1.99},
+)  # fmt: skip
+
+
+def _offer_for(life: Life, product_id: str, asked: AskedOffer | None) -> Offer | None:
+    return asked.offer(lives.product_of(life, product_id).price.currency) if asked is not None else None
+
+
+def _duration(text: str, param: str) -> Duration:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise Invalid(f"{error}.", param=param) from None
+
+
+def _price(amount: float, currency: str) -> Price:
+    try:
+        return Price(to_micros(amount), currency)
+    except ValueError as error:
+        raise Invalid(str(error), param="price") from None

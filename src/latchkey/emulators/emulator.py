@@ -1,0 +1,170 @@
+"""What both pretend stores share: a clock, an outbox, misbehaviour, and how time is moved."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.emulators.clock import Clock
+from latchkey.emulators.misbehaviour import Dice, Misbehaviour
+from latchkey.emulators.outbox import Letter, Message, Outbox
+from latchkey.emulators.truth import Truth
+
+L = TypeVar("L")
+N = TypeVar("N")
+
+
+class Emulator(ABC, Generic[L, N]):
+    """`L` are the store's books, `N` its notices. The books change through `_change` only."""
+
+    # "apple" or "google"
+    name: ClassVar[str]
+    lies: ClassVar[frozenset[str]]
+    # Statuses by which the service says that it took a notification.
+    accepted: ClassVar[frozenset[int]]
+
+    def __init__(self, life: L, clock: Clock, *, extra_ca: bytes | None = None) -> None:
+        self.life = life
+        self.clock = clock
+        self.dice = Dice(self.lies)
+        self.outbox = Outbox(
+            clock,
+            self.dice,
+            write=self._write,
+            accepted=self.accepted,
+            next_try=self._next_try,
+            extra_ca=extra_ca,
+        )
+        # Called with the new books after every change.
+        self.kept: Callable[[L], None] = lambda _: None
+
+    # What the store sells, and what happens there.
+
+    @abstractmethod
+    def add_product(self, given: Mapping[str, Any]) -> None: ...
+
+    @abstractmethod
+    def sell(self, **sale: Any) -> str:
+        """Sells as the control API does, and gives what to call the purchase by."""
+
+    @abstractmethod
+    def act(self, purchase: str, act: str, **options: Any) -> str:
+        """Lets something happen to a purchase, and gives what to call it by afterwards: at Google a replaced purchase
+        goes on under a new token."""
+
+    @abstractmethod
+    def send_test(self) -> str:
+        """Posts the store's own test notification, and gives its id."""
+
+    # What the store knows.
+
+    @abstractmethod
+    def products(self) -> list[dict[str, Any]]: ...
+
+    @abstractmethod
+    def truth(self) -> list[Truth]: ...
+
+    @abstractmethod
+    def receipt(self, purchase: str) -> dict[str, Any]:
+        """What an app sends to `POST /v1/receipts` for this purchase, without its own `app_user_id`."""
+
+    @abstractmethod
+    def credentials(self, base_url: str) -> dict[str, Any]:
+        """What is PUT to the app's credentials in Latchkey, where the emulator serves at `base_url`."""
+
+    @abstractmethod
+    def application(self) -> Starlette:
+        """The store's API."""
+
+    @abstractmethod
+    def _advance(self, until: Ms) -> None: ...
+
+    @abstractmethod
+    def _due_at(self) -> Ms | None:
+        """When time next changes something in the books."""
+
+    # Notifications.
+
+    @abstractmethod
+    def _message(self, notice: N) -> Message: ...
+
+    @abstractmethod
+    def _write(self, message: Message, lie: str | None) -> Letter: ...
+
+    @abstractmethod
+    def _next_try(self, message: Message) -> Ms | None: ...
+
+    @property
+    def notification_url(self) -> str | None:
+        return self.outbox.url
+
+    @notification_url.setter
+    def notification_url(self, url: str | None) -> None:
+        self.outbox.url = url
+
+    def misbehave(self, wanted: Misbehaviour | None = None, **settings: Any) -> None:
+        self.dice.want(wanted or converted(settings, Misbehaviour))
+
+    def behave(self) -> None:
+        self.dice.want(Misbehaviour())
+
+    def known(self, purchase: str) -> Truth:
+        """By what the control API or Latchkey calls it. Of a chain of replacements, the newest."""
+        known = self.truth()
+        found = next((one for one in known if one.purchase == purchase), None)
+        found = found or next((one for one in reversed(known) if one.id == purchase), None)
+        if found is None:
+            raise NotFound(f"The store knows no purchase {purchase!r}.", param="purchase")
+        return found
+
+    async def deliver(self) -> None:
+        await self.outbox.deliver()
+
+    async def calm(self) -> None:
+        """No more misbehaviour; whatever is held back or waits for its next try is sent now. What was dropped stays
+        lost."""
+        self.behave()
+        await self.outbox.deliver(everything=True)
+
+    async def move(self, to: Ms, between: Callable[[Ms], Awaitable[None]] | None = None) -> None:
+        """Moves the clock, and stops at every moment at which something happens or is sent. `between` is called at each
+        of them, after the notifications were sent."""
+        while True:
+            stops = [at for at in (self._due_at(), self.outbox.next_due()) if at is not None]
+            stop = min(stops, default=None)
+            if stop is None or stop > to:
+                break
+            self.clock.move_to(max(stop, self.clock.now()))
+            self._advance(self.clock.now())
+            await self.deliver()
+            if between is not None:
+                await between(self.clock.now())
+        self.clock.move_to(max(to, self.clock.now()))
+        if between is not None:
+            await between(self.clock.now())
+
+    async def close(self) -> None:
+        await self.outbox.close()
+
+    def _change(self, life: L, notices: tuple[N, ...]) -> None:
+        self.life = life
+        for notice in notices:
+            self.outbox.post(self._message(notice))
+        self.kept(life)
+
+
+T = TypeVar("T")
+
+
+def converted(given: Mapping[str, Any], type: type[T]) -> T:
+    """Data from outside as `type`, or a message that says what is wrong with it."""
+    try:
+        return msgspec.convert(given, type)
+    except msgspec.ValidationError as error:
+        raise Invalid(str(error)) from None

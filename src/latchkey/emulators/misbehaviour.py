@@ -1,0 +1,138 @@
+"""How an emulator misbehaves on demand. Everything is drawn from one seed, so a run can be repeated.
+
+Notifications, each a probability from 0 to 1:
+    drop        lost: never sent, and not sent again either
+    duplicate   sent twice
+    reorder     sent after one to three later ones
+    late        held back for `late_by_hours` of the emulator's clock
+    lie         an attempt that lies as one of `lies` says; a retry draws anew
+`delay_ms` waits in real time before each request.
+
+The store's API, `api`:
+    {"kind": "down"}                       the connection breaks without an answer
+    {"kind": "busy", "retry_after": 2}     429
+    {"kind": "error", "status": 503}       a 5xx with a page of HTML
+    {"kind": "truncated"}                  200 with half a body
+    {"kind": "slow", "seconds": 5}         the right answer, late
+    {"kind": "lost"}                       carried out, but the answer is a 502
+with "probability" for some calls only, and "times" for the next so many calls only.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from latchkey.domain.instants import HOUR, Ms
+from latchkey.domain.refusal import Invalid
+
+# Held back no longer than this, where no later notification comes that could overtake.
+_LONGEST_HOLD: Ms = HOUR
+
+
+class ApiFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    kind: Literal["down", "busy", "error", "truncated", "slow", "lost"]
+    probability: float = 1.0
+    times: int | None = None
+    status: int = 503
+    retry_after: int = 1
+    seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 500 <= self.status <= 599:
+            raise ValueError("status is 500 to 599")
+        if not 0 <= self.seconds <= 300 or not 0 <= self.retry_after <= 86_400:
+            raise ValueError("seconds is 0 to 300, retry_after 0 to 86400")
+        _check_probability("probability", self.probability)
+
+
+class Misbehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    seed: int = 0
+    drop: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    late: float = 0.0
+    late_by_hours: float = 6.0
+    lie: float = 0.0
+    lies: tuple[str, ...] = ()
+    delay_ms: int = 0
+    api: ApiFault | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("drop", "duplicate", "reorder", "late", "lie"):
+            _check_probability(name, getattr(self, name))
+        if not 0 <= self.late_by_hours <= 24 * 365:
+            raise ValueError("late_by_hours is 0 to 8760")
+        if not 0 <= self.delay_ms <= 60_000:
+            raise ValueError("delay_ms is 0 to 60000")
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of one notification."""
+
+    drop: bool = False
+    copies: int = 1
+    late_by: Ms = 0
+    # How many later ones overtake it.
+    overtaken_by: int = 0
+
+
+class Dice:
+    """Misbehaviour that is drawn. `lies` are those that this store can tell."""
+
+    def __init__(self, lies: frozenset[str]) -> None:
+        self._known = lies
+        self.wanted = Misbehaviour()
+        self._random = random.Random(0)  # noqa: S311 - nothing secret is drawn
+        self._calls_left: int | None = None
+
+    def want(self, wanted: Misbehaviour) -> None:
+        unknown = sorted(set(wanted.lies) - self._known)
+        if unknown:
+            raise Invalid(f"This store cannot lie about {', '.join(unknown)}; it can about {_listed(self._known)}.")
+        if wanted.lie and not wanted.lies:
+            raise Invalid(f"`lie` needs `lies`, some of {_listed(self._known)}.", param="lies")
+        self.wanted = wanted
+        self._random = random.Random(wanted.seed)  # noqa: S311 - as above
+        self._calls_left = wanted.api.times if wanted.api else None
+
+    def fate(self) -> Fate:
+        wanted, chance = self.wanted, self._random.random
+        # Always as many draws, so that one setting does not move the others.
+        drop, twice, late, behind, places = chance(), chance(), chance(), chance(), self._random.randint(1, 3)
+        return Fate(
+            drop=drop < wanted.drop,
+            copies=2 if twice < wanted.duplicate else 1,
+            late_by=int(wanted.late_by_hours * HOUR) if late < wanted.late else 0,
+            overtaken_by=places if behind < wanted.reorder else 0,
+        )
+
+    def lie(self) -> str | None:
+        told, which = self._random.random(), self._random.random()
+        lies = self.wanted.lies
+        return lies[int(which * len(lies))] if lies and told < self.wanted.lie else None
+
+    def api_fault(self) -> ApiFault | None:
+        fault = self.wanted.api
+        if fault is None or self._calls_left == 0 or self._random.random() >= fault.probability:
+            return None
+        if self._calls_left is not None:
+            self._calls_left -= 1
+        return fault
+
+
+def hold_until(at: Ms, fate: Fate) -> Ms:
+    return at + max(fate.late_by, _LONGEST_HOLD if fate.overtaken_by else 0)
+
+
+def _check_probability(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} is a probability from 0 to 1")
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))

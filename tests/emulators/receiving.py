@@ -1,0 +1,52 @@
+"""A service that takes notifications on loopback, and answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from latchkey.emulators.serving import bind
+from latchkey.server import Listener
+from latchkey.settings import Settings
+from tests.patience import PATIENCE
+
+
+@dataclass
+class Taken:
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Service:
+    url: str = ""
+    status: int = 200
+    taken: list[Taken] = field(default_factory=list)
+
+    async def take(self, request: Request) -> Response:
+        self.taken.append(Taken(dict(request.headers), await request.json()))
+        return Response(f"answer {len(self.taken)}", self.status)
+
+
+@contextlib.asynccontextmanager
+async def receiving() -> AsyncIterator[Service]:
+    service = Service()
+    listening = bind("127.0.0.1", 0)
+    application = Starlette(routes=[Route("/incoming", service.take, methods=["POST"])])
+    listener = Listener(application, listening, Settings(behind_proxy=True))
+    serving = asyncio.create_task(listener.serve())
+    service.url = f"http://127.0.0.1:{listening.getsockname()[1]}/incoming"
+    try:
+        yield service
+    finally:
+        listener.stop()
+        await asyncio.wait_for(serving, PATIENCE)
+        listening.close()
