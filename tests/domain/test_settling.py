@@ -14,7 +14,16 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.lifecycle import observe
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, observe_purchase
 from latchkey.domain.purchases.settling import settle, settle_purchase
-from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.domain.purchases.subscription import (
+    PAUSE_NOT_TOLD,
+    Cause,
+    Moment,
+    Pause,
+    Period,
+    PeriodType,
+    Status,
+    Subscription,
+)
 
 START: Ms = 1_700_000_000_000
 MONTH = 30 * DAY
@@ -180,6 +189,43 @@ class TestWithoutMoments:
     def test_an_end_that_moved_is_taken_over(self) -> None:
         longer = replace(BOUGHT, ends_at=BOUGHT.ends_at + DAY)
         assert told(snapshot(BOUGHT), snapshot(longer), unordered=True).current.ends_at == longer.ends_at
+
+    def test_a_refund_that_a_reading_does_not_tell_of_still_stands(self) -> None:
+        refunded = replace(BOUGHT, money_back=(MoneyBack(START + 2 * DAY),))
+        known = told(snapshot(BOUGHT), snapshot(refunded), snapshot(BOUGHT), unordered=True)
+        assert known.current.money_back == refunded.money_back
+
+    def test_a_refund_dated_in_two_ways_is_one_refund(self) -> None:
+        refunded = [replace(BOUGHT, money_back=(MoneyBack(START + day * DAY),)) for day in (2, 3)]
+        assert told(*map(snapshot, refunded), unordered=True).current.money_back == refunded[0].money_back
+
+    def test_a_pause_was_asked_for_when_it_was_first_read(self) -> None:
+        known = told(snapshot(BOUGHT), paused(Pause(0, RESUMES)), paused(Pause(0, RESUMES)), unordered=True)
+        assert known.status.pause == Pause(START + DAY, RESUMES)
+
+    def test_another_end_is_another_pause(self) -> None:
+        known = told(paused(Pause(0, RESUMES)), paused(Pause(0, RESUMES + DAY)), unordered=True)
+        assert known.status.pause == Pause(START + DAY, RESUMES + DAY)
+
+    def test_a_planned_pause_stays_while_the_store_does_not_tell_of_it(self) -> None:
+        known = told(paused(Pause(0, RESUMES)), paused(PAUSE_NOT_TOLD), unordered=True)
+        assert known.status.pause == Pause(START, RESUMES)
+        assert told(paused(Pause(0, RESUMES)), paused(None), unordered=True).status.pause is None
+
+    def test_a_planned_pause_is_forgotten_when_another_period_runs(self) -> None:
+        renewed = replace(paused(PAUSE_NOT_TOLD), periods=(RENEWED,))
+        assert told(paused(Pause(0, RESUMES)), renewed, unordered=True).status.pause is None
+
+    def test_no_pause_follows_from_silence(self) -> None:
+        assert told(paused(PAUSE_NOT_TOLD), paused(PAUSE_NOT_TOLD), unordered=True).status.pause is None
+
+
+RESUMES = START + 60 * DAY
+
+
+def paused(pause: Pause | None) -> Subscription:
+    seen = snapshot(BOUGHT)
+    return replace(seen, status=replace(seen.status, pause=pause))
 
 
 @given(st.lists(st.sampled_from([TRIAL, PAID, RENEWED, BIGGER, REFUNDED, REVERSED]), min_size=1))

@@ -11,7 +11,16 @@ from dataclasses import replace
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
-from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.domain.purchases.subscription import (
+    PAUSE_NOT_TOLD,
+    Cause,
+    Moment,
+    Pause,
+    Period,
+    PeriodType,
+    Status,
+    Subscription,
+)
 
 
 def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordered: bool = False) -> Subscription:
@@ -41,6 +50,8 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
         periods = tuple(replace(period, as_of=moment) for period in seen.periods)
         return replace(seen, periods=periods, status=replace(seen.status, as_of=moment))
     known = {period.id: period for period in before.periods}
+    # A store that does not date its word tells a refund only where it was asked for the order: silence takes none back.
+    seen = replace(seen, periods=tuple(_refund_stands(known.get(period.id), period) for period in seen.periods))
     status = replace(seen.status, as_of=before.status.as_of)
     if _settled_status(before, replace(seen, status=status)) != before.status:
         status = replace(status, as_of=moment)
@@ -49,6 +60,10 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
         status=status,
         periods=tuple(replace(period, as_of=_as_of(known, period, moment)) for period in seen.periods),
     )
+
+
+def _refund_stands(known: Period | None, seen: Period) -> Period:
+    return seen if known is None or known.refunded_at is None else replace(seen, money_back=known.money_back)
 
 
 def next_moment(before: Subscription | None, now: Ms) -> Moment:
@@ -129,10 +144,22 @@ def _told_again(known: Period | None, period: Period) -> Period:
 
 
 def _settled_status(before: Subscription | None, seen: Subscription) -> Status:
-    """Renewal that was off already has been off since then, where the store does not say since when."""
-    status = seen.status
+    """With the moments that the store does not tell: what stood already has stood since then."""
+    was = before.status if before is not None else None
+    status = replace(seen.status, pause=_settled_pause(before, seen))
     if status.auto_renew or status.renewal_off_at is not None:
         return status
-    was = before.status if before is not None else None
     since = was.renewal_off_at if was is not None and not was.auto_renew else None
     return replace(status, renewal_off_at=since if since is not None else status.as_of.at)
+
+
+def _settled_pause(before: Subscription | None, seen: Subscription) -> Pause | None:
+    pause, was = seen.status.pause, before.status.pause if before is not None else None
+    if pause == PAUSE_NOT_TOLD:
+        # What was planned begins when the running period ends. Another period means that it was called off, or is over.
+        return was if before is not None and before.current.id == seen.current.id else None
+    if pause is None or pause.asked_at:
+        return pause
+    if was is not None and was.resumes_at == pause.resumes_at:
+        return was
+    return replace(pause, asked_at=seen.status.as_of.at)

@@ -74,8 +74,13 @@ class Period:
 class Pause:
     """A pause begins when the current period ends."""
 
+    # 0 in the snapshot of a store that does not tell it; `settle` dates it.
     asked_at: Ms
     resumes_at: Ms
+
+
+# In a snapshot: the store does not tell here whether a pause is planned. `settle` puts what is known in its place.
+PAUSE_NOT_TOLD = Pause(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
