@@ -1,0 +1,217 @@
+"""Google Play behind the interface of all stores. A notification or a receipt only says where to look: the state of a
+purchase is always read from the Android Publisher API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming, Notification, Reading
+from latchkey.stores.errors import InvalidReceipt, StoreDown
+from latchkey.stores.google import credentials as given_credentials
+from latchkey.stores.google import notification as told
+from latchkey.stores.google import periods, product, push, subscription
+from latchkey.stores.google.access_token import AccessTokens
+from latchkey.stores.google.certificates import Certificates
+from latchkey.stores.google.chains import Chains
+from latchkey.stores.google.credentials import GoogleCredentials
+from latchkey.stores.google.publisher import Publisher
+from latchkey.stores.google.refusal import Gone, Unknown
+from latchkey.stores.google.resources import UNACKNOWLEDGED, VoidedPurchase, millis
+from latchkey.stores.http import StoreHttp
+
+# Purchase tokens have some 150 to 200 of these signs. Google promises no form, so what is only possible is asked about.
+_POSSIBLE = re.compile(r"[!-~]{1,2000}")
+_USUAL = re.compile(r"[A-Za-z0-9._-]{24,1000}")
+# Voided purchases are listed for 30 days.
+_VOIDED_FOR: Ms = 30 * DAY - 60_000
+_TOO_OLD = "Google no longer tells of this purchase: it ended more than 60 days ago."
+
+
+class GooglePlay:
+    store = subscription.STORE
+
+    def __init__(self, http: StoreHttp, now: Callable[[], Ms]) -> None:
+        self._http = http
+        self._now = now
+        self._certificates = Certificates(http, now)
+        self._tokens = AccessTokens(http, now)
+        self._publisher = Publisher(http, self._tokens)
+        self._chains = Chains(self._publisher)
+
+    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> GoogleCredentials:
+        return given_credentials.parse(given, allowed_hosts)
+
+    def describe_credentials(self, credentials: GoogleCredentials) -> dict[str, str]:
+        return given_credentials.describe(credentials)
+
+    async def check_credentials(self, app: ConnectedApp) -> None:
+        self._tokens.forget(app)
+        await self._publisher.check(app)
+
+    async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
+        return await push.verify(app.credentials, incoming, self._certificates)
+
+    async def read(self, app: ConnectedApp, payload: str) -> Reading:
+        said = told.decode(payload)
+        try:
+            if (one := said.subscription_notification) is not None:
+                asked = one.notification_type == told.PAUSE_SCHEDULE_CHANGED
+                return await self._subscription(app, one.purchase_token, ask_for_pause=asked)
+            if (bought := said.one_time_product_notification) is not None:
+                return await self._product(app, bought.purchase_token)
+            if (voided := said.voided_purchase_notification) is not None:
+                return await self._voided(app, voided)
+        except Unknown:
+            return Reading(note="Google knows no such purchase.")
+        except Gone:
+            return Reading(note=_TOO_OLD)
+        if said.test_notification is not None:
+            return Reading(note="A test notification: the connection works.")
+        return Reading(note="A notification that this version of Latchkey does not know.")
+
+    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
+        if receipt.token is None or _POSSIBLE.fullmatch(receipt.token) is None or "#" in receipt.token:
+            raise InvalidReceipt("The receipt has no purchase token of Google Play.")
+        try:
+            return await self._either(app, receipt.token)
+        except Unknown:
+            raise InvalidReceipt("Google knows no purchase with this token in this app.") from None
+        except Gone:
+            return Reading(note=_TOO_OLD)
+
+    def looks_real(self, receipt: AppReceipt) -> bool:
+        return receipt.token is not None and _USUAL.fullmatch(receipt.token) is not None
+
+    async def read_again(
+        self,
+        app: ConnectedApp,
+        handle: str,
+        environment: Environment,  # noqa: ARG002 - a token says it itself
+    ) -> Reading:
+        try:
+            return await self._either(app, _token_of(handle), with_history=True)
+        except Unknown:
+            return Reading(note="Google knows no such purchase.")
+        except Gone:
+            return Reading(note=_TOO_OLD)
+
+    async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
+        # A prepaid plan is a one-time purchase to Latchkey and a subscription to Google. Only those have a base plan.
+        name, plan, _ = product_id.partition(":")
+        token, is_subscription = _token_of(handle), subscription or bool(plan)
+        try:
+            await self._publisher.acknowledge(app, token, name, subscription=is_subscription)
+        except Gone:
+            return
+        except Unknown:
+            # Also the answer to a second acknowledgement, or to one of a purchase that was cancelled meanwhile.
+            if await self._waits(app, token, is_subscription):
+                raise StoreDown("Google does not take the acknowledgement of a purchase that waits for it.") from None
+
+    async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
+        """Google keeps no history of notifications, but a list of voided purchases."""
+        since = max(since, self._now() - _VOIDED_FOR)
+        until = min(until, self._now())
+        if since >= until:
+            return
+        async for one in self._publisher.voided(app, since, until):
+            if one.purchase_token:
+                yield _notification(app, one, until)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _either(self, app: ConnectedApp, token: str, *, with_history: bool = False) -> Reading:
+        """A token does not say whether it is of a subscription. Only if Google knows neither, there is no purchase."""
+        try:
+            return await self._subscription(app, token, with_history=with_history)
+        except Unknown:
+            return await self._product(app, token)
+
+    async def _subscription(
+        self,
+        app: ConnectedApp,
+        token: str,
+        *,
+        ask_for_pause: bool = False,
+        with_history: bool = False,
+        beside: tuple[str, ...] = (),
+    ) -> Reading:
+        purchase = await self._publisher.subscription(app, token)
+        if note := subscription.why_nothing_follows(purchase):
+            return Reading(note=note)
+        wanted = subscription.order_ids(purchase)
+        if with_history:
+            whole = [one for newest in wanted for one in periods.history(newest)]
+            orders = await self._publisher.many_orders(app, list(dict.fromkeys(whole)))
+        else:
+            orders = await self._publisher.orders(app, dict.fromkeys((*wanted, *beside)))
+        replaces, replaced = await self._chains.of(app, purchase)
+        resume = None
+        if ask_for_pause and purchase.paused_state_context is None:
+            resume = await self._publisher.planned_resume(app, purchase.line_items[0].product_id, token)
+        around = subscription.Around(
+            orders=orders,
+            replaces=replaces,
+            replaced=replaced,
+            pause_was_asked=ask_for_pause,
+            planned_resume=resume,
+            with_history=with_history,
+        )
+        return subscription.read(app.app_id, token, purchase, around)
+
+    async def _waits(self, app: ConnectedApp, token: str, is_subscription: bool) -> bool:
+        """Whether a purchase still has to be acknowledged."""
+        try:
+            if is_subscription:
+                bought = await self._publisher.subscription(app, token)
+                return bought.acknowledgement_state == UNACKNOWLEDGED
+            one = await self._publisher.product(app, token)
+            paid = one.purchase_state_context.purchase_state == product.PURCHASED
+            return paid and one.acknowledgement_state == UNACKNOWLEDGED
+        except (Unknown, Gone):
+            return False
+
+    async def _product(self, app: ConnectedApp, token: str) -> Reading:
+        purchase = await self._publisher.product(app, token)
+        orders = await self._publisher.orders(app, [purchase.order_id] if purchase.order_id else [])
+        return product.read(app.app_id, token, purchase, orders.get(purchase.order_id or ""))
+
+    async def _voided(self, app: ConnectedApp, voided: told.VoidedTold) -> Reading:
+        if voided.refund_type == told.PARTIAL_REFUND:
+            return Reading(note="Only a part of the quantity was refunded.")
+        if voided.product_type == told.ONE_TIME:
+            return await self._product(app, voided.purchase_token)
+        beside = (voided.order_id,) if voided.order_id else ()
+        if voided.product_type == told.SUBSCRIPTION:
+            return await self._subscription(app, voided.purchase_token, beside=beside)
+        try:
+            return await self._subscription(app, voided.purchase_token, beside=beside)
+        except Unknown:
+            return await self._product(app, voided.purchase_token)
+
+
+def _token_of(handle: str) -> str:
+    return handle.partition(subscription.ADD_ON)[0]
+
+
+def _notification(app: ConnectedApp, voided: VoidedPurchase, until: Ms) -> Notification:
+    at = millis(voided.voided_time_millis) or until
+    said = told.Told(
+        package_name=app.credentials.package_name,
+        event_time_millis=at,
+        voided_purchase_notification=told.VoidedTold(purchase_token=voided.purchase_token, order_id=voided.order_id),
+    )
+    return Notification(
+        external_id=f"voided/{voided.order_id}/{at}",
+        kind=told.kind_of(said),
+        environment=None,
+        occurred_at=at,
+        subject=voided.purchase_token,
+        payload=told.encode(said),
+        checked={"source": "purchases.voidedpurchases", "package_name": app.credentials.package_name},
+    )

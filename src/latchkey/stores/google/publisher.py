@@ -1,0 +1,135 @@
+"""The calls of the Android Publisher API that the adapter makes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from latchkey.domain.instants import Ms
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.errors import CredentialsRefused, StoreError
+from latchkey.stores.google.access_token import AccessTokens
+from latchkey.stores.google.refusal import Gone, Unknown, refusal
+from latchkey.stores.google.resources import (
+    OldSubscription,
+    Order,
+    Orders,
+    ProductPurchase,
+    SubscriptionPurchase,
+    VoidedPurchase,
+    VoidedPurchases,
+    millis,
+)
+from latchkey.stores.http import Answer, StoreHttp
+
+T = TypeVar("T")
+
+# Google takes 1,000, but an address has its limits too.
+_ORDERS_AT_ONCE = 100
+# More renewals than this are not read back: 20 years of months.
+_MOST_ORDERS = 240
+_VOIDED_AT_ONCE = 1000
+
+
+class Publisher:
+    """Raises Unknown and Gone for a purchase or order that Google does not tell of; StoreDown and CredentialsRefused as
+    everywhere."""
+
+    def __init__(self, http: StoreHttp, tokens: AccessTokens) -> None:
+        self._http = http
+        self._tokens = tokens
+
+    async def subscription(self, app: ConnectedApp, token: str) -> SubscriptionPurchase:
+        return await self._get(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}", SubscriptionPurchase)
+
+    async def product(self, app: ConnectedApp, token: str) -> ProductPurchase:
+        return await self._get(app, f"/purchases/productsv2/tokens/{_part(token)}", ProductPurchase)
+
+    async def orders(self, app: ConnectedApp, wanted: Iterable[str]) -> dict[str, Order]:
+        """Those that can be read. An account without the right to read orders, and an order that Google does not know,
+        leave a gap; where Google cannot be asked now, the reading has to wait."""
+        found: dict[str, Order] = {}
+        for order_id in wanted:
+            try:
+                found[order_id] = await self._get(app, f"/orders/{_part(order_id)}", Order)
+            except (Unknown, Gone, CredentialsRefused):
+                continue
+        return found
+
+    async def many_orders(self, app: ConnectedApp, wanted: list[str]) -> dict[str, Order]:
+        """All at once. One that Google does not know fails the call, then only the newest are read."""
+        found: dict[str, Order] = {}
+        newest = wanted[-_MOST_ORDERS:]
+        try:
+            for first in range(0, len(newest), _ORDERS_AT_ONCE):
+                query = urlencode([("orderIds", one) for one in newest[first : first + _ORDERS_AT_ONCE]])
+                page = await self._get(app, f"/orders:batchGet?{query}", Orders)
+                found |= {order.order_id: order for order in page.orders}
+        except (Unknown, Gone, CredentialsRefused):
+            pass
+        missing = [one for one in newest[-1:] if one not in found]
+        return found | await self.orders(app, missing)
+
+    async def planned_resume(self, app: ConnectedApp, product_id: str, token: str) -> Ms | None:
+        """The end of a pause that has not begun. Only the old form of the resource tells of it."""
+        path = f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}"
+        try:
+            old = await self._get(app, path, OldSubscription)
+        except (Unknown, Gone):
+            return None
+        return millis(old.auto_resume_time_millis)
+
+    async def acknowledge(self, app: ConnectedApp, token: str, product_id: str, *, subscription: bool) -> None:
+        room = "subscriptions" if subscription else "products"
+        await self._call(app, "POST", f"/purchases/{room}/{_part(product_id)}/tokens/{_part(token)}:acknowledge", {})
+
+    async def voided(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[VoidedPurchase]:
+        query = {"startTime": str(since), "endTime": str(until), "type": "1", "maxResults": str(_VOIDED_AT_ONCE)}
+        page = await self._get(app, f"/purchases/voidedpurchases?{urlencode(query)}", VoidedPurchases)
+        while True:
+            for one in page.voided_purchases:
+                yield one
+            following = page.token_pagination.next_page_token
+            if not following or not page.voided_purchases:
+                return
+            more = urlencode(query | {"token": following})
+            page = await self._get(app, f"/purchases/voidedpurchases?{more}", VoidedPurchases)
+
+    async def check(self, app: ConnectedApp) -> None:
+        """A call that needs the right package, a key that works, and the right to see orders."""
+        try:
+            await self._get(app, "/purchases/voidedpurchases?maxResults=1&type=1", VoidedPurchases)
+        except (Unknown, Gone):
+            raise CredentialsRefused("Google knows no app with this package_name.") from None
+
+    async def _get(self, app: ConnectedApp, path: str, type: type[T]) -> T:
+        return (await self._call(app, "GET", path)).json(type, "Google")
+
+    async def _call(self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+        credentials = app.credentials
+        package = _part(credentials.package_name)
+        url = f"{credentials.api_base_url}/androidpublisher/v3/applications/{package}{path}"
+        token = await self._tokens.get(app)
+        answer = await self._send(method, url, token, body)
+        if answer.status == 401:
+            # The token may have been revoked before its time.
+            token = await self._tokens.get(app, instead_of=token)
+            answer = await self._send(method, url, token, body)
+        if answer.status == 401:
+            self._tokens.forget(app)
+        if not 200 <= answer.status < 300:
+            refused: StoreError = refusal(answer)
+            raise refused
+        return answer
+
+    async def _send(self, method: str, url: str, token: str, body: Mapping[str, Any] | None) -> Answer:
+        headers = {"Authorization": f"Bearer {token}"}
+        return await self._http.request(method, url, headers=headers, json=body)
+
+
+def _part(text: str) -> str:
+    """One part of a path. Dots alone would lead upwards, in whatever way they are written: nothing has such a name."""
+    if not text.strip("."):
+        raise Unknown("Google knows no such purchase.")
+    return quote(text, safe="")

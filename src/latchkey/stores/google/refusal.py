@@ -1,0 +1,68 @@
+"""What a refusal of the Android Publisher API means: nothing of this form, no right to ask, or too many questions."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
+from latchkey.stores.http import Answer
+
+_WORD = re.compile(r"[A-Za-z_]{1,60}")
+_QUOTA = frozenset(
+    {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded", "RESOURCE_EXHAUSTED"}
+)
+_UNKNOWN_APP = frozenset({"applicationNotFound", "packageNotFound", "androidPackageNotFound"})
+
+
+class Gone(StoreError):
+    """Google had this purchase or order, and no longer tells of it."""
+
+
+class Unknown(StoreError):
+    """Google is certain that there is no such purchase or order."""
+
+
+class _Error(msgspec.Struct):
+    reason: str = ""
+
+
+class _Detail(msgspec.Struct):
+    status: str = ""
+    errors: list[_Error] = []
+
+
+class _Body(msgspec.Struct):
+    error: _Detail
+
+
+def reason_word(text: str) -> str:
+    """A reason that may be shown: one word, no text of a stranger."""
+    return text if _WORD.fullmatch(text) else ""
+
+
+def refusal(answer: Answer) -> StoreError:
+    """What an answer that is not 200 means. Only Google's own form of an error counts as its word."""
+    try:
+        said = msgspec.json.decode(answer.body, type=_Body).error
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        said = None
+    status = answer.status
+    if status == 401:
+        return CredentialsRefused("Google refuses the access token of the service account (401).")
+    if said is None:
+        return StoreDown(f"Google answered {status} in a form that the Android Publisher API does not use.")
+    words = {said.status, *(one.reason for one in said.errors)} - {""}
+    reason = next((word for one in said.errors if (word := reason_word(one.reason))), reason_word(said.status))
+    if words & _QUOTA:
+        return StoreDown(f"Google's quota is used up ({reason}).")
+    if status == 403:
+        return CredentialsRefused(f"Google refuses the service account: it lacks a permission ({reason}).")
+    if status == 404 and words & _UNKNOWN_APP:
+        return CredentialsRefused("Google knows no app with this package_name.")
+    if status == 410:
+        return Gone("Google no longer tells of this purchase.")
+    if status == 404 or (status == 400 and words & {"invalid", "badRequest", "INVALID_ARGUMENT"}):
+        return Unknown("Google knows no such purchase.")
+    return StoreDown(f"Google answered {status} ({reason}).")

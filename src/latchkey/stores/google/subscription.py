@@ -1,0 +1,269 @@
+"""A subscription as `purchases.subscriptionsv2` tells it, in Latchkey's words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import FREE
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Cause, Pause, Status, Subscription
+from latchkey.stores.adapter import Reading, Seen
+from latchkey.stores.errors import StoreDown
+from latchkey.stores.google import periods
+from latchkey.stores.google.resources import (
+    UNACKNOWLEDGED,
+    LineItem,
+    Order,
+    SubscriptionPurchase,
+    instant,
+    product_of,
+)
+
+STORE = "play_store"
+ACTIVE, CANCELED, EXPIRED, PAUSED, IN_GRACE, ON_HOLD = (
+    f"SUBSCRIPTION_STATE_{name}" for name in ("ACTIVE", "CANCELED", "EXPIRED", "PAUSED", "IN_GRACE_PERIOD", "ON_HOLD")
+)
+PENDING, PENDING_CANCELED = "SUBSCRIPTION_STATE_PENDING", "SUBSCRIPTION_STATE_PENDING_PURCHASE_CANCELED"
+_KNOWN = frozenset({ACTIVE, CANCELED, EXPIRED, PAUSED, IN_GRACE, ON_HOLD})
+# Divides the purchase token from the product in the handle of an add-on. No token has this sign.
+ADD_ON = "#"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What was read beside the purchase."""
+
+    orders: Mapping[str, Order]
+    # The purchase tokens that this one replaced, newest first, and the product of the newest.
+    replaces: tuple[str, ...] = ()
+    replaced: str | None = None
+    # Google tells of a pause that has not begun only where it is asked for it: whether it was, and when the pause ends.
+    pause_was_asked: bool = False
+    planned_resume: Ms | None = None
+    # Also the periods before the running one.
+    with_history: bool = False
+
+
+def order_ids(purchase: SubscriptionPurchase) -> tuple[str, ...]:
+    """The orders that tell of the running periods; where an item replaced another one, also the order before."""
+    wanted: list[str] = []
+    for item in _items(purchase):
+        if (order_id := item.latest_successful_order_id or purchase.latest_order_id) is not None:
+            wanted += periods.history(order_id)[-1 if item.item_replacement is None else -2 :]
+    return tuple(dict.fromkeys(wanted))
+
+
+def why_nothing_follows(purchase: SubscriptionPurchase) -> str:
+    """For the journal. Empty where something follows from the purchase."""
+    if purchase.subscription_state == PENDING:
+        return "The purchase is waiting for its payment."
+    if purchase.subscription_state == PENDING_CANCELED:
+        return "The purchase was called off before it was paid."
+    if purchase.subscription_state not in _KNOWN:
+        raise StoreDown("Google tells of a subscription in a state that this version of Latchkey does not know.")
+    if is_replaced(purchase):
+        return "Another purchase has replaced this one, and tells how it goes on."
+    return "" if _items(purchase) else "The purchase has no item with an end."
+
+
+def is_replaced(purchase: SubscriptionPurchase) -> bool:
+    context = purchase.canceled_state_context
+    ended = purchase.subscription_state in (CANCELED, EXPIRED)
+    return ended and context is not None and context.replacement_cancellation is not None
+
+
+def is_prepaid(purchase: SubscriptionPurchase) -> bool:
+    return any(item.prepaid_plan is not None for item in purchase.line_items)
+
+
+def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: Around) -> Reading:
+    if note := why_nothing_follows(purchase):
+        return Reading(note=note)
+    return Reading(
+        seen=tuple(
+            _seen(app_id, token, purchase, item, around, add_on=number > 0)
+            for number, item in enumerate(_items(purchase))
+        )
+    )
+
+
+def _items(purchase: SubscriptionPurchase) -> tuple[LineItem, ...]:
+    """Without the items that wait for the end of another one."""
+    return tuple(item for item in purchase.line_items if item.expiry_time is not None)
+
+
+def _seen(
+    app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: Around, *, add_on: bool
+) -> Seen:
+    account = purchase.external_account_identifiers
+    order_id = item.latest_successful_order_id or purchase.latest_order_id or made_up_id(token)
+    suffix = f"{ADD_ON}{item.product_id}" if add_on else ""
+    seen = Seen(
+        snapshot=_prepaid(app_id, purchase, item, order_id, suffix, around)
+        if item.prepaid_plan is not None
+        else _subscription(app_id, purchase, item, order_id, suffix, around),
+        account_token=account.obfuscated_external_account_id or account.external_account_id,
+        handle=token + suffix,
+        unordered=True,
+        # The acknowledgement counts for all items of a purchase.
+        acknowledge=not add_on and purchase.acknowledgement_state == UNACKNOWLEDGED,
+    )
+    if item.prepaid_plan is not None:
+        return seen
+    _, number = periods.split(order_id)
+    replaces = tuple(one + suffix for one in around.replaces)
+    return replace(seen, replaces=replaces, complete=around.with_history or number == 0)
+
+
+def _prepaid(
+    app_id: str, purchase: SubscriptionPurchase, item: LineItem, order_id: str, suffix: str, around: Around
+) -> Purchase:
+    """A prepaid plan does not renew: each top-up is a purchase of its own, with an order and a token of its own."""
+    order = around.orders.get(order_id)
+    ends_at = _instant(item.expiry_time)
+    paid_at = periods.paid_at(order) if order is not None else None
+    return Purchase(
+        kind=PurchaseKind.ONE_TIME,
+        store=STORE,
+        id=order_id + suffix,
+        product_id=item.product,
+        environment=_environment(purchase),
+        app_id=app_id,
+        purchased_at=paid_at or instant(purchase.start_time) or ends_at,
+        ends_at=ends_at,
+        price=periods.price_of(order, item.product_id) or FREE,
+        money_back=periods.money_back(order),
+    )
+
+
+def _subscription(
+    app_id: str, purchase: SubscriptionPurchase, item: LineItem, order_id: str, suffix: str, around: Around
+) -> Subscription:
+    orders = around.orders
+    order = orders.get(order_id)
+    status, ends_at = _standing(purchase, item, order, around)
+    started_at = instant(purchase.start_time) or (periods.paid_at(order) if order is not None else None) or ends_at
+    first, number = periods.split(order_id)
+    running = periods.period(
+        item, order_id, order, started_at=started_at, ends_at=ends_at, replaces=around.replaced is not None
+    )
+    was = periods.changed_from(item, order_id, orders) if number else around.replaced
+    if was is not None and was != item.product:
+        running = replace(running, cause=Cause.CHANGE, changed_from=was)
+    before = periods.earlier(item, order_id, orders, started_at=started_at)
+    return Subscription(
+        store=STORE,
+        id=first + suffix,
+        environment=_environment(purchase),
+        app_id=app_id,
+        # Without the history, what a notification was about: an older order whose money was given back.
+        periods=(*(one for one in before if around.with_history or one.money_back), running),
+        status=status,
+    )
+
+
+def _standing(purchase: SubscriptionPurchase, item: LineItem, order: Order | None, around: Around) -> tuple[Status, Ms]:
+    """How the subscription stands, and where its running period ends.
+
+    While a payment is missing, `expiryTime` is the end of the grace period; how long was paid, only the order says. A
+    missing payment is dated to the end of the paid time, so that every reading of one problem tells the same.
+    """
+    state, end, paid = purchase.subscription_state, _instant(item.expiry_time), periods.paid_end(order, item.product_id)
+    status = Status(as_of=periods.NOW, next_product_id=_next_product(purchase, item))
+    if state in (IN_GRACE, ON_HOLD):
+        return _unpaid(status, state, end, paid, purchase)
+    if state == PAUSED:
+        return replace(status, pause=Pause(0, _resume_time(purchase, around) or end)), end
+    if state == CANCELED:
+        return _renewal_off(status, purchase), end
+    if state == EXPIRED:
+        return _over(status, purchase, end, paid)
+    plan = item.auto_renewing_plan
+    if plan is None or not plan.auto_renew_enabled:
+        # An item that another one will replace does not renew itself, but the subscription goes on.
+        return replace(status, auto_renew=item.deferred_item_replacement is not None), end
+    installments = plan.installment_details
+    scheduled = installments is not None and installments.pending_cancellation is not None
+    if scheduled or item.deferred_item_removal is not None:
+        return replace(status, auto_renew=False, renewal_off_reason=Reason.UNSUBSCRIBE), end
+    return replace(status, pause=_planned_pause(purchase, around)), end
+
+
+def _unpaid(status: Status, state: str, end: Ms, paid: Ms | None, purchase: SubscriptionPurchase) -> tuple[Status, Ms]:
+    if paid is None or paid > end:
+        # The order cannot be read. The start of the subscription is the one moment that is the same in every reading.
+        issue_at = instant(purchase.start_time) or end
+        return replace(status, billing_issue_at=issue_at, grace_ends_at=end if state == IN_GRACE else None), end
+    return replace(status, billing_issue_at=paid, grace_ends_at=end if end > paid else None), paid
+
+
+def _over(status: Status, purchase: SubscriptionPurchase, end: Ms, paid: Ms | None) -> tuple[Status, Ms]:
+    reason, _ = _who_canceled(purchase)
+    if periods.is_revoked(end, paid):
+        # Revoked. Whether renewal was off is told only where the user had turned it off before.
+        off = _renewal_off(status, purchase) if reason is Reason.UNSUBSCRIBE else status
+        return replace(off, ended=Reason.DEVELOPER_INITIATED), end
+    if reason is None:
+        return replace(status, ended=Reason.UNKNOWN), end
+    status = replace(_renewal_off(status, purchase), ended=reason)
+    if reason is Reason.BILLING_ERROR and paid is not None and paid < end:
+        # It ran out in account hold, after a grace period: what was told then still holds.
+        return replace(status, billing_issue_at=paid, grace_ends_at=end), paid
+    return status, end
+
+
+def _renewal_off(status: Status, purchase: SubscriptionPurchase) -> Status:
+    reason, at = _who_canceled(purchase)
+    return replace(status, auto_renew=False, renewal_off_reason=reason, renewal_off_at=at, next_product_id=None)
+
+
+def _who_canceled(purchase: SubscriptionPurchase) -> tuple[Reason | None, Ms | None]:
+    context = purchase.canceled_state_context
+    if context is None:
+        return None, None
+    if context.user_initiated_cancellation is not None:
+        return Reason.UNSUBSCRIBE, instant(context.user_initiated_cancellation.cancel_time)
+    if context.system_initiated_cancellation is not None:
+        return Reason.BILLING_ERROR, None
+    return (Reason.DEVELOPER_INITIATED if context.developer_initiated_cancellation is not None else None), None
+
+
+def _planned_pause(purchase: SubscriptionPurchase, around: Around) -> Pause | None:
+    """A pause that begins when the running period ends."""
+    resumes_at = _resume_time(purchase, around)
+    if resumes_at is None:
+        return None if around.pause_was_asked else PAUSE_NOT_TOLD
+    return Pause(0, resumes_at)
+
+
+def _resume_time(purchase: SubscriptionPurchase, around: Around) -> Ms | None:
+    context = purchase.paused_state_context
+    return (instant(context.auto_resume_time) if context is not None else None) or around.planned_resume
+
+
+def _next_product(purchase: SubscriptionPurchase, item: LineItem) -> str | None:
+    waiting = item.deferred_item_replacement
+    if waiting is None or not waiting.product_id:
+        return None
+    listed = (one.product for one in purchase.line_items if one.product_id == waiting.product_id and one is not item)
+    named = product_of(waiting.product_id, waiting.base_plan_id)
+    return named if waiting.base_plan_id else next(listed, named)
+
+
+def _environment(purchase: SubscriptionPurchase) -> Environment:
+    return Environment.SANDBOX if purchase.test_purchase is not None else Environment.PRODUCTION
+
+
+def _instant(text: str | None) -> Ms:
+    at = instant(text)
+    if at is None:
+        raise StoreDown("Google answered with a subscription that has no end.")
+    return at
+
+
+def made_up_id(token: str) -> str:
+    """For a purchase without an order, such as one made with a promotional code: the token stays the same."""
+    return "GPT." + sha256(token.encode()).hexdigest()[:32]

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from latchkey.emulators.google.keys import Keys, generate
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.google.adapter import GooglePlay
+from tests.stores.google.play import Play, connected
+
+
+@pytest.fixture(scope="session")
+def keys() -> Keys:
+    return generate()
+
+
+@pytest.fixture(scope="session")
+def app(keys: Keys) -> ConnectedApp:
+    return connected(keys)
+
+
+@pytest.fixture
+def play(keys: Keys) -> Play:
+    return Play(keys)
+
+
+@pytest.fixture
+def google(play: Play) -> GooglePlay:
+    """Its clock is the machine's: tokens are checked against it. What happens in the store has the clock of `play`."""
+    return GooglePlay(play, lambda: time.time_ns() // 1_000_000)

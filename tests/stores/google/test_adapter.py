@@ -1,0 +1,508 @@
+"""What the adapter asks Google, and what the answers mean for receipts, acknowledgements and credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from latchkey.domain.instants import DAY, MINUTE, Ms
+from latchkey.domain.purchases.purchase import Environment, Purchase
+from latchkey.domain.purchases.subscription import PeriodType, Subscription
+from latchkey.emulators.google.keys import Keys
+from latchkey.stores.adapter import Adapter, AppReceipt, ConnectedApp, Reading, Seen
+from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
+from latchkey.stores.google.access_token import AccessTokens
+from latchkey.stores.google.adapter import GooglePlay
+from latchkey.stores.http import Answer, StoreHttp
+from tests.stores.google.play import (
+    APP_ID,
+    MONTH,
+    ORDER,
+    START,
+    TOKEN,
+    Play,
+    connected,
+    error,
+    iso,
+    notice,
+    voided_notice,
+)
+from tests.stores.loopback import Reply, Request, serving
+
+RECEIPT = AppReceipt(token=TOKEN, product_ids=("pro",))
+
+
+def text(told: Mapping[str, object]) -> str:
+    return msgspec.json.encode(told).decode()
+
+
+def only(reading: Reading) -> Seen:
+    (seen,) = reading.seen
+    return seen
+
+
+def subscription(reading: Reading) -> Subscription:
+    snapshot = only(reading).snapshot
+    assert isinstance(snapshot, Subscription)
+    return snapshot
+
+
+def one_time(reading: Reading) -> Purchase:
+    snapshot = only(reading).snapshot
+    assert isinstance(snapshot, Purchase)
+    return snapshot
+
+
+def test_it_has_the_form_of_every_adapter(google: GooglePlay) -> None:
+    adapter: Adapter = google
+    assert adapter.store == "play_store"
+
+
+class TestReceipts:
+    async def test_a_subscription(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        play.buy(externalAccountIdentifiers={"obfuscatedExternalAccountId": "ann"})
+        seen = only(await google.read_receipt(app, RECEIPT))
+        assert (seen.account_token, seen.handle, seen.unordered, seen.acknowledge) == ("ann", TOKEN, True, True)
+        assert isinstance(seen.snapshot, Subscription)
+        assert (seen.snapshot.id, seen.snapshot.app_id) == (ORDER, APP_ID)
+        assert seen.snapshot.environment is Environment.PRODUCTION
+        assert seen.snapshot.current.product_id == "pro:monthly"
+        assert seen.snapshot.current.price.currency == "EUR"
+
+    async def test_a_one_time_purchase(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        play.sell(obfuscatedExternalAccountId="ann")
+        seen = only(await google.read_receipt(app, RECEIPT))
+        assert (seen.account_token, seen.acknowledge, seen.should_consume) == ("ann", True, True)
+        assert isinstance(seen.snapshot, Purchase)
+        assert (seen.snapshot.id, seen.snapshot.product_id) == (ORDER, "coins")
+        assert (seen.snapshot.price.micros, seen.snapshot.ends_at) == (1_990_000, None)
+
+    async def test_what_is_used_up_and_acknowledged_is_left_alone(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        sold = play.sell(acknowledgementState="ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED")
+        sold["productLineItem"][0]["productOfferDetails"]["consumptionState"] = "CONSUMPTION_STATE_CONSUMED"
+        seen = only(await google.read_receipt(app, RECEIPT))
+        assert (seen.acknowledge, seen.should_consume) == (False, False)
+
+    async def test_test_purchases_are_sandbox(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        play.buy(testPurchase={})
+        assert subscription(await google.read_receipt(app, RECEIPT)).environment is Environment.SANDBOX
+        play.subscriptions.clear()
+        play.sell(testPurchaseContext={"fopType": "TEST"})
+        assert one_time(await google.read_receipt(app, RECEIPT)).environment is Environment.SANDBOX
+
+    async def test_a_purchase_that_is_not_paid_yet_gives_nothing_and_is_not_refused(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.buy(subscriptionState="SUBSCRIPTION_STATE_PENDING")
+        reading = await google.read_receipt(app, RECEIPT)
+        assert (reading.seen, reading.note) == ((), "The purchase is waiting for its payment.")
+
+    @pytest.mark.parametrize("token", [None, "", "with space", "é", "a" * 3000, "add#on", "\x00"])
+    async def test_what_cannot_be_a_token_is_invalid_without_asking(
+        self, google: GooglePlay, app: ConnectedApp, play: Play, token: str | None
+    ) -> None:
+        with pytest.raises(InvalidReceipt):
+            await google.read_receipt(app, AppReceipt(token=token))
+        assert play.calls == []
+
+    @pytest.mark.parametrize("token", ["../../orders/x", "a/b?c=d", "%2e%2e", "..a"])
+    async def test_a_token_stays_one_part_of_the_path(
+        self, google: GooglePlay, app: ConnectedApp, play: Play, token: str
+    ) -> None:
+        with pytest.raises(InvalidReceipt):
+            await google.read_receipt(app, AppReceipt(token=token))
+        assert [call.rpartition("/")[0] for call in play.calls[1:]] == [
+            "GET /purchases/subscriptionsv2/tokens",
+            "GET /purchases/productsv2/tokens",
+        ]
+
+    @pytest.mark.parametrize("token", [".", "..", "..."])
+    async def test_a_token_cannot_lead_upwards(
+        self, google: GooglePlay, app: ConnectedApp, play: Play, token: str
+    ) -> None:
+        with pytest.raises(InvalidReceipt):
+            await google.read_receipt(app, AppReceipt(token=token))
+        assert play.calls == []
+
+    ANSWERS: tuple[tuple[Answer, type[StoreError] | None], ...] = (
+        (error(404, "purchaseTokenNotFound"), InvalidReceipt),
+        (error(404, "", "NOT_FOUND"), InvalidReceipt),
+        (error(400, "invalid"), InvalidReceipt),
+        (error(400, "", "INVALID_ARGUMENT"), InvalidReceipt),
+        (error(410, "purchaseTokenNoLongerValid"), None),
+        (error(404, "applicationNotFound"), CredentialsRefused),
+        (error(400, "failedPrecondition"), StoreDown),
+        (error(403, "permissionDenied"), CredentialsRefused),
+        (error(403, "projectNotLinked"), CredentialsRefused),
+        (error(401, "authError"), CredentialsRefused),
+        (error(403, "rateLimitExceeded"), StoreDown),
+        (error(403, "quotaExceeded"), StoreDown),
+        (error(429), StoreDown),
+        (error(500), StoreDown),
+        (error(503), StoreDown),
+        (error(409), StoreDown),
+        (Answer(404, {}, b"<html>not found</html>"), StoreDown),
+        (Answer(400, {}, b""), StoreDown),
+        (Answer(403, {}, b"[]"), StoreDown),
+        (Answer(302, {"location": "https://evil.example.com"}, b""), StoreDown),
+        (Answer(200, {}, b"<html>"), StoreDown),
+        (Answer(200, {}, b'{"lineItems": 5}'), StoreDown),
+        (Answer(200, {}, b'{"subscriptionState": "SUBSCRIPTION_STATE_NEW"}'), StoreDown),
+    )
+
+    @pytest.mark.parametrize(("answer", "expected"), ANSWERS)
+    async def test_only_google_itself_can_make_a_receipt_invalid(
+        self,
+        google: GooglePlay,
+        app: ConnectedApp,
+        play: Play,
+        answer: Answer,
+        expected: type[StoreError] | None,
+    ) -> None:
+        play.refuse = lambda path: answer if path.startswith("/purchases") else None
+        if expected is None:
+            assert (await google.read_receipt(app, RECEIPT)).seen == ()
+            return
+        with pytest.raises(expected) as refused:
+            await google.read_receipt(app, RECEIPT)
+        assert type(refused.value) is expected
+        assert TOKEN not in refused.value.message
+
+    async def test_a_token_unknown_to_one_api_may_still_be_known_to_the_other(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.refuse = lambda path: error(500) if "productsv2" in path else None
+        with pytest.raises(StoreDown):
+            await google.read_receipt(app, RECEIPT)
+
+    async def test_a_reading_waits_for_its_order(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        play.buy()
+        play.refuse = lambda path: error(503) if path.startswith("/orders") else None
+        with pytest.raises(StoreDown):
+            await google.read_receipt(app, RECEIPT)
+
+    def test_what_has_the_form_of_a_token(self, google: GooglePlay) -> None:
+        assert google.looks_real(AppReceipt(token="oomhdfhhmopkfdlkffnhnbml.AO-J1OyCvUpbShkG9G9HOIuxLPZl5ewSF9FIy3"))
+        for token in (None, "", "short", "a b" * 20, "test_1700000000000_3f", "a" * 2000):
+            assert not google.looks_real(AppReceipt(token=token))
+
+
+class TestSubscriptions:
+    async def test_an_introductory_price_is_what_the_order_says(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.buy(phase="introductoryPriceDetails", item={"offerPhase": {"introductoryPrice": {}}})
+        play.orders[ORDER]["lineItems"][0]["total"] = {"currencyCode": "EUR", "units": "1", "nanos": 500_000_000}
+        period = subscription(await google.read_receipt(app, RECEIPT)).current
+        assert (period.period_type, period.price.micros) == (PeriodType.INTRO, 1_500_000)
+
+    async def test_add_ons_are_subscriptions_of_their_own(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        bought = play.buy()
+        extra = bought["lineItems"][0] | {"productId": "extra", "expiryTime": iso(START + 2 * MONTH)}
+        bought["lineItems"].append(extra)
+        play.orders[ORDER]["lineItems"].append(
+            play.orders[ORDER]["lineItems"][0] | {"productId": "extra", "total": {"currencyCode": "EUR", "units": "2"}}
+        )
+        main, add_on = (await google.read_receipt(app, RECEIPT)).seen
+        assert isinstance(main.snapshot, Subscription)
+        assert isinstance(add_on.snapshot, Subscription)
+        assert (main.snapshot.id, main.handle, main.acknowledge) == (ORDER, TOKEN, True)
+        assert (add_on.snapshot.id, add_on.handle) == (f"{ORDER}#extra", f"{TOKEN}#extra")
+        assert add_on.acknowledge is False
+        assert (add_on.snapshot.current.product_id, add_on.snapshot.current.ends_at) == (
+            "extra:monthly",
+            START + 2 * MONTH,
+        )
+        assert add_on.snapshot.current.price.micros == 2_000_000
+        again = await google.read_again(app, add_on.handle, Environment.PRODUCTION)
+        assert [one.handle for one in again.seen] == [TOKEN, f"{TOKEN}#extra"]
+
+    async def test_an_add_on_that_will_be_removed_does_not_renew(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.buy(item={"deferredItemRemoval": {}})
+        assert subscription(await google.read_receipt(app, RECEIPT)).status.auto_renew is False
+
+    async def test_the_product_that_follows_is_named_with_its_base_plan_where_google_tells_it(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        bought = play.buy(item={"deferredItemReplacement": {"productId": "basic"}})
+        bought["lineItems"][0]["autoRenewingPlan"] = {}
+        bought["lineItems"].append({"productId": "basic", "offerDetails": {"basePlanId": "yearly"}})
+        read = subscription(await google.read_receipt(app, RECEIPT))
+        assert (read.status.next_product_id, read.status.auto_renew) == ("basic:yearly", True)
+
+    async def test_a_purchase_without_an_order_has_an_id_of_its_token(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        bought = play.buy()
+        bought.pop("latestOrderId")
+        bought["lineItems"][0].pop("latestSuccessfulOrderId")
+        first = subscription(await google.read_receipt(app, RECEIPT))
+        assert first == subscription(await google.read_receipt(app, RECEIPT))
+        assert first.id.startswith("GPT.")
+        assert TOKEN not in first.id
+
+    async def test_a_renewal_heard_of_alone_asks_for_the_rest(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.buy()
+        for _ in range(3):
+            play.now += MONTH
+            play.renew()
+        seen = only(await google.read(app, text(notice(2))))
+        assert seen.complete is False
+        whole = only(await google.read_again(app, TOKEN, Environment.PRODUCTION))
+        assert whole.complete is True
+        assert isinstance(whole.snapshot, Subscription)
+        assert [one.purchased_at for one in whole.snapshot.periods] == [START + n * MONTH for n in range(4)]
+
+    async def test_an_order_that_google_does_not_know_leaves_a_gap(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.buy()
+        play.now += MONTH
+        play.renew()
+        play.orders.pop(ORDER)
+        read = subscription(await google.read_again(app, TOKEN, Environment.PRODUCTION))
+        assert [one.id for one in read.periods] == [f"{ORDER}..0"]
+
+    async def test_a_chain_is_asked_for_once(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        play.buy("first", "GPA.1")
+        play.buy("second", "GPA.2", linkedPurchaseToken="first")
+        play.buy(linkedPurchaseToken="second")
+        for _ in range(3):
+            assert only(await google.read_receipt(app, RECEIPT)).replaces == ("second", "first")
+        assert sum("tokens/first" in call or "tokens/second" in call for call in play.calls) == 2
+
+    async def test_a_chain_that_bites_its_tail_ends(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        play.buy("second", "GPA.2", linkedPurchaseToken=TOKEN)
+        play.buy(linkedPurchaseToken="second")
+        assert only(await google.read_receipt(app, RECEIPT)).replaces == ("second", TOKEN)
+
+    async def test_a_subscription_after_a_prepaid_plan_begins_anew(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.buy("prepaid", "GPA.2", item={"prepaidPlan": {}})
+        play.buy(linkedPurchaseToken="prepaid")
+        assert only(await google.read_receipt(app, RECEIPT)).replaces == ()
+
+
+class TestNotifications:
+    async def test_a_test_notification_says_that_it_works(self, google: GooglePlay, app: ConnectedApp) -> None:
+        told = {"packageName": "com.example.app", "testNotification": {"version": "1.0"}}
+        assert "works" in (await google.read(app, text(told))).note
+
+    async def test_purchases_that_google_forgot_are_noted(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        assert (await google.read(app, text(notice(13)))).note == "Google knows no such purchase."
+        play.refuse = lambda path: error(410) if path.startswith("/purchases") else None
+        assert "60 days" in (await google.read(app, text(notice(13)))).note
+        assert "60 days" in (await google.read_again(app, TOKEN, Environment.PRODUCTION)).note
+
+    async def test_voided_purchases_of_the_last_days_can_be_listed(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        now = time.time_ns() // 1_000_000
+        play.sell()
+        play.voided = [{"purchaseToken": TOKEN, "orderId": ORDER, "voidedTimeMillis": str(now - DAY)}]
+        found = [one async for one in google.missed(app, now - 90 * DAY, now + DAY)]
+        assert [(one.external_id, one.kind, one.subject) for one in found] == [
+            (f"voided/{ORDER}/{now - DAY}", "VOIDED_PURCHASE", TOKEN)
+        ]
+        play.products[TOKEN]["purchaseStateContext"] = {"purchaseState": "CANCELLED"}
+        play.refund()
+        assert one_time(await google.read(app, found[0].payload)).refunded_at == play.now
+
+    async def test_a_cancelled_purchase_whose_order_says_otherwise_is_read_again_later(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.sell(purchaseStateContext={"purchaseState": "CANCELLED"})
+        with pytest.raises(StoreDown):
+            await google.read(app, text(voided_notice(type=2)))
+
+    async def test_a_cancelled_purchase_gives_no_access_where_orders_cannot_be_read(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.sell(purchaseStateContext={"purchaseState": "CANCELLED"})
+        play.refuse = lambda path: error(403, "permissionDenied") if path.startswith("/orders") else None
+        read = one_time(await google.read(app, text(voided_notice(type=2))))
+        assert read.refunded_at == read.purchased_at
+
+
+class TestAcknowledging:
+    @pytest.mark.parametrize(
+        ("product_id", "is_subscription", "path"),
+        [
+            ("pro:monthly", True, f"/purchases/subscriptions/pro/tokens/{TOKEN}:acknowledge"),
+            ("pro:pass", False, f"/purchases/subscriptions/pro/tokens/{TOKEN}:acknowledge"),
+            ("coins", False, f"/purchases/products/coins/tokens/{TOKEN}:acknowledge"),
+        ],
+    )
+    async def test_google_is_told(
+        self,
+        google: GooglePlay,
+        app: ConnectedApp,
+        play: Play,
+        product_id: str,
+        is_subscription: bool,
+        path: str,
+    ) -> None:
+        play.buy()
+        await google.acknowledge(app, TOKEN, product_id, subscription=is_subscription)
+        assert play.acknowledged == [path]
+
+    async def test_a_second_time_does_no_harm(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        play.buy(acknowledgementState="ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED")
+        play.refuse = lambda path: error(400, "invalid") if path.endswith(":acknowledge") else None
+        await google.acknowledge(app, TOKEN, "pro:monthly", subscription=True)
+
+    async def test_a_refused_one_that_google_still_waits_for_is_tried_again(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.buy()
+        play.refuse = lambda path: error(400, "invalid") if path.endswith(":acknowledge") else None
+        with pytest.raises(StoreDown):
+            await google.acknowledge(app, TOKEN, "pro:monthly", subscription=True)
+
+    async def test_nothing_is_left_to_do_for_what_is_gone(self, google: GooglePlay, app: ConnectedApp) -> None:
+        await google.acknowledge(app, TOKEN, "coins", subscription=False)
+
+
+class TestCredentials:
+    async def test_good_ones_are_good(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        await google.check_credentials(app)
+        assert play.calls == ["POST /token", "GET /purchases/voidedpurchases"]
+
+    @pytest.mark.parametrize(
+        ("path", "answer", "expected", "said"),
+        [
+            ("/token", Answer(400, {}, b'{"error": "invalid_grant"}'), CredentialsRefused, "invalid_grant"),
+            ("/token", Answer(401, {}, b'{"error": "a b"}'), CredentialsRefused, "401"),
+            ("/token", Answer(400, {}, b"<html>"), StoreDown, "unexpected form"),
+            ("/token", Answer(404, {}, b""), StoreDown, "404"),
+            ("/token", Answer(503, {}, b""), StoreDown, "503"),
+            ("/token", Answer(200, {}, b'{"access_token": "a\\nb"}'), StoreDown, "unexpected form"),
+            ("/purchases", error(403, "permissionDenied"), CredentialsRefused, "permissionDenied"),
+            ("/purchases", error(404, "applicationNotFound"), CredentialsRefused, "package_name"),
+            ("/purchases", error(404), CredentialsRefused, "package_name"),
+            ("/purchases", error(500), StoreDown, "500"),
+        ],
+    )
+    async def test_bad_ones_are_refused_and_an_outage_is_no_refusal(
+        self,
+        google: GooglePlay,
+        app: ConnectedApp,
+        play: Play,
+        path: str,
+        answer: Answer,
+        expected: type[StoreError],
+        said: str,
+    ) -> None:
+        play.refuse = lambda asked: answer if asked.startswith(path) else None
+        with pytest.raises(expected, match=said):
+            await google.check_credentials(app)
+
+    async def test_a_refused_key_can_be_checked_again_at_once(
+        self, google: GooglePlay, app: ConnectedApp, play: Play
+    ) -> None:
+        play.refuse = lambda path: Answer(400, {}, b'{"error": "invalid_grant"}') if path == "/token" else None
+        with pytest.raises(CredentialsRefused):
+            await google.check_credentials(app)
+        play.refuse = lambda path: None
+        await google.check_credentials(app)
+
+
+class TestAccessTokens:
+    @pytest.fixture
+    def clock(self) -> list[Ms]:
+        return [time.time_ns() // 1_000_000]
+
+    @pytest.fixture
+    def tokens(self, play: Play, clock: list[Ms]) -> AccessTokens:
+        return AccessTokens(play, lambda: clock[0])
+
+    async def test_one_is_kept_until_two_minutes_before_its_end(
+        self, tokens: AccessTokens, app: ConnectedApp, play: Play, clock: list[Ms]
+    ) -> None:
+        first = await tokens.get(app)
+        clock[0] += 3599_000 - 2 * MINUTE - 1
+        assert await tokens.get(app) == first
+        clock[0] += 1
+        play.refuse = lambda path: Answer(200, {}, b'{"access_token": "access-next"}')
+        assert await tokens.get(app) == "access-next"
+
+    async def test_many_at_once_ask_once(self, tokens: AccessTokens, app: ConnectedApp, play: Play) -> None:
+        found = await asyncio.gather(*(tokens.get(app) for _ in range(20)))
+        assert len(set(found)) == 1
+        assert play.calls == ["POST /token"]
+
+    async def test_new_credentials_get_a_new_one(self, tokens: AccessTokens, keys: Keys) -> None:
+        app = connected(keys)
+        newer = ConnectedApp(
+            project_id=app.project_id, app_id=app.app_id, store=app.store, credentials=app.credentials, version=2
+        )
+        assert await tokens.get(app) != await tokens.get(newer)
+
+    async def test_a_refused_one_is_replaced_once(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+        play.buy()
+        await google.read_receipt(app, RECEIPT)
+        refusals = [error(401, "authError")]
+        play.refuse = lambda path: refusals.pop() if path.startswith("/purchases") and refusals else None
+        assert only(await google.read_receipt(app, RECEIPT))
+        assert play.calls.count("POST /token") == 2
+
+    async def test_a_refused_key_is_not_tried_at_every_call(
+        self, tokens: AccessTokens, app: ConnectedApp, play: Play, clock: list[Ms]
+    ) -> None:
+        play.refuse = lambda path: Answer(400, {}, b'{"error": "invalid_grant"}')
+        for _ in range(5):
+            with pytest.raises(CredentialsRefused):
+                await tokens.get(app)
+        assert len(play.calls) == 1
+        clock[0] += MINUTE
+        play.refuse = lambda path: None
+        assert await tokens.get(app)
+
+
+async def test_it_works_over_http_too(keys: Keys) -> None:
+    """The same store behind a socket: addresses, headers, the form of the token's request."""
+    play = Play(keys)
+    play.buy()
+    asked: list[Request] = []
+
+    async def handle(request: Request) -> Reply:
+        asked.append(request)
+        if request.path == "/token":
+            keys.claimed_by(request.body.decode().partition("assertion=")[2], f"{address}/token")
+            assert request.headers["content-type"] == "application/x-www-form-urlencoded"
+            return Reply.json({"access_token": "secret", "expires_in": 3599})
+        assert request.headers["authorization"] == "Bearer secret"
+        if request.method == "POST":
+            return Reply(204)
+        if "subscriptionsv2" in request.path:
+            return Reply.json(play.subscriptions[TOKEN])
+        if request.path.endswith("orders:batchGet"):
+            return Reply.json({"orders": [play.orders[one] for one in request.query["orderIds"]]})
+        return Reply.json(play.orders[ORDER])
+
+    async with serving(handle) as address:
+        addresses = {"api_base_url": address, "certificates_url": f"{address}/certs", "token_url": f"{address}/token"}
+        app = connected(keys, **addresses)
+        google = GooglePlay(StoreHttp("Google", lambda: 0), lambda: time.time_ns() // 1_000_000)
+        try:
+            assert subscription(await google.read_receipt(app, RECEIPT)).id == ORDER
+            assert subscription(await google.read_again(app, TOKEN, Environment.PRODUCTION)).id == ORDER
+            await google.acknowledge(app, TOKEN, "pro:monthly", subscription=True)
+        finally:
+            await google.close()
+    assert [one.method for one in asked] == ["POST", "GET", "GET", "GET", "GET", "POST"]
