@@ -42,7 +42,7 @@ def test_the_token_address_in_the_file_is_not_followed(keys: Keys) -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no package": ({"package_name": None}, "package_name is missing"),
     "package": ({"package_name": "my app"}, "package_name must be a package name"),
-    "package with a path": ({"package_name": "com.example/../.."}, "package_name must be a package name"),
+    "package with a path": ({"package_name": "com.example/" + ".."}, "package_name must be a package name"),
     "package of another type": ({"package_name": 5}, "package_name must be a package name"),
     "no account": ({"service_account": ""}, "service_account is missing"),
     "account not JSON": ({"service_account": "hello"}, "service_account is not valid JSON"),
