@@ -14,7 +14,8 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
-from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+from latchkey.domain.purchases.standing import Standing, standing_of
+from latchkey.domain.purchases.subscription import PeriodType, Subscription
 
 
 class Kind(StrEnum):
@@ -105,13 +106,13 @@ def _spans(subscription: Subscription, now: Ms) -> Iterator[Span]:
     told_until: Ms | None = None
     for index, period in enumerate(subscription.periods):
         following = subscription.periods[index + 1] if index + 1 < len(subscription.periods) else None
-        start = _starts_at(period)
+        start = period.starts_at
         if told_until is not None and start > told_until:
             yield Span(Kind.GAP, told_until, start, period.product_id, period.id)
         # The payment came late, within the grace period: access went on, though it was not paid yet.
         if start < period.purchased_at:
             yield Span(Kind.GRACE, start, period.purchased_at, period.product_id, period.id)
-        stop = period.ends_at if following is None else min(period.ends_at, _starts_at(following))
+        stop = period.ends_at if following is None else min(period.ends_at, following.starts_at)
         kind = _KIND_OF_PERIOD.get(period.period_type, Kind.PAID)
         end = min(period.access_ends_at, stop)
         yield Span(kind, period.purchased_at, end, period.product_id, period.id, period.price)
@@ -123,20 +124,14 @@ def _spans(subscription: Subscription, now: Ms) -> Iterator[Span]:
 
 def _afterwards(subscription: Subscription, now: Ms) -> Iterator[Span]:
     """What follows the last period: a grace period, a pause, or a payment that does not come."""
-    current, status = subscription.current, subscription.status
-    end = subscription.access_ends_at
+    current, end = subscription.current, subscription.access_ends_at
     if subscription.in_grace:
         yield Span(Kind.GRACE, current.ends_at, end, current.product_id, current.id)
-    if current.refunded_at is not None or status.ended is not None or not status.auto_renew:
-        return
-    if status.pause is not None:
-        yield Span(Kind.PAUSE, current.ends_at, status.pause.resumes_at, current.product_id, current.id)
-    elif status.billing_issue_at is not None and end < now:
+    standing, pause = standing_of(subscription, now), subscription.status.pause
+    if standing in (Standing.PAUSES, Standing.PAUSED) and pause is not None:
+        yield Span(Kind.PAUSE, current.ends_at, pause.resumes_at, current.product_id, current.id)
+    elif standing is Standing.BILLING_RETRY:
         yield Span(Kind.RETRY, end, now, current.product_id, current.id)
-
-
-def _starts_at(period: Period) -> Ms:
-    return period.purchased_at if period.paid_from is None else min(period.paid_from, period.purchased_at)
 
 
 def _marks(subscription: Subscription) -> Iterator[Mark]:

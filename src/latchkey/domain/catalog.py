@@ -50,8 +50,8 @@ class Catalog:
     entitlements: frozenset[str] = frozenset()
     # By test clock, because each has its own current time, and by product. None is real time.
     former: Mapping[str | None, Mapping[str, tuple[Former, ...]]] = field(default_factory=dict)
-    # A closed test store sells nothing and renews nothing.
-    test_store_open: bool = True
+    # Stores that sell nothing and renew nothing in this project.
+    closed_stores: frozenset[str] = frozenset()
 
     def offered(self, product_id: str) -> Product | None:
         """The product, if it can be bought now."""

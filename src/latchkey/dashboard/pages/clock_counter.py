@@ -12,6 +12,7 @@ from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, EARLIEST, LATEST, Ms
 from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.standing import Standing, standing_of
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.domain.refusal import Invalid
 from latchkey.usecases.engine.changes import Situation
@@ -36,6 +37,19 @@ FORMS: dict[test_store.Name, str] = {
     "change_product": "Change product…",
     "pause": "Pause…",
     "extend": "Extend…",
+}
+# How a subscription stands, in words, and whether they are good news.
+WORDS: dict[Standing, tuple[str, str]] = {
+    Standing.RENEWS: ("renews {end}", "good"),
+    Standing.ENDS: ("ends {end}", "warn"),
+    Standing.PAUSES: ("pauses {end}", "warn"),
+    Standing.PAYMENT_FAILED: ("payment failed, access until {end}", "warn"),
+    Standing.IN_GRACE: ("payment failed, access until {end}", "warn"),
+    Standing.PAUSED: ("paused until {resumes}", "warn"),
+    Standing.BILLING_RETRY: ("ended {end}", "bad"),
+    Standing.OVERDUE: ("ended {end}", "bad"),
+    Standing.REFUNDED: ("refunded {refunded}", "bad"),
+    Standing.ENDED: ("ended {end}", "bad"),
 }
 
 
@@ -76,7 +90,7 @@ def _held(situation: Situation, product_id: str, bought: Subscription | Purchase
         )
         return test_store.refusal_of(situation, tried) is None
 
-    standing, kind = standing_of(bought, now)
+    standing, kind = in_words(bought, now)
     return Held(
         product_id,
         standing,
@@ -88,7 +102,7 @@ def _held(situation: Situation, product_id: str, bought: Subscription | Purchase
     )
 
 
-def standing_of(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
+def in_words(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
     """In a few words, and whether they are good news."""
     if isinstance(bought, Purchase):
         if bought.refunded_at is not None:
@@ -97,21 +111,16 @@ def standing_of(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
         return (
             ("bought once", "good") if ends is None else (f"{'ended' if ends <= now else 'until'} {instant(ends)}", "")
         )
-    status, current = bought.status, bought.current
-    end = instant(bought.access_ends_at)
-    if current.refunded_at is not None:
-        return f"refunded {instant(current.refunded_at)}", "bad"
-    if status.pause is not None:
-        begun = bought.access_ends_at <= now
-        return f"paused until {instant(status.pause.resumes_at)}" if begun else f"pauses {end}", "warn"
-    if bought.access_ends_at <= now:
-        return f"ended {end}", "bad"
-    if status.billing_issue_at is not None:
-        return f"payment failed, access until {end}", "warn"
-    trial = "on trial, " if current.period_type is PeriodType.TRIAL else ""
-    if not status.auto_renew or status.ended is not None:
-        return f"{trial}ends {end}", "warn"
-    return f"{trial}renews {end}", "accent" if trial else "good"
+    standing, pause, refunded_at = standing_of(bought, now), bought.status.pause, bought.current.refunded_at
+    words, kind = WORDS[standing]
+    said = words.format(
+        end=instant(bought.access_ends_at),
+        resumes=instant(pause.resumes_at) if pause is not None else "",
+        refunded=instant(refunded_at) if refunded_at is not None else "",
+    )
+    if bought.current.period_type is PeriodType.TRIAL and standing in (Standing.RENEWS, Standing.ENDS):
+        return f"on trial, {said}", "accent" if standing is Standing.RENEWS else kind
+    return said, kind
 
 
 def on_sale(catalog: Catalog) -> list[Product]:

@@ -208,7 +208,7 @@ def _person(visit: Visit, one: test_clock_list.Inhabitant, now: int) -> dict[str
         "has": [
             (
                 each.product_id if isinstance(each, Purchase) else each.current.product_id,
-                *counter.standing_of(each, now),
+                *counter.in_words(each, now),
             )
             for each in bought[-3:]
         ],

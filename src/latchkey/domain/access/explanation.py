@@ -12,7 +12,17 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchases.standing import Standing
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+
+# Why a subscription gives no access any more.
+_REASON_OF_END = {
+    Standing.PAUSED: "paused",
+    Standing.BILLING_RETRY: "billing_retry",
+    Standing.REFUNDED: "refunded",
+    Standing.OVERDUE: "expired",
+    Standing.ENDED: "expired",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +107,7 @@ def _reason(case: Case) -> str:
     if access.is_active(case.now):
         if isinstance(source, Purchase):
             return {PurchaseKind.PROMOTIONAL: "granted", PurchaseKind.TEMPORARY: "temporary"}.get(source.kind, "active")
-        if access.grace_ends_at is not None and source.current.ends_at <= case.now:
+        if case.standing is Standing.IN_GRACE:
             return "grace_period"
         return "trial" if case.period is not None and case.period.period_type is PeriodType.TRIAL else "active"
     if access.detached:
@@ -116,18 +126,13 @@ def _end_of_purchase(purchase: Purchase) -> str:
 def _end_of_period(case: Case, subscription: Subscription) -> str:
     period = case.period
     assert period is not None
-    would_end = period.ends_at if period is not subscription.current else subscription.access_would_end_at
-    if period.refunded_at is not None and period.refunded_at < would_end:
+    if case.standing is not None:
+        # A refund that came after the end took no access.
+        late = case.standing is Standing.REFUNDED and not subscription.cut_short
+        return "expired" if late else _REASON_OF_END[case.standing]
+    if period.cut_short:
         return "refunded"
-    if period is not subscription.current:
-        return "product_changed" if case.changed_without_gap else "expired"
-    # After a refund no store tries the payment again, or resumes.
-    if period.refunded_at is None and case.subscription_goes_on:
-        if subscription.status.billing_issue_at is not None:
-            return "billing_retry"
-        if subscription.status.pause is not None:
-            return "paused"
-    return "expired"
+    return "product_changed" if case.changed_without_gap else "expired"
 
 
 def _since(best: Access, found: list[Access]) -> Ms:
@@ -141,8 +146,7 @@ def _since(best: Access, found: list[Access]) -> Ms:
 def _start(access: Access) -> Ms:
     """A payment recovered within the grace period leaves no gap, so its time begins before the payment."""
     period = period_of(access)
-    paid_from = period.paid_from if period is not None else None
-    return access.purchased_at if paid_from is None else min(paid_from, access.purchased_at)
+    return access.purchased_at if period is None else period.starts_at
 
 
 def _reaches(access: Access, moment: Ms) -> bool:

@@ -9,6 +9,7 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.standing import Standing, standing_of
 from latchkey.domain.purchases.subscription import Period, Subscription
 
 
@@ -30,16 +31,15 @@ class Case:
         return source if isinstance(source, Subscription) and source.current is self.period else None
 
     @property
-    def subscription_goes_on(self) -> bool:
-        """Whether the store will continue the subscription once it is paid."""
-        one = self.subscription
-        return one is not None and one.status.auto_renew and one.status.ended is None
+    def standing(self) -> Standing | None:
+        """Of that subscription, right now."""
+        return standing_of(self.subscription, self.now) if self.subscription is not None else None
 
     @property
     def next_grants(self) -> bool:
         """Whether the next period, if there is one, grants the entitlement."""
         one = self.subscription
-        if one is None or (one.store == "test_store" and not self.catalog.test_store_open):
+        if one is None or one.store in self.catalog.closed_stores:
             return False
         product = self.catalog.products.get(one.status.next_product_id or one.current.product_id)
         return product is not None and product.duration is not None and self.access.entitlement_id in product.grants
@@ -47,17 +47,10 @@ class Case:
     @property
     def renews(self) -> bool:
         """Whether access continues by itself at the end of the period."""
-        return self._awaits_renewal and self.next_grants
-
-    @property
-    def _awaits_renewal(self) -> bool:
         one = self.subscription
-        if one is None or not self.subscription_goes_on or one.current.refunded_at is not None:
+        if one is None or one.current.missed_renewal:
             return False
-        status, money_back = one.status, one.current.money_back
-        # A renewal that fell due while the period was refunded did not happen.
-        missed = bool(money_back) and money_back[-1].at >= one.current.ends_at
-        return status.billing_issue_at is None and status.pause is None and not missed
+        return self.standing in (Standing.RENEWS, Standing.OVERDUE) and self.next_grants
 
     @property
     def following(self) -> Period | None:
@@ -73,5 +66,4 @@ class Case:
         period, following = self.period, self.following
         if period is None or following is None or following.product_id == period.product_id:
             return False
-        starts_at = following.purchased_at if following.paid_from is None else following.paid_from
-        return starts_at <= period.access_ends_at
+        return following.starts_at <= period.access_ends_at

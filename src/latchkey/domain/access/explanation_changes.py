@@ -13,6 +13,7 @@ from latchkey.domain.customers.customer import Customer, put_purchase
 from latchkey.domain.customers.promotion import revoke
 from latchkey.domain.instants import Ms, end_to_iso
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
+from latchkey.domain.purchases.standing import Standing
 from latchkey.domain.purchases.subscription import Subscription
 
 # Attaching alone gives nothing to a customer who has not bought the product.
@@ -96,7 +97,7 @@ def _would_restore(case: Case, reason: str) -> list[str]:
             return ["A successful payment would bring it back."]
         if reason == "paused":
             return ["Resuming the subscription would bring it back."]
-        if reason == "expired" and case.subscription_goes_on and case.period and case.period.refunded_at is None:
+        if reason == "expired" and case.standing is Standing.OVERDUE:
             return ["A renewal would bring it back."]
     return []
 

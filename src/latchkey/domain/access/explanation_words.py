@@ -5,7 +5,8 @@ from __future__ import annotations
 from latchkey.domain.access.explanation_case import Case
 from latchkey.domain.instants import end_to_iso, to_iso
 from latchkey.domain.purchases.lifecycle import end_reason
-from latchkey.domain.purchases.purchase import Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.purchase import PurchaseKind, Reason
+from latchkey.domain.purchases.standing import Standing
 from latchkey.domain.purchases.subscription import Cause, Subscription
 
 _BEGUN = {
@@ -75,18 +76,16 @@ def _expired(case: Case, end: str) -> str:
 
 def _then(case: Case) -> str:
     """What happens at the end of the paid time."""
-    source, what = case.access.source, case.access.entitlement_id
-    if isinstance(source, Purchase) or case.subscription is None:
+    one = case.subscription
+    if one is None:
         return ""
-    status = source.status
-    if not case.subscription_goes_on:
-        return ", and it does not renew"
-    if status.billing_issue_at is not None:
-        grace = ", and a grace period is counted in" if source.in_grace else ""
+    pause, next_product_id = one.status.pause, one.status.next_product_id
+    if case.standing is Standing.PAYMENT_FAILED:
+        grace = ", and a grace period is counted in" if one.in_grace else ""
         return f", but the payment for the time after it failed{grace}"
-    if status.pause is not None:
-        return f", and it then pauses until {to_iso(status.pause.resumes_at)}"
-    if not case.renews and status.next_product_id is None:
+    if case.standing is Standing.PAUSES and pause is not None:
+        return f", and it then pauses until {to_iso(pause.resumes_at)}"
+    if case.standing is Standing.ENDS or (not case.renews and next_product_id is None):
         return ", and it does not renew"
-    renews = f", and it renews as {status.next_product_id}" if status.next_product_id else ", and it renews"
-    return renews if case.renews else f"{renews}, which does not grant {what}"
+    renews = f", and it renews as {next_product_id}" if next_product_id else ", and it renews"
+    return renews if case.renews else f"{renews}, which does not grant {case.access.entitlement_id}"

@@ -147,7 +147,7 @@ def segments(subscription: Subscription) -> list[Segment]:
     # What later periods cover, in order of time.
     covered: list[tuple[Ms, Ms]] = []
     for period in reversed(subscription.periods):
-        start = period.purchased_at if period.paid_from is None else min(period.paid_from, period.purchased_at)
+        start = period.starts_at
         end = subscription.access_ends_at if period is subscription.current else period.access_ends_at
         at = start
         for taken_from, taken_until in covered:

@@ -45,7 +45,7 @@ def tick(subscription: Subscription, now: Ms) -> Subscription:
 
 def due_at(subscription: Subscription) -> Ms | None:
     """When `tick` will next change this subscription, if it ever will."""
-    if subscription.expired is not None or _cut_short(subscription):
+    if subscription.expired is not None or subscription.cut_short:
         return None
     end = subscription.access_ends_at
     return end + RENEWAL_LEEWAY if _awaits_renewal(subscription) else end
@@ -53,7 +53,7 @@ def due_at(subscription: Subscription) -> Ms | None:
 
 def _awaits_renewal(subscription: Subscription) -> bool:
     status = subscription.status
-    return status.auto_renew and status.billing_issue_at is None and status.pause is None and status.ended is None
+    return status.goes_on and status.billing_issue_at is None and status.pause is None
 
 
 def end_reason(subscription: Subscription) -> Reason:
@@ -70,11 +70,6 @@ def end_reason(subscription: Subscription) -> Reason:
     return Reason.SUBSCRIPTION_PAUSED if status.pause is not None else Reason.UNKNOWN
 
 
-def _cut_short(subscription: Subscription) -> bool:
-    refunded = subscription.current.refunded_at
-    return refunded is not None and refunded < subscription.access_would_end_at
-
-
 def _overtaken(before: Subscription, after: Subscription) -> bool:
     """Whether a marked expiration rests on facts that have changed. It is then decided again. The same expiration has
     the same event id and is not emitted twice, but its reason may change, or it may not be due yet."""
@@ -82,7 +77,7 @@ def _overtaken(before: Subscription, after: Subscription) -> bool:
         after.status != before.status
         or after.current.id != before.current.id
         or after.access_ends_at != before.access_ends_at
-        or _cut_short(after) != _cut_short(before)
+        or after.cut_short != before.cut_short
     )
 
 

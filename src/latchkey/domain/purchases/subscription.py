@@ -69,6 +69,23 @@ class Period:
         refunded = self.refunded_at if self.money_back else None
         return self.ends_at if refunded is None else min(self.ends_at, refunded)
 
+    @property
+    def starts_at(self) -> Ms:
+        """Where its time begins: with the payment, or before it where the payment came late within the grace period."""
+        return self.purchased_at if self.paid_from is None else min(self.paid_from, self.purchased_at)
+
+    @property
+    def cut_short(self) -> bool:
+        """A refund ended its access before its time was over."""
+        refunded = self.refunded_at
+        return refunded is not None and refunded < self.ends_at
+
+    @property
+    def missed_renewal(self) -> bool:
+        """It was refunded, or the refund was reversed, after its end. The renewal that was due at the end did not
+        happen."""
+        return bool(self.money_back) and self.money_back[-1].at >= self.ends_at
+
 
 @dataclass(frozen=True, slots=True)
 class Pause:
@@ -95,6 +112,11 @@ class Status:
     pause: Pause | None = None
     # Set when the store itself says that the subscription is over.
     ended: Reason | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the store means to go on with the subscription, if it is paid."""
+        return self.auto_renew and self.ended is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +174,9 @@ class Subscription:
         """When access of the current period ends: the grace end in a grace period, the time of the refund after one."""
         refunded = self.current.refunded_at
         return self.access_would_end_at if refunded is None else min(self.access_would_end_at, refunded)
+
+    @property
+    def cut_short(self) -> bool:
+        """A refund ended access before its time, the grace period included."""
+        refunded = self.current.refunded_at
+        return refunded is not None and refunded < self.access_would_end_at

@@ -81,7 +81,7 @@ class Catalogs:
             {one.id: one for one in products},
             frozenset(row["entitlements"]),
             former=_former(_FORMER_ROWS.decode(row["former"])),
-            test_store_open=row["test_store"] == "open",
+            closed_stores=frozenset() if row["test_store"] == "open" else frozenset({"test_store"}),
         )
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog

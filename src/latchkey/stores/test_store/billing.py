@@ -26,7 +26,7 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
     the new period replaces the current one at once and includes its remaining time."""
     current, moment = subscription.current, next_moment(subscription, now)
     product = catalog.products.get(subscription.status.next_product_id or current.product_id)
-    if product is None or product.duration is None or not catalog.test_store_open:
+    if product is None or product.duration is None or STORE in catalog.closed_stores:
         # The product is gone, or the test store is closed: there is nothing to renew into.
         return replace(subscription, status=replace(subscription.status, as_of=moment, ended=Reason.UNKNOWN))
     changes = product.id != current.product_id
@@ -81,12 +81,9 @@ def first_period(id: str, product: Product, now: Ms, *, trial: bool) -> Period:
 def due_at(subscription: Subscription) -> Ms | None:
     """When this store next renews, or resumes after a pause, by itself."""
     status, current = subscription.status, subscription.current
-    if subscription.store != STORE or status.ended is not None or not status.auto_renew:
+    if subscription.store != STORE or not status.goes_on:
         return None
-    if status.billing_issue_at is not None or current.refunded_at is not None:
-        return None
-    # A renewal that fell due while the period was refunded did not happen.
-    if current.money_back and current.money_back[-1].at >= current.ends_at:
+    if status.billing_issue_at is not None or current.refunded_at is not None or current.missed_renewal:
         return None
     return max(status.pause.resumes_at, current.ends_at) if status.pause else current.ends_at
 

@@ -96,7 +96,7 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
 
 
 def _require_open(catalog: Catalog) -> None:
-    if not catalog.test_store_open:
+    if TEST_STORE in catalog.closed_stores:
         raise InvalidReceipt("The test store of this project is closed.", param="fetch_token")
 
 

@@ -166,7 +166,7 @@ def _snapshot(situation: Situation, action: Action) -> Subscription | Purchase:
 
 
 def require_open(catalog: Catalog) -> None:
-    if not catalog.test_store_open:
+    if STORE in catalog.closed_stores:
         raise Refusal("The test store of this project is closed. Open it in the project's settings.", param="action")
 
 
