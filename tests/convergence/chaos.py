@@ -111,13 +111,15 @@ async def converge(
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     certs = certificates.make(folder / "certificates")
     async with AsyncExitStack() as stack:
-        db = await stack.enter_async_context(Database(database_url, max_size=4))
-        await create_project(db, "Shop", real_now(), project_id=PROJECT)
-        await add_catalog(db, PROJECT, real_now())
-        await create_app(db, PROJECT, "Phones", "test_store", real_now(), app_id="app_phones")
-        app_key = await create_public_key(db, PROJECT, "app_phones", "phones", real_now())
-        writing = await create_secret_key(db, PROJECT, "lives", real_now(), rate_limit=NO_LIMIT)
-        reading = await create_secret_key(db, PROJECT, "consumer", real_now(), scopes={"read"}, rate_limit=NO_LIMIT)
+        database = await stack.enter_async_context(Database(database_url, max_size=4))
+        await create_project(database, "Shop", real_now(), project_id=PROJECT)
+        await add_catalog(database, PROJECT, real_now())
+        await create_app(database, PROJECT, "Phones", "test_store", real_now(), app_id="app_phones")
+        app_key = await create_public_key(database, PROJECT, "app_phones", "phones", real_now())
+        writing = await create_secret_key(database, PROJECT, "lives", real_now(), rate_limit=NO_LIMIT)
+        reading = await create_secret_key(
+            database, PROJECT, "consumer", real_now(), scopes={"read"}, rate_limit=NO_LIMIT
+        )
 
         [api_socket], [consumer_socket] = bind("127.0.0.1", 0, 1), bind("127.0.0.1", 0, 1)
         stack.callback(api_socket.close)
@@ -131,7 +133,7 @@ async def converge(
             authorization=f"Bearer {SECRET}",
             retry_seconds=(1,) * 60,
         )
-        webhook = await Webhooks(db, Sealer(SECRET_KEY)).create(PROJECT, setup, real_now())
+        webhook = await Webhooks(database, Sealer(SECRET_KEY)).create(PROJECT, setup, real_now())
 
         service = {
             "LATCHKEY_DATABASE_URL": database_url,
@@ -178,7 +180,7 @@ async def converge(
         client = await stack.enter_async_context(
             Client(api_url, writing.plaintext, project_id=PROJECT, ca_cert=certs.authority)
         )
-        drained_in = await _drained(db, proxy)
+        drained_in = await _drained(database, proxy)
         await _jobs_done(store, job_patience)
         before = await compare(store, client, lives.ids)
         # A copy may differ only because of a lost event, an erasure or a pending job.
@@ -193,7 +195,7 @@ async def converge(
         finally:
             await asking.client.close()
             await asking.store.close()
-        books = await _books(db, store)
+        books = await _books(database, store)
         kills = {one.role: one.kills for one in processes}
         return _report(
             seed, seconds, store, lives, proxy, kills, drained_in, before, unexplained, mended, waiting, after, books,
@@ -210,10 +212,10 @@ async def _kill(processes: list[Killable], chances: random.Random, seconds: floa
         await asyncio.to_thread(chances.choice(processes).kill)
 
 
-async def _drained(db: Database, proxy: HostileProxy) -> float:
+async def _drained(database: Database, proxy: HostileProxy) -> float:
     """Wait until no delivery is pending or on its way; gives the seconds it took."""
     began = time.monotonic()
-    while proxy.travelling or await db.pool.fetchval("select count(*) from lanes"):
+    while proxy.travelling or await database.pool.fetchval("select count(*) from lanes"):
         assert time.monotonic() - began < PATIENCE, "deliveries did not drain"
         await asyncio.sleep(0.05)
     return round(time.monotonic() - began, 1)
@@ -243,12 +245,12 @@ class _Books:
     balance_there: int
 
 
-async def _books(db: Database, store: Store) -> _Books:
+async def _books(database: Database, store: Store) -> _Books:
     """The events and the sum of all balances on both sides."""
     async with store.database.reading() as connection:
         processed = set((await connection.scalars(select(processed_events.c.event_id))).all())
         here = await connection.scalar(select(func.sum(currency_transactions.c.amount))) or 0
-    bodies = [json.decode(row["body"]) for row in await db.pool.fetch("select body::text as body from events")]
+    bodies = [json.decode(row["body"]) for row in await database.pool.fetch("select body::text as body from events")]
     there = sum(
         one["amount"] * (-1 if one["transaction_type"] == "debit" and one["amount"] > 0 else 1)
         for one in bodies

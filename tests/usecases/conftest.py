@@ -25,13 +25,13 @@ NOON: Ms = 1_767_960_000_000  # 2026-01-09T12:00:00Z
 
 @dataclass
 class Shop:
-    db: Database
+    database: Database
     project_id: str
     time: Ms = NOON
     numbers: Any = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
-        self.changes = Changes(self.db, lambda: self.time)
+        self.changes = Changes(self.database, lambda: self.time)
 
     async def act(
         self, name: test_store.Name, user: str = "alice", product: str | None = None, **more: Any
@@ -47,11 +47,11 @@ class Shop:
 
     async def wait(self, length: Ms) -> None:
         self.time += length
-        while await pass_time(self.db, self.changes.catalogs, self.time):
+        while await pass_time(self.database, self.changes.catalogs, self.time):
             pass
 
     async def events(self, user: str | None = "alice") -> list[Event]:
-        page = await page_of_events(self.db, self.project_id, after=None, limit=1000, app_user_id=user)
+        page = await page_of_events(self.database, self.project_id, after=None, limit=1000, app_user_id=user)
         return [json.decode(body, type=Event) for body in page.bodies]
 
     async def told(self, user: str | None = "alice") -> list[str]:

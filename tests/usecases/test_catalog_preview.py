@@ -30,7 +30,7 @@ PRODUCTS = ("pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly", "coins_
 
 async def everybody(shop: Shop) -> dict[str, set[str]]:
     """The active entitlements of each customer at the customer's own time, by the current catalog."""
-    async with shop.db.acquire() as connection:
+    async with shop.database.acquire() as connection:
         version = await connection.fetchval("select catalog_version from projects where id = $1", shop.project_id)
         catalog = await Catalogs().at(connection, shop.project_id, version)
         clocks = {row["id"]: row["now_ms"] for row in await connection.fetch("select id, now_ms from test_clocks")}
@@ -43,7 +43,7 @@ async def a_crowd(shop: Shop) -> None:
     """Customers of all kinds: paid, on trial, in grace, refunded, expired, changed, granted, merged, on another
     clock."""
     lots = random.Random(45)
-    await test_clocks.create_clock(shop.db, shop.project_id, "far", "Far", NOON, NOON)
+    await test_clocks.create_clock(shop.database, shop.project_id, "far", "Far", NOON, NOON)
     for number in range(40):
         who = f"customer {number}"
         if number % 8 == 0:
@@ -79,17 +79,17 @@ CHANGES = (
 
 async def test_the_preview_says_of_every_entitlement_how_many_really_gain_and_lose_it(shop: Shop) -> None:
     await a_crowd(shop)
-    await create_entitlement(shop.db, shop.project_id, "extra", "Extra", shop.time)
+    await create_entitlement(shop.database, shop.project_id, "extra", "Extra", shop.time)
     # No longer on sale, but customers hold it: it still counts.
-    await delete_product(shop.db, shop.project_id, "pro_lifetime", shop.time)
+    await delete_product(shop.database, shop.project_id, "pro_lifetime", shop.time)
     concerned = 0
     for change in CHANGES:
         attached, detached = ({Grant(*cell) for cell in change.get(sign, ())} for sign in "+-")
         wanted = Remapping(frozenset(attached), frozenset(detached))
-        version = (await load_grid(shop.db, shop.project_id)).version
+        version = (await load_grid(shop.database, shop.project_id)).version
         before = await everybody(shop)
-        preview = await preview_mapping(shop.db, Catalogs(), shop.project_id, wanted, version, shop.time)
-        await save_mapping(shop.db, shop.project_id, wanted, version, shop.time)
+        preview = await preview_mapping(shop.database, Catalogs(), shop.project_id, wanted, version, shop.time)
+        await save_mapping(shop.database, shop.project_id, wanted, version, shop.time)
         after = await everybody(shop)
         gains = Counter(one for who in before for one in after[who] - before[who])
         losses = Counter(one for who in before for one in before[who] - after[who])
@@ -103,13 +103,13 @@ async def test_a_count_without_time_goes_on_where_it_stopped(shop: Shop, monkeyp
     monkeypatch.setattr(customer_walk, "AT_ONCE", 3)
     for number in range(10):
         await shop.act("purchase", f"customer {number}", "pro_monthly")
-    grid = await load_grid(shop.db, shop.project_id)
+    grid = await load_grid(shop.database, shop.project_id)
     change = difference(grid.grants, grid.grants - {Grant("pro_monthly", "pro")})
     seen: list[tuple[int, bool]] = []
     preview: Preview | None = None
     while preview is None or not preview.place.done:
         preview = await preview_mapping(
-            shop.db, Catalogs(), shop.project_id, change, grid.version, shop.time, preview, seconds=0
+            shop.database, Catalogs(), shop.project_id, change, grid.version, shop.time, preview, seconds=0
         )
         seen.append((preview.losses["pro"], preview.place.done))
         assert 0 < preview.place.share <= 1
@@ -117,34 +117,40 @@ async def test_a_count_without_time_goes_on_where_it_stopped(shop: Shop, monkeyp
 
 
 async def test_only_what_is_there_can_be_mapped_and_all_of_it_or_nothing(shop: Shop) -> None:
-    await delete_product(shop.db, shop.project_id, "pro_yearly", shop.time)
-    grid = await load_grid(shop.db, shop.project_id)
+    await delete_product(shop.database, shop.project_id, "pro_yearly", shop.time)
+    grid = await load_grid(shop.database, shop.project_id)
     good = Grant("coins_100", "pro")
     for bad in (Grant("coins_100", "nothing"), Grant("nothing", "pro"), Grant("pro_yearly", "team")):
         with pytest.raises(NotFound):
-            await save_mapping(shop.db, shop.project_id, Remapping(frozenset({good, bad})), grid.version, shop.time)
-    now = await load_grid(shop.db, shop.project_id)
+            await save_mapping(
+                shop.database, shop.project_id, Remapping(frozenset({good, bad})), grid.version, shop.time
+            )
+    now = await load_grid(shop.database, shop.project_id)
     assert (now.version, now.grants) == (grid.version, grid.grants)
     # A deleted product can be detached, and then it is no longer in the grid.
     await save_mapping(
-        shop.db, shop.project_id, Remapping(detached=frozenset({Grant("pro_yearly", "pro")})), now.version, shop.time
+        shop.database,
+        shop.project_id,
+        Remapping(detached=frozenset({Grant("pro_yearly", "pro")})),
+        now.version,
+        shop.time,
     )
-    assert "pro_yearly" not in {one.id for one in (await load_grid(shop.db, shop.project_id)).products}
+    assert "pro_yearly" not in {one.id for one in (await load_grid(shop.database, shop.project_id)).products}
 
 
 async def test_whoever_is_second_is_told_at_the_preview_and_at_the_saving(shop: Shop) -> None:
-    grid = await load_grid(shop.db, shop.project_id)
+    grid = await load_grid(shop.database, shop.project_id)
     change = Remapping(frozenset({Grant("coins_100", "pro")}))
-    await detach_products(shop.db, shop.project_id, "team", ["team_monthly"], shop.time)
+    await detach_products(shop.database, shop.project_id, "team", ["team_monthly"], shop.time)
     with pytest.raises(ChangedMeanwhile):
-        await preview_mapping(shop.db, Catalogs(), shop.project_id, change, grid.version, shop.time)
+        await preview_mapping(shop.database, Catalogs(), shop.project_id, change, grid.version, shop.time)
     with pytest.raises(ChangedMeanwhile):
-        await save_mapping(shop.db, shop.project_id, change, grid.version, shop.time)
-    now = await load_grid(shop.db, shop.project_id)
+        await save_mapping(shop.database, shop.project_id, change, grid.version, shop.time)
+    now = await load_grid(shop.database, shop.project_id)
     assert (now.version, now.grants) == (grid.version + 1, grid.grants - {Grant("team_monthly", "team")})
 
 
 async def test_nobody_of_another_project_is_counted(shop: Shop) -> None:
     await shop.act("purchase", "alice", "pro_monthly")
-    preview = await count_enrolled(shop.db, "proj_other", "exp_1", shop.time)
+    preview = await count_enrolled(shop.database, "proj_other", "exp_1", shop.time)
     assert preview == Enrolled({}, customer_walk.Place(done=True))

@@ -27,7 +27,7 @@ async def note(shop: Shop, user: str, email: str, later: int = 0) -> None:
 
 async def find(shop: Shop, text: str, *, everything: bool = False, limit: int = 50) -> Found:
     return await search(
-        shop.db, shop.changes.catalogs, shop.project_id, text, shop.time, everything=everything, limit=limit
+        shop.database, shop.changes.catalogs, shop.project_id, text, shop.time, everything=everything, limit=limit
     )
 
 
@@ -37,7 +37,7 @@ async def named(shop: Shop, text: str, *, everything: bool = False) -> list[str]
 
 
 async def kept(shop: Shop) -> list[tuple[str, int]]:
-    rows = await shop.db.pool.fetch("select email, customer_id from customer_emails order by email")
+    rows = await shop.database.pool.fetch("select email, customer_id from customer_emails order by email")
     return [(row["email"], row["customer_id"]) for row in rows]
 
 
@@ -129,9 +129,9 @@ def test_a_later_period_is_named_after_its_purchase(transaction: str, purchases:
 
 
 async def test_another_project_is_never_looked_into(shop: Shop) -> None:
-    await create_project(shop.db, "Other", NOON, project_id="proj_shop2")
-    await add_catalog(shop.db, "proj_shop2", NOON)
-    other = Shop(shop.db, "proj_shop2")
+    await create_project(shop.database, "Other", NOON, project_id="proj_shop2")
+    await add_catalog(shop.database, "proj_shop2", NOON)
+    other = Shop(shop.database, "proj_shop2")
     await note(other, "ann", "ann@example.com")
     await other.show("ann", "test_1_a", "pro_monthly")
     for text in ("ann", "an", "ann@example.com", "test_1_a"):
@@ -148,9 +148,9 @@ async def test_nonsense_finds_nobody(shop: Shop) -> None:
 async def test_the_list_begins_with_the_newest_and_goes_on_where_it_ended(shop: Shop) -> None:
     for number in range(7):
         await note(shop, f"user_{number}", "")
-    first = await newest(shop.db, shop.changes.catalogs, shop.project_id, shop.time, limit=4)
+    first = await newest(shop.database, shop.changes.catalogs, shop.project_id, shop.time, limit=4)
     assert [view.customer.app_user_id for view in first.views] == ["user_6", "user_5", "user_4", "user_3"]
-    rest = await newest(shop.db, shop.changes.catalogs, shop.project_id, shop.time, before=first.before, limit=4)
+    rest = await newest(shop.database, shop.changes.catalogs, shop.project_id, shop.time, before=first.before, limit=4)
     assert [view.customer.app_user_id for view in rest.views] == ["user_2", "user_1", "user_0"]
     assert rest.before is None
 
@@ -168,8 +168,8 @@ async def test_addresses_from_before_the_search_are_found_after_the_migration(sh
     await note(shop, "bob", "", later=1)
     before = await kept(shop)
     text = next(one.text for one in migrations() if one.name == "customer_search")
-    await shop.db.pool.execute("drop table customer_emails; drop index aliases_searched")
-    await shop.db.pool.execute(text)
+    await shop.database.pool.execute("drop table customer_emails; drop index aliases_searched")
+    await shop.database.pool.execute(text)
     assert await kept(shop) == before == [("ann@example.com", before[0][1])]
 
 
@@ -187,7 +187,7 @@ async def test_addresses_from_before_the_search_are_found_after_the_migration(sh
 async def test_every_way_of_searching_walks_an_index_and_sorts_nothing(
     shop: Shop, name: str, types: str, lookup: str
 ) -> None:
-    async with shop.db.transaction() as connection:
+    async with shop.database.transaction() as connection:
         await connection.execute(query("walk_in_order"))
         plan = await plan_of(connection, name, types)
     assert lookup in conditions(plan), "\n".join(plan)

@@ -13,7 +13,7 @@ ANONYMOUS = "$RCAnonymousID:" + "b" * 32
 
 
 async def key_of(shop: Shop, user: str) -> int:
-    key: int = await shop.db.pool.fetchval(query("customer_key"), shop.project_id, user)
+    key: int = await shop.database.pool.fetchval(query("customer_key"), shop.project_id, user)
     return key
 
 
@@ -21,7 +21,7 @@ async def pages(shop: Shop, user: str, limit: int) -> list[list[str]]:
     """The ids of every page, until there are no more."""
     found, before, key = [], None, await key_of(shop, user)
     while True:
-        page = await timeline(shop.db, shop.project_id, key, before=before, limit=limit)
+        page = await timeline(shop.database, shop.project_id, key, before=before, limit=limit)
         found.append([one.id for one in page.happenings])
         before = page.before
         if before is None:
@@ -55,15 +55,15 @@ async def test_movements_go_back_page_after_page(shop: Shop) -> None:
         await shop.show("alice", f"test_1_{number}", "coins_100")
         shop.time += 1
     key = await key_of(shop, "alice")
-    first = await movements(shop.db, shop.project_id, key, limit=3)
+    first = await movements(shop.database, shop.project_id, key, limit=3)
     assert ([one.balance for one in first.items], first.more) == ([500, 400, 300], True)
     last = first.items[-1]
-    rest = await movements(shop.db, shop.project_id, key, before=(last.at, last.key, last.code), limit=3)
+    rest = await movements(shop.database, shop.project_id, key, before=(last.at, last.key, last.code), limit=3)
     assert ([one.balance for one in rest.items], rest.more) == ([200, 100], False)
 
 
 async def test_a_page_is_read_along_the_customers_own_line(shop: Shop) -> None:
-    async with shop.db.acquire() as connection:
+    async with shop.database.acquire() as connection:
         types = "text, bigint, bigint, bigint, bigint, bigint"
         plan = await plan_of(connection, "newest_events_of_customer", types)
     walks = [line for line in plan if "Index Cond" in line and "sequence < " in line]

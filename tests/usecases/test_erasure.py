@@ -23,12 +23,12 @@ async def test_an_erased_person_leaves_no_trace_but_the_books_stay(shop: Shop) -
     await set_attributes(shop.changes, shop.project_id, RECEIPT.app_user_id, email, create=True)
     await take_receipt(shop.changes, shop.project_id, RECEIPT)
     await erase(shop.changes, shop.project_id, RECEIPT.app_user_id)
-    everything = await shop.db.pool.fetch("select body::text from events")
+    everything = await shop.database.pool.fetch("select body::text from events")
     assert len(everything) == 1
     assert "alice" not in everything[0]["body"]
     assert '"price":9.99' in everything[0]["body"]
     for table in ("customers", "aliases"):
-        assert await shop.db.pool.fetchval(f"select count(*) from {table}") == 0
+        assert await shop.database.pool.fetchval(f"select count(*) from {table}") == 0
     with pytest.raises(NotFound):
         await erase(shop.changes, shop.project_id, RECEIPT.app_user_id)
 

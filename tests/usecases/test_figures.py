@@ -22,8 +22,8 @@ MONTHLY, YEARLY = 9_990_000, 79_990_000
 
 
 async def look(shop: Shop, days: int = 28, environment: Environment = Environment.SANDBOX) -> Overview:
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    return await overview(shop.db, shop.project_id, environment, days, shop.time)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    return await overview(shop.database, shop.project_id, environment, days, shop.time)
 
 
 def card(seen: Overview, figure: Figure) -> tuple[float | None, float | None]:
@@ -55,7 +55,7 @@ async def test_a_subscription_is_counted_until_it_ends_by_itself(shop: Shop) -> 
     assert seen.line(figures.MRR).values == (*(0,) * 27, MONTHLY)
     # Neither the roller nor the clock role ran meanwhile: the end was known before.
     shop.time += 33 * DAY
-    later = await overview(shop.db, shop.project_id, Environment.SANDBOX, 28, shop.time)
+    later = await overview(shop.database, shop.project_id, Environment.SANDBOX, 28, shop.time)
     assert card(later, figures.ACTIVE_SUBSCRIPTIONS) == (0, 1)
     assert card(later, figures.MRR) == (0, MONTHLY)
     assert card(later, figures.REVENUE) == (0, MONTHLY)
@@ -146,7 +146,7 @@ async def test_a_refund_belongs_to_the_period_of_its_payment(shop: Shop) -> None
 async def test_money_is_never_converted_and_the_currency_with_most_payments_leads(shop: Shop) -> None:
     for number, (amount, currency) in enumerate([(5, "EUR"), (6, "EUR"), (900, "JPY")]):
         terms = Terms(kind=ProductKind.SUBSCRIPTION, price=amount, currency=currency, duration="P1M")
-        await create_product(shop.db, shop.project_id, f"monthly_{number}", terms, shop.time)
+        await create_product(shop.database, shop.project_id, f"monthly_{number}", terms, shop.time)
         await shop.act("purchase", user="alice", product=f"monthly_{number}")
     seen = await look(shop)
     assert seen.currencies == ("EUR", "JPY")
@@ -192,7 +192,7 @@ async def test_a_new_customer_counts_in_the_environment_they_bought_in(shop: Sho
 
 
 async def test_new_customers_are_all_who_were_first_seen_but_nobody_on_a_test_clock(shop: Shop) -> None:
-    await create_clock(shop.db, shop.project_id, "clock", "Clock", NOON, NOON)
+    await create_clock(shop.database, shop.project_id, "clock", "Clock", NOON, NOON)
     await create_customer(shop.changes, shop.project_id, "tester", "clock")
     await create_customer(shop.changes, shop.project_id, "alice")
     assert await newcomers(shop) == (1, 0)
@@ -202,7 +202,7 @@ async def test_new_customers_are_all_who_were_first_seen_but_nobody_on_a_test_cl
         assert await newcomers(shop) == (1, 0)
     await create_customer(shop.changes, shop.project_id, "bob")
     assert (await look(shop, environment=Environment.PRODUCTION)).line(figures.NEW_CUSTOMERS).values[-2:] == (1, 1)
-    assert await shop.db.pool.fetchval("select sum(customers) from figure_newcomers") == 1
+    assert await shop.database.pool.fetchval("select sum(customers) from figure_newcomers") == 1
     # An erased customer stays counted.
     await erase(shop.changes, shop.project_id, "alice")
     assert await newcomers(shop) == (2, 0)
@@ -211,7 +211,7 @@ async def test_new_customers_are_all_who_were_first_seen_but_nobody_on_a_test_cl
 
 
 async def test_a_customer_whose_transaction_is_slow_is_counted_when_it_is_done(shop: Shop) -> None:
-    slow = await shop.db.pool.acquire()
+    slow = await shop.database.pool.acquire()
     transaction = slow.transaction()
     await transaction.start()
     await slow.execute(
@@ -224,50 +224,50 @@ async def test_a_customer_whose_transaction_is_slow_is_counted_when_it_is_done(s
     for _ in range(6):
         shop.time += 2 * SECOND
         assert await newcomers(shop) == (1, 0)
-    assert not await shop.db.pool.fetchval("select sum(customers) from figure_newcomers")
+    assert not await shop.database.pool.fetchval("select sum(customers) from figure_newcomers")
     await transaction.commit()
-    await shop.db.pool.release(slow)
+    await shop.database.pool.release(slow)
     for _ in range(6):
         shop.time += 2 * SECOND
         assert await newcomers(shop) == (2, 0)
-    assert await shop.db.pool.fetchval("select sum(customers) from figure_newcomers") == 2
+    assert await shop.database.pool.fetchval("select sum(customers) from figure_newcomers") == 2
 
 
 async def test_until_everything_is_in_the_overview_says_how_far_it_is(shop: Shop) -> None:
     await shop.act("purchase", product="pro_monthly")
-    seen = await overview(shop.db, shop.project_id, Environment.SANDBOX, 28, shop.time)
+    seen = await overview(shop.database, shop.project_id, Environment.SANDBOX, 28, shop.time)
     assert (seen.behind, seen.as_of) == (1, 0)
-    assert await catch_up(shop.db, shop.project_id, shop.time)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
     await shop.wait(DAY)
     await shop.act("cancel")
-    seen = await overview(shop.db, shop.project_id, Environment.SANDBOX, 28, shop.time)
+    seen = await overview(shop.database, shop.project_id, Environment.SANDBOX, 28, shop.time)
     assert (seen.behind, seen.as_of) == (1, NOON)
 
 
 async def test_catching_up_stops_where_it_was_told_to(shop: Shop) -> None:
-    await shop.db.pool.execute(
+    await shop.database.pool.execute(
         """insert into events select $1, n, 'e' || n, n, 1, 'X', 'SANDBOX', null, 0, 0, '{}'
         from generate_series(1, $2::int) as n""",
         shop.project_id,
         AT_ONCE + 1,
     )
-    await shop.db.pool.execute("update feeds set position = $1", AT_ONCE + 1)
-    assert not await catch_up(shop.db, shop.project_id, shop.time, most=AT_ONCE)
-    assert await catch_up(shop.db, shop.project_id, shop.time)
+    await shop.database.pool.execute("update feeds set position = $1", AT_ONCE + 1)
+    assert not await catch_up(shop.database, shop.project_id, shop.time, most=AT_ONCE)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
 
 
 @pytest.mark.parametrize("days", [0, 1, 30, 366, -7])
 async def test_other_periods_are_refused(shop: Shop, days: int) -> None:
     assert days not in PERIODS
     with pytest.raises(Invalid, match="7, 28, 90 or 365"):
-        await overview(shop.db, shop.project_id, Environment.SANDBOX, days, shop.time)
+        await overview(shop.database, shop.project_id, Environment.SANDBOX, days, shop.time)
 
 
 async def test_a_project_that_is_not_there_has_no_figures(shop: Shop) -> None:
     with pytest.raises(NotFound):
-        await overview(shop.db, "proj_nothing", Environment.SANDBOX, 28, shop.time)
+        await overview(shop.database, "proj_nothing", Environment.SANDBOX, 28, shop.time)
     with pytest.raises(NotFound):
-        await catch_up(shop.db, "proj_nothing", shop.time)
+        await catch_up(shop.database, "proj_nothing", shop.time)
 
 
 def test_every_figure_says_in_one_sentence_what_it_is() -> None:

@@ -35,19 +35,19 @@ async def test_a_roller_killed_amid_its_work_counts_everything_once(shop: Shop) 
     head = 2 * BUYERS
     stopped_at = []
     for goal in (head // 4, head // 2, head):
-        roller = await asyncio.create_subprocess_exec(sys.executable, "-c", ROLLER, shop.db.url, str(shop.time))
+        roller = await asyncio.create_subprocess_exec(sys.executable, "-c", ROLLER, shop.database.url, str(shop.time))
         try:
             async with asyncio.timeout(PATIENCE):
-                while await position(shop.db) < goal:  # noqa: ASYNC110 - another process writes it
+                while await position(shop.database) < goal:  # noqa: ASYNC110 - another process writes it
                     await asyncio.sleep(0.002)
         finally:
             roller.kill()
             await roller.wait()
-        stopped_at.append(await position(shop.db))
+        stopped_at.append(await position(shop.database))
     assert stopped_at[0] < head, "the roller had finished before it was killed"
     assert stopped_at[-1] == head
-    await agree(shop.db, shop.project_id)
-    assert len(await kept(shop.db, shop.project_id)) == BUYERS
+    await agree(shop.database, shop.project_id)
+    assert len(await kept(shop.database, shop.project_id)) == BUYERS
 
 
 async def position(database: Database) -> int:

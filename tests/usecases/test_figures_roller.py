@@ -129,21 +129,21 @@ async def test_whatever_happens_the_books_are_those_one_would_work_out_anew(data
 
 async def test_a_purchase_that_changes_hands_is_counted_once(shop: Shop) -> None:
     await shop.act("purchase", user=ANONYMOUS[0], product="pro_monthly")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
     await shop.act("purchase", user="alice", product="coins_100")
     await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
     await shop.act("purchase", user="bob", product="coins_100")
     await transfer(shop.changes, shop.project_id, "alice", "bob")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    assert len(await agree(shop.db, shop.project_id)) == 3
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert len(await agree(shop.database, shop.project_id)) == 3
 
 
 async def test_a_customer_who_was_merged_before_anybody_looked_is_in_the_figures(shop: Shop) -> None:
     await shop.act("purchase", user=ANONYMOUS[0], product="pro_monthly")
     await create_customer(shop.changes, shop.project_id, "alice")
     await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    assert len(await agree(shop.db, shop.project_id)) == 1
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert len(await agree(shop.database, shop.project_id)) == 1
 
 
 async def test_a_merge_makes_one_of_two_who_came_and_went(shop: Shop) -> None:
@@ -152,29 +152,29 @@ async def test_a_merge_makes_one_of_two_who_came_and_went(shop: Shop) -> None:
     await shop.act("expire", user=ANONYMOUS[0])
     await shop.wait(DAY)
     await shop.act("purchase", user="alice", product="pro_monthly")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
     await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    books = await agree(shop.db, shop.project_id)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    books = await agree(shop.database, shop.project_id)
     assert sum(line.tally.resubscribed for lines in books.values() for line in lines) == 1
 
 
 async def test_what_an_erased_customer_bought_stays_in_the_books_though_nobody_had_looked(shop: Shop) -> None:
     await shop.act("purchase", user="alice", product="pro_monthly")
     await erase(shop.changes, shop.project_id, "alice")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    (lines,) = (await kept(shop.db, shop.project_id)).values()
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    (lines,) = (await kept(shop.database, shop.project_id)).values()
     assert sum(line.tally.paid for line in lines) == 9_990_000
     # It ends with the paid period: nobody is there to renew it.
     assert sum(line.tally.active for line in lines) == 0
 
 
 async def test_who_lives_on_a_test_clock_is_not_counted(shop: Shop) -> None:
-    await create_clock(shop.db, shop.project_id, "clock", "Clock", NOON, NOON)
+    await create_clock(shop.database, shop.project_id, "clock", "Clock", NOON, NOON)
     await create_customer(shop.changes, shop.project_id, "alice", "clock")
     await shop.act("purchase", user="alice", product="pro_monthly")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    assert await kept(shop.db, shop.project_id) == {}
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert await kept(shop.database, shop.project_id) == {}
 
 
 @pytest.mark.parametrize("at", ["delete_figure_lines", "add_figure_lines", "add_to_figure_days", "save_figures"])
@@ -182,9 +182,9 @@ async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
     shop: Shop, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await shop.act("purchase", product="pro_monthly")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
     await shop.act("change_product", new_product_id="pro_yearly")
-    before = await kept(shop.db, shop.project_id), await position(shop)
+    before = await kept(shop.database, shop.project_id), await position(shop)
     places = {
         "delete_figure_lines": (books, "_DELETE"),
         "add_figure_lines": (books, "_ADD"),
@@ -196,14 +196,16 @@ async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
         module, name = places[at]
         broken.setattr(module, name, f"{getattr(module, name)} returning pg_terminate_backend(pg_backend_pid())")
         with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
-            await catch_up(shop.db, shop.project_id, shop.time)
-    assert (await kept(shop.db, shop.project_id), await position(shop)) == before
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    await agree(shop.db, shop.project_id)
+            await catch_up(shop.database, shop.project_id, shop.time)
+    assert (await kept(shop.database, shop.project_id), await position(shop)) == before
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    await agree(shop.database, shop.project_id)
 
 
 async def position(shop: Shop) -> int:
-    value: int = await shop.db.pool.fetchval("select position from figure_rolls where project_id = $1", shop.project_id)
+    value: int = await shop.database.pool.fetchval(
+        "select position from figure_rolls where project_id = $1", shop.project_id
+    )
     return value
 
 
@@ -213,28 +215,28 @@ async def test_several_rollers_at_once_do_the_work_once(shop: Shop, monkeypatch:
 
     async def roller() -> None:
         catalogs = Catalogs()
-        while await roll_all(shop.db, catalogs, shop.time):
+        while await roll_all(shop.database, catalogs, shop.time):
             pass
 
     await asyncio.gather(*(roller() for _ in range(4)))
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    assert len(await agree(shop.db, shop.project_id)) == 100
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert len(await agree(shop.database, shop.project_id)) == 100
 
 
 async def test_a_customer_that_cannot_be_understood_stops_nobody(shop: Shop) -> None:
     await shop.act("purchase", user="alice", product="pro_monthly")
     await shop.act("purchase", user="bob", product="pro_monthly")
-    await shop.db.pool.execute("""update customers set state = '{"nonsense": 1}' where app_user_id = 'alice'""")
-    assert await catch_up(shop.db, shop.project_id, shop.time)
-    assert len(await kept(shop.db, shop.project_id)) == 1
+    await shop.database.pool.execute("""update customers set state = '{"nonsense": 1}' where app_user_id = 'alice'""")
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert len(await kept(shop.database, shop.project_id)) == 1
 
 
 async def test_the_role_keeps_up_by_itself_until_it_is_told_to_stop(shop: Shop) -> None:
     stop = asyncio.Event()
-    running = asyncio.create_task(figures_roller.run_roller(shop.db, lambda: shop.time, stop))
+    running = asyncio.create_task(figures_roller.run_roller(shop.database, lambda: shop.time, stop))
     await shop.act("purchase", product="pro_monthly")
     async with asyncio.timeout(PATIENCE):
-        while not await kept(shop.db, shop.project_id):  # noqa: ASYNC110 - another connection writes it
+        while not await kept(shop.database, shop.project_id):  # noqa: ASYNC110 - another connection writes it
             await asyncio.sleep(0.02)
     stop.set()
     async with asyncio.timeout(PATIENCE):

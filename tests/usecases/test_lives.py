@@ -59,7 +59,7 @@ async def test_a_failed_payment_keeps_access_through_its_grace_and_not_longer(sh
 async def test_every_type_happens(shop: Shop) -> None:
     project = shop.project_id
     variants = b'[{"id": "a", "weight": 1}, {"id": "b", "weight": 1}]'
-    await shop.db.pool.execute("insert into experiments values ($1, 'exp', 'Prices', $2, 0)", project, variants)
+    await shop.database.pool.execute("insert into experiments values ($1, 'exp', 'Prices', $2, 0)", project, variants)
     await shop.act("purchase", product="pro_monthly", trial=True)
     await shop.act("cancel")
     await shop.act("uncancel")
@@ -125,15 +125,15 @@ async def test_a_refused_purchase_leaves_no_customer_behind(shop: Shop) -> None:
         await shop.act("purchase", user="carol", product="nothing")
     with pytest.raises(Refusal):
         await shop.show("carol", "test_1_x", "nothing")
-    assert await shop.db.pool.fetchval("select count(*) from customers") == 0
+    assert await shop.database.pool.fetchval("select count(*) from customers") == 0
 
 
 async def test_a_project_that_keeps_purchases_refuses_a_restore_and_makes_nobody(shop: Shop) -> None:
-    await shop.db.pool.execute("update projects set restore_behavior = 'keep'")
+    await shop.database.pool.execute("update projects set restore_behavior = 'keep'")
     await shop.show("alice", "test_1_a", "pro_yearly")
     with pytest.raises(OwnedByAnother):
         await shop.show("bob", "test_1_a")
-    assert await shop.db.pool.fetchval("select count(*) from customers") == 1
+    assert await shop.database.pool.fetchval("select count(*) from customers") == 1
 
 
 async def test_a_grant_and_its_revocation_are_told(shop: Shop) -> None:

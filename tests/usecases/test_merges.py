@@ -127,7 +127,7 @@ async def test_after_an_erasure_the_event_names_nobody(shop: Shop) -> None:
     await shop.act("purchase", user=ANONYMOUS, product="pro_monthly")
     await log_in(shop.changes, shop.project_id, ANONYMOUS, "ada")
     await erase(shop.changes, shop.project_id, "ada")
-    bodies = " ".join(row["body"] for row in await shop.db.pool.fetch("select body::text from events"))
+    bodies = " ".join(row["body"] for row in await shop.database.pool.fetch("select body::text from events"))
     assert "SUBSCRIBER_ALIAS" in bodies
     assert "ada" not in bodies
     assert ANONYMOUS not in bodies

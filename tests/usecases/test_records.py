@@ -95,11 +95,11 @@ async def test_a_grant_a_transfer_and_a_grant_are_three_events(shop: Shop) -> No
 async def test_a_record_from_before_records_had_names_is_told_anew_too(shop: Shop) -> None:
     """The events of the first record have ids of the old form; a second record began before the upgrade."""
     await exists(shop, "ada")
-    rows = await shop.db.pool.fetch("select id, state from customers")
+    rows = await shop.database.pool.fetch("select id, state from customers")
     for row in rows:
         state = json.decode(row["state"])
         del state["record"], state["joined"]
-        await shop.db.pool.execute("update customers set state = $2 where id = $1", row["id"], json.encode(state))
+        await shop.database.pool.execute("update customers set state = $2 where id = $1", row["id"], json.encode(state))
     for _ in range(2):
         granted = await grant(shop.changes, shop.project_id, "ada", "pro")
         assert [event.type for event in granted.events] == ["NON_RENEWING_PURCHASE"]
@@ -117,7 +117,7 @@ async def state_of(shop: Shop, who: str) -> Customer:
 
 
 async def find(shop: Shop, who: str) -> Customer | None:
-    state = await shop.db.pool.fetchval(
+    state = await shop.database.pool.fetchval(
         "select c.state from customers c join aliases a on a.customer_id = c.id"
         " where a.project_id = $1 and a.app_user_id = $2",
         shop.project_id,
@@ -175,7 +175,7 @@ class World:
         """With one of two keys: the same key a second time does nothing, but it works again after an erasure."""
         await exists(self.shop, who)
         key = self.chance.choice(("welcome", "thanks"))
-        amount = await self.shop.db.pool.fetchval(
+        amount = await self.shop.database.pool.fetchval(
             "select m.amount from currency_transactions m join aliases a on a.customer_id = m.customer_id"
             " where a.project_id = $1 and a.app_user_id = $2 and m.idempotency_key = $3",
             self.shop.project_id,
@@ -221,7 +221,7 @@ class World:
         return []
 
     async def all_coins(self) -> int:
-        states = await self.shop.db.pool.fetch(
+        states = await self.shop.database.pool.fetch(
             "select state from customers where project_id = $1", self.shop.project_id
         )
         return sum(decode(row["state"]).balances.get("COIN", 0) for row in states)
@@ -249,7 +249,7 @@ async def test_whatever_happens_is_told_once_and_counted_without_a_gap(database:
 
 async def counted_without_a_gap(shop: Shop) -> None:
     """Each record's sequence has no gap; after a merge it goes on from the higher of the two."""
-    rows = await shop.db.pool.fetch(
+    rows = await shop.database.pool.fetch(
         "select id, customer_id, sequence, body from events where project_id = $1 order by position", shop.project_id
     )
     assert len({row["id"] for row in rows}) == len(rows)
@@ -263,11 +263,11 @@ async def counted_without_a_gap(shop: Shop) -> None:
             expected = max(numbers)
         assert event.sequence == row["sequence"] == expected + 1
         last[row["customer_id"]] = row["sequence"]
-    for row in await shop.db.pool.fetch("select id, state from customers where project_id = $1", shop.project_id):
+    for row in await shop.database.pool.fetch("select id, state from customers where project_id = $1", shop.project_id):
         assert decode(row["state"]).sequence == last[row["id"]]
 
 
 async def holds_every_purchase_once(shop: Shop) -> None:
-    states = await shop.db.pool.fetch("select state from customers where project_id = $1", shop.project_id)
+    states = await shop.database.pool.fetch("select state from customers where project_id = $1", shop.project_id)
     held = [(one.store, one.id) for row in states for one in decode(row["state"]).purchases]
     assert len(set(held)) == len(held)

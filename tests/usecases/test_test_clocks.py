@@ -13,7 +13,7 @@ START = 1_738_281_600_000  # 2025-01-31T00:00:00Z
 
 @pytest.fixture
 async def clock(shop: Shop) -> str:
-    await create_clock(shop.db, shop.project_id, "clk", "A year", START, NOON)
+    await create_clock(shop.database, shop.project_id, "clk", "A year", START, NOON)
     await create_customer(shop.changes, shop.project_id, "alice", "clk")
     return "clk"
 
@@ -57,4 +57,4 @@ async def test_only_sandbox_purchases_on_a_clock(shop: Shop, clock: str) -> None
 
 async def test_a_clock_in_use_is_not_deleted(shop: Shop, clock: str) -> None:
     with pytest.raises(InUse):
-        await delete_clock(shop.db, shop.project_id, clock)
+        await delete_clock(shop.database, shop.project_id, clock)

@@ -56,17 +56,17 @@ class Arrival:
 
 class Book:
     def __init__(self, path: str = ":memory:") -> None:
-        self._db = sqlite3.connect(path, isolation_level=None)
-        self._db.row_factory = sqlite3.Row
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.row_factory = sqlite3.Row
         # The sandbox may lose its last second in a power cut; it does not wait for the disk at every push.
-        self._db.executescript(f"pragma journal_mode = wal; pragma synchronous = off; {_TABLES}")
+        self._database.executescript(f"pragma journal_mode = wal; pragma synchronous = off; {_TABLES}")
 
     def close(self) -> None:
-        self._db.close()
+        self._database.close()
 
     def register(self, new: NewPlayer, now: int) -> str:
         id = str(uuid.uuid4())
-        known = self._db.execute(
+        known = self._database.execute(
             """insert into players (id, identifier, device_type, language, notification_types, created_at, last_active)
                values (?, ?, ?, ?, ?, ?, ?)
                on conflict (identifier) do update set device_type = excluded.device_type, language = excluded.language,
@@ -78,19 +78,19 @@ class Book:
 
     def identifier_of(self, id: str) -> tuple[bool, str | None]:
         """Whether the device exists, and the secret it registered with."""
-        row = self._db.execute("select identifier from players where id = ?", (id,)).fetchone()
+        row = self._database.execute("select identifier from players where id = ?", (id,)).fetchone()
         return row is not None, row["identifier"] if row else None
 
     def change(self, id: str, change: PlayerChange, now: int) -> None:
-        self._db.execute(
+        self._database.execute(
             """update players set language = coalesce(?, language), last_active = ?,
                  notification_types = coalesce(?, notification_types) where id = ?""",
             (change.language, now, change.notification_types, id),
         )
 
     def forget(self, id: str) -> None:
-        self._db.execute("delete from arrivals where player_id = ?", (id,))
-        self._db.execute("delete from players where id = ?", (id,))
+        self._database.execute("delete from arrivals where player_id = ?", (id,))
+        self._database.execute("delete from players where id = ?", (id,))
 
     def accept(self, new: NewNotification, now: int) -> Accepted | None:
         """Stores it for all its devices; None if there are none."""
@@ -98,7 +98,7 @@ class Book:
             return before
         known = {
             row["id"]: row["notification_types"] > 0
-            for row in self._db.execute(
+            for row in self._database.execute(
                 "select id, notification_types from players where id in (select value from json_each(?))",
                 (json.encode(new.player_ids).decode(),),
             )
@@ -108,9 +108,9 @@ class Book:
             return None
         invalid = [one for one in new.player_ids if one not in known]
         id = str(uuid.uuid4())
-        self._db.execute("begin immediate")
+        self._database.execute("begin immediate")
         try:
-            number = self._db.execute(
+            number = self._database.execute(
                 """insert into notifications
                      (id, same_as, external_id, headings, contents, data, url, invalid, recipients, sent_at)
                    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -119,12 +119,12 @@ class Book:
                     _text(new.data), new.url, _text(invalid), len(reached), now,
                 ),
             ).lastrowid  # fmt: skip
-            self._db.executemany(
+            self._database.executemany(
                 "insert into arrivals (number, player_id) values (?, ?)", ((number, one) for one in reached)
             )
-            self._db.execute("commit")
+            self._database.execute("commit")
         except BaseException:
-            self._db.execute("rollback")
+            self._database.execute("rollback")
             raise
         return Accepted(id, len(reached), invalid, new.external_id, reached)
 
@@ -139,7 +139,7 @@ class Book:
                 row["url"],
                 row["sent_at"],
             )
-            for row in self._db.execute(
+            for row in self._database.execute(
                 """select n.*, p.language from arrivals a join notifications n using (number)
                    join players p on p.id = a.player_id
                    where a.player_id = ? and a.arrived_at is null and n.sent_at > ? order by n.number""",
@@ -148,7 +148,7 @@ class Book:
         ]
 
     def arrived(self, player_id: str, number: int, now: int) -> None:
-        self._db.execute(
+        self._database.execute(
             "update arrivals set arrived_at = ? where player_id = ? and number = ?", (now, player_id, number)
         )
 
@@ -172,17 +172,17 @@ class Book:
         return self._count("notifications"), [self._shown(row) for row in rows]
 
     def notification(self, id: str) -> dict[str, Any] | None:
-        row = self._db.execute("select * from notifications where id = ?", (id,)).fetchone()
+        row = self._database.execute("select * from notifications where id = ?", (id,)).fetchone()
         return self._shown(row) if row else None
 
     def _accepted_before(self, new: NewNotification) -> Accepted | None:
         if new.same_as is None:
             return None
-        row = self._db.execute("select * from notifications where same_as = ?", (new.same_as,)).fetchone()
+        row = self._database.execute("select * from notifications where same_as = ?", (new.same_as,)).fetchone()
         return row and Accepted(row["id"], row["recipients"], json.decode(row["invalid"]), row["external_id"])
 
     def _shown(self, row: sqlite3.Row) -> dict[str, Any]:
-        to = self._db.execute(
+        to = self._database.execute(
             "select player_id, arrived_at from arrivals where number = ? order by rowid", (row["number"],)
         ).fetchall()
         return {
@@ -199,13 +199,13 @@ class Book:
         }
 
     def _page(self, table: str, order: str, limit: int, offset: int) -> Iterable[sqlite3.Row]:
-        return self._db.execute(
+        return self._database.execute(
             f"select * from {table} order by {order} limit ? offset ?",  # noqa: S608 - both are constants of this module
             (limit, offset),
         )
 
     def _count(self, table: str) -> int:
-        row = self._db.execute(f"select count(*) from {table}").fetchone()  # noqa: S608 - a constant of this module
+        row = self._database.execute(f"select count(*) from {table}").fetchone()  # noqa: S608 - a constant of this module
         return int(row[0])
 
 

@@ -8,6 +8,6 @@ from latchkey.usecases.engine.changes import Changes, load_projects
 
 async def load_offered(changes: Changes, project_id: str) -> list[Product]:
     """The products on sale, by id."""
-    async with changes.db.acquire() as connection:
+    async with changes.database.acquire() as connection:
         catalog = (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog
     return [product for _, product in sorted(catalog.products.items()) if product.on_sale]

@@ -25,7 +25,7 @@ class Balance:
 
 async def balances(changes: Changes, project_id: str, app_user_id: str) -> list[Balance]:
     """Every currency of the project, with the balance of this customer."""
-    async with changes.db.acquire() as connection:
+    async with changes.database.acquire() as connection:
         customer = await customer_state.load(connection, project_id, app_user_id)
         if customer is None:
             raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
@@ -38,7 +38,7 @@ async def adjust(
 ) -> Committed:
     """All of the adjustments, or none. The same key again returns the first response and changes nothing."""
     wall = changes.now()
-    async with changes.db.transaction() as connection:
+    async with changes.database.transaction() as connection:
         asked = [(project_id, app_user_id)]
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
         clocks = await customers.share_clocks(connection, asked)

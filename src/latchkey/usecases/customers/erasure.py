@@ -33,7 +33,7 @@ async def erase(changes: Changes, project_id: str, app_user_id: str) -> None:
 
 
 async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
-    async with collisions.transaction(changes.db) as connection:
+    async with collisions.transaction(changes.database) as connection:
         customer = await customer_state.load(connection, project_id, app_user_id)
         if customer is None:
             raise NotFound(f"There is no customer {app_user_id!r}.", param="app_user_id")

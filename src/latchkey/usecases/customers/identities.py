@@ -54,7 +54,7 @@ async def restore(
 
 async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
     wall = changes.now()
-    async with collisions.transaction(changes.db) as connection:
+    async with collisions.transaction(changes.database) as connection:
         pair = await _Pair.locked(changes, connection, project_id, (app_user_id, new_app_user_id), wall)
         current, target = pair.found.get(app_user_id), pair.found.get(new_app_user_id)
         before = current.customer if current else newcomer(project_id, app_user_id, pair.now)
@@ -81,7 +81,7 @@ async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_u
 
 
 async def _transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
-    async with collisions.transaction(changes.db) as connection:
+    async with collisions.transaction(changes.database) as connection:
         pair = await _Pair.locked(changes, connection, project_id, (source_id, target_id), changes.now())
         source, target = pair.found.get(source_id), pair.found.get(target_id)
         if source is None:
@@ -95,7 +95,7 @@ async def _restore(
     changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog], None]
 ) -> Committed | None:
     wall = changes.now()
-    async with collisions.transaction(changes.db) as connection:
+    async with collisions.transaction(changes.database) as connection:
         owner_id = await customers.owner_of(connection, project_id, key)
         if owner_id is None:
             return None

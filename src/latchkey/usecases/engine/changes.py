@@ -71,8 +71,8 @@ class Committed:
 
 
 class Changes:
-    def __init__(self, db: Database, now: Callable[[], Ms], catalogs: Catalogs | None = None) -> None:
-        self.db = db
+    def __init__(self, database: Database, now: Callable[[], Ms], catalogs: Catalogs | None = None) -> None:
+        self.database = database
         self.now = now
         self.catalogs = catalogs or Catalogs()
         self._batch: Batch[Change, Committed | Refusal] = Batch(
@@ -98,7 +98,7 @@ class Changes:
 
     async def _commit(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
         wall = self.now()
-        async with collisions.transaction(self.db) as connection:
+        async with collisions.transaction(self.database) as connection:
             asked = sorted({(change.project_id, change.app_user_id) for change in batch})
             projects = await load_projects(connection, self.catalogs, {change.project_id for change in batch})
             clocks = await customers.share_clocks(connection, asked)

@@ -26,13 +26,13 @@ POSTPONED_FOR: Ms = 5 * MINUTE
 log = structlog.get_logger("latchkey.clock")
 
 
-async def run_clock(db: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+async def run_clock(database: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
     """Runs until `stop` is set. Several may run at once: each skips customers that another has locked."""
     catalogs = Catalogs()
     while not stop.is_set():
         try:
-            changed = await pass_time(db, catalogs, now())
-            wait = 0 if changed == AT_ONCE else await _until_next(db, now())
+            changed = await pass_time(database, catalogs, now())
+            wait = 0 if changed == AT_ONCE else await _until_next(database, now())
         except CollisionError:
             continue
         except Exception:
@@ -46,9 +46,9 @@ async def run_clock(db: Database, now: Callable[[], Ms], stop: asyncio.Event) ->
                 continue
 
 
-async def pass_time(db: Database, catalogs: Catalogs, now: Ms, limit: int = AT_ONCE) -> int:
+async def pass_time(database: Database, catalogs: Catalogs, now: Ms, limit: int = AT_ONCE) -> int:
     """Applies what is due by `now`, for up to `limit` customers. Returns how many there were."""
-    async with collisions.transaction(db) as connection:
+    async with collisions.transaction(database) as connection:
         due = await customers.due(connection, now, limit)
         if not due:
             return 0
@@ -69,7 +69,7 @@ async def pass_time(db: Database, catalogs: Catalogs, now: Ms, limit: int = AT_O
     return len(due)
 
 
-async def _until_next(db: Database, now: Ms) -> Ms:
-    async with db.acquire() as connection:
+async def _until_next(database: Database, now: Ms) -> Ms:
+    async with database.acquire() as connection:
         due = await customers.next_due(connection)
     return LONGEST_WAIT if due is None else min(max(due - now, 1), LONGEST_WAIT)

@@ -82,10 +82,10 @@ class Ear:
 class Tail:
     """The end of one project's feed."""
 
-    def __init__(self, db: Database, project_id: str) -> None:
+    def __init__(self, database: Database, project_id: str) -> None:
         self.ears: set[Ear] = set()
         self.position = 0
-        self._db = db
+        self._database = database
         self._project_id = project_id
         # The newest events that still have waiting deliveries, by position.
         self._open: dict[int, Listed] = {}
@@ -93,7 +93,7 @@ class Tail:
 
     async def join(self) -> Ear:
         if self._task is None:
-            head = await event_list.head_of(self._db, self._project_id)
+            head = await event_list.head_of(self._database, self._project_id)
             # Another `join` may have started the task meanwhile.
             if self._task is None:
                 self.position = head
@@ -126,7 +126,7 @@ class Tail:
                 await asyncio.sleep(AFTER_OUTAGE)
 
     async def _look(self) -> None:
-        events = await event_list.events_after(self._db, self._project_id, self.position, BATCH)
+        events = await event_list.events_after(self._database, self._project_id, self.position, BATCH)
         if events:
             self.position = events[-1].position
             self._tell(Happened(one) for one in events)
@@ -136,7 +136,7 @@ class Tail:
         if self._open:
             followed = list(self._open.values())
             for before, after in zip(
-                followed, await event_list.retallied(self._db, self._project_id, followed), strict=True
+                followed, await event_list.retallied(self._database, self._project_id, followed), strict=True
             ):
                 if after.deliveries != before.deliveries:
                     self._tell([Moved(after)])
@@ -145,7 +145,7 @@ class Tail:
                     self._open.pop(after.position, None)
 
     async def _jump(self) -> None:
-        head = await event_list.head_of(self._db, self._project_id)
+        head = await event_list.head_of(self._database, self._project_id)
         if head - self.position > FURTHEST:
             skipped, self.position = head - self.position, head
             self._tell([Skipped(skipped, head)])
@@ -159,8 +159,8 @@ class Tail:
 class Tails:
     """All live views of this process, by project."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._tails: dict[str, Tail] = {}
         self._guests: Counter[str] = Counter()
 
@@ -170,7 +170,7 @@ class Tails:
 
     @asynccontextmanager
     async def listening(self, project_id: str) -> AsyncIterator[tuple[Tail, Ear]]:
-        tail = self._tails.setdefault(project_id, Tail(self._db, project_id))
+        tail = self._tails.setdefault(project_id, Tail(self._database, project_id))
         self._guests[project_id] += 1
         try:
             ear = await tail.join()
@@ -189,7 +189,7 @@ class Tails:
             return [], until - after
         found: list[Listed] = []
         while after < until:
-            events = await event_list.events_after(self._db, project_id, after, min(BATCH, until - after))
+            events = await event_list.events_after(self._database, project_id, after, min(BATCH, until - after))
             if not events:
                 break
             found += (one for one in events if one.position <= until)

@@ -9,7 +9,7 @@ from latchkey.usecases.experiments.experiments import load_experiment
 
 async def enroll_customer(changes: Changes, project_id: str, experiment_id: str, app_user_id: str) -> Committed:
     """Idempotent: an enrolled customer keeps the variant and no event is emitted."""
-    stored = await load_experiment(changes.db, project_id, experiment_id)
+    stored = await load_experiment(changes.database, project_id, experiment_id)
     experiment = Experiment(stored.id, stored.name, stored.variants)
     return await changes.make(
         Change(

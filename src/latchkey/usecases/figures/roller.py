@@ -34,12 +34,12 @@ _BREATH = 0.02
 log = structlog.get_logger("latchkey.figures")
 
 
-async def run_roller(db: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+async def run_roller(database: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
     """Runs until `stop` is set. Several may run at once: each skips projects that another has locked."""
     catalogs = Catalogs()
     while not stop.is_set():
         try:
-            wait = _BREATH if await roll_all(db, catalogs, now()) else _IDLE
+            wait = _BREATH if await roll_all(database, catalogs, now()) else _IDLE
         except Exception:
             # The database may be unreachable. The figures are then late; nothing else depends on them.
             log.exception("figures failed")
@@ -50,20 +50,20 @@ async def run_roller(db: Database, now: Callable[[], Ms], stop: asyncio.Event) -
             continue
 
 
-async def roll_all(db: Database, catalogs: Catalogs, now: Ms) -> bool:
+async def roll_all(database: Database, catalogs: Catalogs, now: Ms) -> bool:
     """One batch of every project that is behind. Returns whether any has more to do."""
-    async with db.acquire() as connection:
+    async with database.acquire() as connection:
         behind = await progress.projects_behind(connection)
     more = False
     for project_id in behind:
-        more = await roll(db, catalogs, project_id, now) or more
+        more = await roll(database, catalogs, project_id, now) or more
     return more
 
 
-async def roll(db: Database, catalogs: Catalogs, project_id: str, now: Ms, *, wait: bool = False) -> bool:
+async def roll(database: Database, catalogs: Catalogs, project_id: str, now: Ms, *, wait: bool = False) -> bool:
     """One batch of a project. Returns whether there is more to do at once. Without `wait`, a project that another
     process has locked is skipped."""
-    async with db.transaction() as connection:
+    async with database.transaction() as connection:
         held = await progress.hold(connection, project_id, wait=wait)
         if held is None:
             return False

@@ -20,30 +20,30 @@ from latchkey.wire.event import Event
 _AT_ONCE = 500
 
 
-async def create_clock(db: Database, project_id: str, id: str, name: str, now: Ms, created_at: Ms) -> TestClock:
+async def create_clock(database: Database, project_id: str, id: str, name: str, now: Ms, created_at: Ms) -> TestClock:
     clock = TestClock(id, name, now, created_at)
-    async with db.acquire() as connection:
+    async with database.acquire() as connection:
         await clocks.create(connection, project_id, clock)
     return clock
 
 
-async def get_clock(db: Database, project_id: str, id: str) -> TestClock:
-    async with db.acquire() as connection:
+async def get_clock(database: Database, project_id: str, id: str) -> TestClock:
+    async with database.acquire() as connection:
         clock = await clocks.load(connection, project_id, id)
     if clock is None:
         raise _unknown(id)
     return clock
 
 
-async def list_clocks(db: Database, project_id: str, after: str | None, limit: int) -> list[TestClock]:
-    async with db.acquire() as connection:
+async def list_clocks(database: Database, project_id: str, after: str | None, limit: int) -> list[TestClock]:
+    async with database.acquire() as connection:
         if after is not None and await clocks.load(connection, project_id, after) is None:
             raise NotFound(f"There is no test clock {after!r} to start after.", param="starting_after")
         return await clocks.page(connection, project_id, after, limit)
 
 
-async def delete_clock(db: Database, project_id: str, id: str) -> None:
-    async with db.transaction() as connection:
+async def delete_clock(database: Database, project_id: str, id: str) -> None:
+    async with database.transaction() as connection:
         if await clocks.hold(connection, project_id, id) is None:
             raise _unknown(id)
         if await clocks.is_used(connection, project_id, id):
@@ -56,7 +56,7 @@ async def create_customer(
 ) -> Committed:
     """A new customer, on a test clock if one is named."""
     wall = changes.now()
-    async with changes.db.transaction() as connection:
+    async with changes.database.transaction() as connection:
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
         now = wall
         if test_clock_id is not None:
@@ -80,7 +80,7 @@ async def advance(
     changes: Changes, project_id: str, id: str, *, by: Duration | None = None, to: Ms | None = None
 ) -> Advanced:
     """Move a clock forward. Returns when everything that fell due on the way is committed."""
-    clock = await get_clock(changes.db, project_id, id)
+    clock = await get_clock(changes.database, project_id, id)
     target = to if to is not None else _later(clock.now, by or Duration())
     if target is not None and target < clock.now:
         raise Refusal(f"The clock stands at {to_iso(clock.now)}; time only moves forward.", param="to_ms")
@@ -91,7 +91,7 @@ async def advance(
         events, arrived = await _step(changes, project_id, id, target)
         told += len(events)
         if arrived:
-            return Advanced(await get_clock(changes.db, project_id, id), told)
+            return Advanced(await get_clock(changes.database, project_id, id), told)
 
 
 def _later(now: Ms, by: Duration) -> Ms | None:
@@ -104,7 +104,7 @@ def _later(now: Ms, by: Duration) -> Ms | None:
 
 async def _step(changes: Changes, project_id: str, id: str, target: Ms) -> tuple[list[Event], bool]:
     """One batch of customers who are due at the next instant, and whether the clock has reached its target."""
-    async with changes.db.transaction() as connection:
+    async with changes.database.transaction() as connection:
         now = await clocks.hold(connection, project_id, id)
         if now is None:
             raise _unknown(id)

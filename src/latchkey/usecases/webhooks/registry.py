@@ -37,7 +37,7 @@ class Shown:
 class Registry:
     """A project's webhooks, and the rules for them."""
 
-    db: Database
+    database: Database
     webhooks: Webhooks
     # Private networks that webhooks may point to.
     allowed: Sequence[Network] = ()
@@ -59,7 +59,7 @@ class Registry:
 
     async def page(self, project_id: str, after: str | None, limit: int) -> list[Shown]:
         """Oldest first."""
-        async with self.db.acquire() as connection:
+        async with self.database.acquire() as connection:
             if after is not None and not await registry.was_made(connection, project_id, after):
                 raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
         found = await self.webhooks.page(project_id, after, limit)
@@ -106,13 +106,13 @@ class Registry:
         if fields.get("in_flight_limit", 0) is None:
             fields["in_flight_limit"] = IN_FLIGHT
         if fields.get("app_id") is not None:
-            await load_app(self.db, project_id, fields["app_id"])
+            await load_app(self.database, project_id, fields["app_id"])
         return fields
 
     async def _vitals(self, webhooks: Sequence[Webhook]) -> dict[int, Vitals]:
         if not webhooks:
             return {}
-        async with self.db.acquire() as connection:
+        async with self.database.acquire() as connection:
             return await registry.vitals(connection, [one.key for one in webhooks])
 
 
