@@ -1,10 +1,18 @@
 """Changes to one customer. Changes that come at the same time share one transaction; a refused one does not affect
-the others."""
+the others.
+
+`Changes._commit` is that transaction, in steps:
+1. Lock what the changes are about: test clocks, customers, the owners of claimed purchases.
+2. Rehearse the changes to customers who do not exist yet, and create those whose change is not refused.
+3. Apply each change in the unit of work. It remembers what to write.
+4. Write: customers, their events, the deliveries.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
@@ -28,6 +36,8 @@ from latchkey.usecases.rendering.view import View
 from latchkey.wire.event import Event
 
 _TRIES = 4
+# A project's id and an app user id in it.
+Place: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,10 @@ class Change:
     create: bool = False
     # A store's purchases that this change would give to the customer.
     claims: frozenset[PurchaseKey] = frozenset()
+
+    @property
+    def place(self) -> Place:
+        return self.project_id, self.app_user_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,61 +111,147 @@ class Changes:
         await self._batch.drain()
 
     async def _commit(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
+        """Answers in the order of the batch."""
         wall = self.now()
         async with collisions.transaction(self.database) as connection:
-            asked = sorted({(change.project_id, change.app_user_id) for change in batch})
-            projects = await load_projects(connection, self.catalogs, {change.project_id for change in batch})
-            clocks = await customers.share_clocks(connection, asked)
-            found = await customers.lock(connection, asked)
-            claims = [(change.project_id, *key) for change in batch for key in change.claims]
-            owners = await customers.owners(connection, claims)
-            newcomers = {place: newcomer(*place, wall) for place in asked if place not in found}
-            tried = {
-                index: _try(change, newcomers[place], projects[change.project_id].catalog, wall, owners)
+            ground = await self._lock(connection, batch, wall)
+            rehearsals = _rehearsals(batch, ground)
+            created = await _create(connection, ground.found, rehearsals.values())
+            await _share_late_clocks(connection, ground)
+            credited = await _credited(connection, ground.found.values(), ground.projects)
+            unit = UnitOfWork(connection, wall, credited=credited)
+            outcomes = [
+                _outcome(unit, ground, change, index, rehearsals.get(index), created)
                 for index, change in enumerate(batch)
-                if (place := (change.project_id, change.app_user_id)) in newcomers
-            }
-            wanted = {
-                (one.before.project_id, one.before.app_user_id): one.before
-                for one in tried.values()
-                if isinstance(one, _Tried)
-            }
-            created = await _create(connection, found, wanted)
-            if any(_clock_of(one) not in clocks for one in found.values() if one.customer.test_clock_id):
-                # Another process has just made a customer on a clock while we were about to make it.
-                clocks = await customers.share_clocks(connection, asked)
-            unit = UnitOfWork(connection, wall, credited=await _credited(connection, found.values(), projects))
-            answers: list[Refusal | tuple[Stored, Catalog, Ms, bool]] = []
-            for index, change in enumerate(batch):
-                stored = found.get((change.project_id, change.app_user_id))
-                catalog = projects[change.project_id].catalog
-                trial = tried.get(index)
-                if stored is None:
-                    missing = NotFound(f"There is no customer {change.app_user_id!r}.")
-                    answers.append(trial if isinstance(trial, Refusal) else missing)
-                    continue
-                clock = stored.customer.test_clock_id
-                now = wall if clock is None else clocks[change.project_id, clock]
-                try:
-                    _apply(unit, change, stored, catalog, now, owners, index, trial)
-                    new = (change.project_id, change.app_user_id) in created
-                    created.discard((change.project_id, change.app_user_id))
-                    answers.append((stored, catalog, now, new))
-                except Refusal as refusal:
-                    answers.append(refusal)
+            ]
             told = await unit.commit()
         return [
-            answer
-            if isinstance(answer, Refusal)
-            else Committed(
-                unit.current(answer[0]), answer[1], answer[2], tuple(told.get(index, ())), answer[3], answer[0]
-            )
-            for index, answer in enumerate(answers)
+            one if isinstance(one, Refusal) else one.committed(unit, told.get(index, ()))
+            for index, one in enumerate(outcomes)
         ]
 
+    async def _lock(self, connection: Connection, batch: Sequence[Change], wall: Ms) -> _Ground:
+        """Everything the batch is about, locked until the transaction ends. Always in this order: two transactions that
+        lock in different orders could wait for each other."""
+        asked = sorted({change.place for change in batch})
+        projects = await load_projects(connection, self.catalogs, {change.project_id for change in batch})
+        clocks = await customers.share_clocks(connection, asked)
+        found = await customers.lock(connection, asked)
+        claims = [(change.project_id, *key) for change in batch for key in change.claims]
+        owners = await customers.owners(connection, claims)
+        return _Ground(wall, asked, projects, clocks, found, owners)
 
-def _clock_of(stored: Stored) -> tuple[str, str | None]:
-    return stored.customer.project_id, stored.customer.test_clock_id
+
+@dataclass(slots=True)
+class _Ground:
+    """What a batch of changes starts from."""
+
+    wall: Ms
+    asked: Sequence[Place]
+    projects: Mapping[str, Project]
+    # The time of each test clock that one of the customers lives on, by project and clock.
+    clocks: dict[tuple[str, str], Ms]
+    # The customers that exist. Those that the batch creates are added.
+    found: dict[Place, Stored]
+    # Who owns the purchases that are claimed: a customer's key, or None where the owner was erased.
+    owners: Mapping[tuple[str, str, str], int | None]
+
+    def now_of(self, stored: Stored) -> Ms:
+        clock = stored.customer.test_clock_id
+        return self.wall if clock is None else self.clocks[stored.customer.project_id, clock]
+
+
+class _Rehearsal(NamedTuple):
+    """What a change makes of a customer who does not exist yet."""
+
+    before: Customer
+    after: Customer
+
+
+class _Applied(NamedTuple):
+    """A change that the unit of work will write."""
+
+    stored: Stored
+    catalog: Catalog
+    now: Ms
+    created: bool
+
+    def committed(self, unit: UnitOfWork, events: Sequence[Event]) -> Committed:
+        customer = unit.current(self.stored)
+        return Committed(customer, self.catalog, self.now, tuple(events), self.created, self.stored)
+
+
+def _rehearsals(batch: Sequence[Change], ground: _Ground) -> dict[int, _Rehearsal | Refusal]:
+    """By index: the changes to customers who do not exist, tried before any of these customers is created, so that a
+    request that is refused creates nobody."""
+    newcomers = {place: newcomer(*place, ground.wall) for place in ground.asked if place not in ground.found}
+    return {
+        index: _rehearse(change, newcomers[change.place], ground)
+        for index, change in enumerate(batch)
+        if change.place in newcomers
+    }
+
+
+def _rehearse(change: Change, fresh: Customer, ground: _Ground) -> _Rehearsal | Refusal:
+    if not change.create:
+        return NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
+    try:
+        _erased(change, ground.owners, me=0)
+        catalog = ground.projects[change.project_id].catalog
+        return _Rehearsal(fresh, change.apply(Situation(fresh, catalog, ground.wall)))
+    except Refusal as refusal:
+        return refusal
+
+
+async def _create(
+    connection: Connection, found: dict[Place, Stored], rehearsals: Iterable[_Rehearsal | Refusal]
+) -> set[Place]:
+    """Creates the customers whose change was not refused, adds them to `found`, and says which were created."""
+    wanted = {
+        (one.before.project_id, one.before.app_user_id): one.before for one in rehearsals if isinstance(one, _Rehearsal)
+    }
+    created: set[Place] = set()
+    for _ in range(_TRIES):
+        missing = sorted(wanted.keys() - found.keys())
+        if not missing:
+            break
+        fresh = await customers.create(connection, [wanted[place] for place in missing])
+        found.update(fresh)
+        created.update(fresh)
+        # Another process has created the rest meanwhile: lock those.
+        if late := wanted.keys() - found.keys():
+            found.update(await customers.lock(connection, late))
+    return created
+
+
+async def _share_late_clocks(connection: Connection, ground: _Ground) -> None:
+    """Locks the test clocks of customers whom another process created after the clocks were looked up."""
+    on_clocks = (one.customer for one in ground.found.values() if one.customer.test_clock_id is not None)
+    if any((one.project_id, one.test_clock_id) not in ground.clocks for one in on_clocks):
+        ground.clocks = await customers.share_clocks(connection, ground.asked)
+
+
+def _outcome(
+    unit: UnitOfWork,
+    ground: _Ground,
+    change: Change,
+    index: int,
+    rehearsal: _Rehearsal | Refusal | None,
+    created: set[Place],
+) -> _Applied | Refusal:
+    """Applies one change. Of several changes to a customer who was created here, the first one created it."""
+    stored = ground.found.get(change.place)
+    if stored is None:
+        missing = NotFound(f"There is no customer {change.app_user_id!r}.")
+        return rehearsal if isinstance(rehearsal, Refusal) else missing
+    catalog, now = ground.projects[change.project_id].catalog, ground.now_of(stored)
+    try:
+        _apply(unit, change, stored, catalog, now, ground.owners, index, rehearsal)
+    except Refusal as refusal:
+        return refusal
+    new = change.place in created
+    created.discard(change.place)
+    return _Applied(stored, catalog, now, new)
 
 
 def _apply(
@@ -160,15 +260,15 @@ def _apply(
     stored: Stored,
     catalog: Catalog,
     now: Ms,
-    owners: dict[tuple[str, str, str], int | None],
+    owners: Mapping[tuple[str, str, str], int | None],
     index: int,
-    trial: _Tried | Refusal | None,
+    rehearsal: _Rehearsal | Refusal | None,
 ) -> None:
     customer = unit.catch_up(stored, catalog, now, tag=-1)
     erased = _erased(change, owners, stored.key)
-    if isinstance(trial, _Tried) and trial.before is customer:
-        # Nobody else has touched the newcomer, so what was tried on it is what happens.
-        after = trial.after
+    if isinstance(rehearsal, _Rehearsal) and rehearsal.before is customer:
+        # No other change has touched the new customer, so the rehearsal is what happens.
+        after = rehearsal.after
     else:
         after = change.apply(Situation(customer, catalog, now))
     if erased:
@@ -178,8 +278,8 @@ def _apply(
         unit.take_over(stored, unit.current(stored), erased)
 
 
-def _erased(change: Change, owners: dict[tuple[str, str, str], int | None], me: int) -> frozenset[PurchaseKey]:
-    """Those of the claimed purchases whose owner was erased. One that somebody else owns refuses the change."""
+def _erased(change: Change, owners: Mapping[tuple[str, str, str], int | None], me: int) -> frozenset[PurchaseKey]:
+    """Those of the claimed purchases whose owner was erased. One that another customer owns refuses the change."""
     erased = set()
     for key in change.claims:
         owner = owners.get((change.project_id, *key), me)
@@ -190,31 +290,11 @@ def _erased(change: Change, owners: dict[tuple[str, str, str], int | None], me: 
     return frozenset(erased)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    before: Customer
-    after: Customer
-
-
-def _try(
-    change: Change, fresh: Customer, catalog: Catalog, now: Ms, owners: dict[tuple[str, str, str], int | None]
-) -> _Tried | Refusal:
-    """What a change does to a customer that does not exist yet, or why it comes to nothing. Asked before one is made,
-    so that a refused request leaves nobody behind."""
-    if not change.create:
-        return NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
-    try:
-        _erased(change, owners, me=0)
-        return _Tried(fresh, change.apply(Situation(fresh, catalog, now)))
-    except Refusal as refusal:
-        return refusal
-
-
 async def _credited(
     connection: Connection, changed: Iterable[Stored], projects: Mapping[str, Project]
 ) -> dict[tuple[str, str, str], Stored | None]:
-    """Who was credited with the virtual currency of purchases that came from somebody else, locked too. Only who has
-    ever received a transfer can have such purchases, so nobody else costs a query."""
+    """Who was credited with the virtual currency of purchases that came from another customer; locked too. Only
+    a customer who ever received a transfer can have such purchases, so the others cost no query."""
     asked: dict[tuple[str, str, str], Purchase] = {}
     for stored in changed:
         customer = stored.customer
@@ -227,24 +307,6 @@ async def _credited(
     if not asked:
         return {}
     return await customers.lock_credited(connection, asked)
-
-
-async def _create(
-    connection: Connection, found: dict[tuple[str, str], Stored], wanted: dict[tuple[str, str], Customer]
-) -> set[tuple[str, str]]:
-    """Make the customers that are wanted and missing, add them to `found`, and say which were made."""
-    made: set[tuple[str, str]] = set()
-    for _ in range(_TRIES):
-        missing = sorted(wanted.keys() - found.keys())
-        if not missing:
-            break
-        fresh = await customers.create(connection, [wanted[place] for place in missing])
-        found.update(fresh)
-        made.update(fresh)
-        # Somebody else was quicker with the rest: look again.
-        if late := wanted.keys() - found.keys():
-            found.update(await customers.lock(connection, late))
-    return made
 
 
 def unchanged(situation: Situation) -> Customer:
