@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import latchkey.storage
+from latchkey.domain.figures.tally import Tally
 from latchkey.storage.errors import QueryNotNamedError
 from latchkey.storage.sql import all_queries, parse, query
 
@@ -42,3 +47,16 @@ def test_every_query_in_the_package_can_be_read() -> None:
     for named in all_queries().values():
         assert named.purpose
         assert query(named.name) == named.text
+
+
+def test_every_query_is_used() -> None:
+    folder = Path(latchkey.storage.__file__).parent
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py"))
+    named = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert not all_queries().keys() - named
+
+
+@pytest.mark.parametrize("name", ["figure_lines_of", "add_figure_lines", "add_to_figure_days"])
+def test_the_columns_of_a_tally_stand_in_the_order_of_its_fields(name: str) -> None:
+    """What is written is passed by position."""
+    assert ",".join(Tally._fields) in "".join(query(name).split())

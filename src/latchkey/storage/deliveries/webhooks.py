@@ -57,23 +57,7 @@ class SealedWebhook:
 async def create(
     database: Database, project_id: str, id: str, setup: SealedSetup, secret: bytes, now: Ms
 ) -> SealedWebhook:
-    row = await database.pool.fetchrow(
-        _CREATE,
-        project_id,
-        id,
-        setup.name,
-        setup.url,
-        setup.authorization,
-        setup.environment,
-        setup.event_types,
-        setup.app_id,
-        setup.retry_seconds,
-        setup.in_flight_limit,
-        setup.enabled,
-        secret,
-        now,
-    )
-    return _only(row)
+    return _only(await database.pool.fetchrow(_CREATE, project_id, id, *_values(setup), secret, now))
 
 
 @translates_errors
@@ -100,22 +84,7 @@ async def lock(connection: Connection, project_id: str, id: str) -> SealedWebhoo
 
 
 async def update(connection: Connection, project_id: str, id: str, setup: SealedSetup, now: Ms) -> SealedWebhook:
-    row = await connection.fetchrow(
-        _UPDATE,
-        project_id,
-        id,
-        setup.name,
-        setup.url,
-        setup.authorization,
-        setup.environment,
-        setup.event_types,
-        setup.app_id,
-        setup.retry_seconds,
-        setup.in_flight_limit,
-        setup.enabled,
-        now,
-    )
-    return _only(row)
+    return _only(await connection.fetchrow(_UPDATE, project_id, id, *_values(setup), now))
 
 
 async def rotate_secret(
@@ -129,6 +98,21 @@ async def rotate_secret(
 async def delete(database: Database, project_id: str, id: str, now: Ms) -> bool:
     """Nothing more is sent to it. False: there was none. Pruning deletes its rows later."""
     return await database.pool.fetchrow(_DELETE, project_id, id, now) is not None
+
+
+def _values(setup: SealedSetup) -> tuple[object, ...]:
+    """In the order in which `create_webhook` and `update_webhook` take them, from $3 on."""
+    return (
+        setup.name,
+        setup.url,
+        setup.authorization,
+        setup.environment,
+        setup.event_types,
+        setup.app_id,
+        setup.retry_seconds,
+        setup.in_flight_limit,
+        setup.enabled,
+    )
 
 
 def _only(row: Record | None) -> SealedWebhook:

@@ -30,4 +30,7 @@ class Admitted(Struct, frozen=True, gc=False):
 async def admit(connection: Connection, wanted: Mapping[bytes, int]) -> dict[bytes, Admitted]:
     """Counts requests, given by the hash of their key. Unknown and revoked keys are left out."""
     rows = await connection.fetch(_ADMIT, list(wanted), list(wanted.values()))
-    return {key_hash: Admitted(*admitted) for key_hash, *admitted in rows}
+    return {
+        key_hash: Admitted(granted, retry_after_us, key_id, project_id, app_id, store, kind, scopes)
+        for key_hash, granted, retry_after_us, key_id, project_id, app_id, store, kind, scopes in rows
+    }

@@ -65,7 +65,8 @@ async def read(
         raise InvalidValueError(str(error)) from error
     known = {
         (project_id, version): await catalogs.at(connection, project_id, version)
-        for project_id, version in {(row[0], row[1]) for row in rows if row[0] is not None}
+        for project_id, version in {(row["project_id"], row["catalog_version"]) for row in rows}
+        if project_id is not None
     }
     return [
         Row(key, state, known[project_id, version], clock_now, due_at, LastSeen(at, platform, system, app, country))
@@ -91,15 +92,15 @@ async def admit(
         rows = await connection.fetch(_ADMIT, hashes, firsts, amounts, app_user_ids)
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
-    # Only the first row of each key contains the key's data.
-    admitted = {row[0] - 1: _ADMITTED.decode(row[10]) for row in rows if row[10] is not None}
+    # Only the first row of each key contains the key's data. Places begin with 1.
+    admitted = {row["place"] - 1: _ADMITTED.decode(of_key) for row in rows if (of_key := row["of_key"]) is not None}
     keys = [admitted.get(first) for first in firsts]
     catalog_at: list[Catalog] = []
     for key, amount in zip(keys, amounts, strict=True):
         known = _NO_CATALOG if key is None else await catalogs.at(connection, key.project_id, key.catalog_version)
         catalog_at += [known] * amount
     found: list[Row | None] = [None] * len(app_user_ids)
-    for place, row_key, state, clock_now, due_at, at, platform, system, app, country, _ in rows:
+    for place, row_key, state, clock_now, due_at, at, platform, system, app, country, _of_key in rows:
         if row_key is not None:
             seen = LastSeen(at, platform, system, app, country)
             found[place - 1] = Row(row_key, state, catalog_at[place - 1], clock_now, due_at, seen)

@@ -11,6 +11,7 @@ from latchkey.domain.figures.lines import Line
 from latchkey.domain.figures.tally import Tally
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.database import Connection
+from latchkey.storage.figures.tallies import columns, tally_of
 from latchkey.storage.sql import query
 
 _LINES_OF = query("figure_lines_of")
@@ -37,9 +38,8 @@ async def lines_of(connection: Connection, project_id: str, purchases: Collectio
     """A purchase without lines is left out."""
     known: dict[UUID, set[Line]] = defaultdict(set)
     for row in await connection.fetch(_LINES_OF, project_id, list(purchases)):
-        # The row ends with the fields of `Tally`, in their order.
-        purchase, at, currency, environment, *tally = row
-        known[purchase].add(Line(at, currency, Environment(environment), Tally(*tally)))
+        line = Line(row["at"], row["currency"], Environment(row["environment"]), tally_of(row))
+        known[row["purchase"]].add(line)
     return known
 
 
@@ -63,7 +63,7 @@ async def add_lines(connection: Connection, project_id: str, new: Sequence[Purch
             [one.line.at for one in new],
             [one.line.currency for one in new],
             [one.line.environment for one in new],
-            *zip(*(one.line.tally for one in new), strict=True),
+            *columns(one.line.tally for one in new),
         )
 
 
@@ -76,5 +76,5 @@ async def add_to_days(connection: Connection, project_id: str, changes: Sequence
             [one.environment for one in changes],
             [one.day for one in changes],
             [one.currency for one in changes],
-            *zip(*(one.tally for one in changes), strict=True),
+            *columns(one.tally for one in changes),
         )

@@ -9,6 +9,7 @@ from latchkey.domain.figures.tally import Tally
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.database import Connection
+from latchkey.storage.figures.tallies import tally_of
 from latchkey.storage.sql import query
 
 _SUMS = query("figure_sums")
@@ -33,9 +34,8 @@ async def by_day(
 ) -> dict[int, dict[str, Tally]]:
     """By day and currency. All days before `first` are added to it."""
     days: dict[int, dict[str, Tally]] = defaultdict(dict)
-    # Both queries end with the fields of `Tally`, in their order.
-    for day, currency, *tally in await connection.fetch(_SUMS, project_id, environment, first, last):
-        days[day][currency] = Tally(*tally)
+    for row in await connection.fetch(_SUMS, project_id, environment, first, last):
+        days[row["day"]][row["currency"]] = tally_of(row)
     return days
 
 
@@ -44,7 +44,7 @@ async def between(
 ) -> dict[str, Tally]:
     """By currency, between two instants."""
     rows = await connection.fetch(_REST, project_id, environment, after, before)
-    return {currency: Tally(*tally) for currency, *tally in rows}
+    return {row["currency"]: tally_of(row) for row in rows}
 
 
 async def newcomers(
@@ -52,7 +52,7 @@ async def newcomers(
 ) -> list[Newcomers]:
     """From day `first` to day `last`; customers with keys after `counted` are counted one by one, up to `now`."""
     rows = await connection.fetch(_NEWCOMERS, project_id, first, last, hour, counted, now)
-    return [Newcomers(day, customers, before_hour) for day, customers, before_hour in rows]
+    return [Newcomers(row["day"], row["customers"], row["before_hour"]) for row in rows]
 
 
 async def sandbox_newcomers(connection: Connection, project_id: str, first: int, last: int) -> dict[int, int]:

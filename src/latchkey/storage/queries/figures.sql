@@ -158,10 +158,12 @@ where f.project_id = $1;
 -- name: figure_sums
 -- the sums by day until today; all days before a given one are added to it
 select greatest(day, $3) as day, currency,
-    sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
-    sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
-    sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint,
-    sum(newcomers)::bigint
+    sum(active)::bigint as active, sum(trials)::bigint as trials, sum(mrr)::bigint as mrr,
+    sum(payments)::bigint as payments, sum(paid)::bigint as paid,
+    sum(refunds)::bigint as refunds, sum(refunded)::bigint as refunded,
+    sum(expired)::bigint as expired, sum(resubscribed)::bigint as resubscribed,
+    sum(trials_started)::bigint as trials_started, sum(trials_kept)::bigint as trials_kept,
+    sum(trials_converted)::bigint as trials_converted, sum(newcomers)::bigint as newcomers
 from figure_days
 where project_id = $1 and environment = $2 and day <= $4
 group by 1, 2;
@@ -169,10 +171,12 @@ group by 1, 2;
 -- name: figure_rest
 -- the sum of the lines between two instants
 select currency,
-    sum(active)::bigint, sum(trials)::bigint, sum(mrr)::bigint, sum(payments)::bigint, sum(paid)::bigint,
-    sum(refunds)::bigint, sum(refunded)::bigint, sum(expired)::bigint, sum(resubscribed)::bigint,
-    sum(trials_started)::bigint, sum(trials_kept)::bigint, sum(trials_converted)::bigint,
-    sum(newcomers)::bigint
+    sum(active)::bigint as active, sum(trials)::bigint as trials, sum(mrr)::bigint as mrr,
+    sum(payments)::bigint as payments, sum(paid)::bigint as paid,
+    sum(refunds)::bigint as refunds, sum(refunded)::bigint as refunded,
+    sum(expired)::bigint as expired, sum(resubscribed)::bigint as resubscribed,
+    sum(trials_started)::bigint as trials_started, sum(trials_kept)::bigint as trials_kept,
+    sum(trials_converted)::bigint as trials_converted, sum(newcomers)::bigint as newcomers
 from figure_lines
 where project_id = $1 and environment = $2 and at > $3 and at < $4
 group by 1;
@@ -183,7 +187,7 @@ select day, customers, case
     when day < $4 / 24 then customers
     when day = $4 / 24 then (select coalesce(sum(one), 0)::bigint from unnest(hours[1:$4 % 24]) as one)
     else 0
-end
+end as before_hour
 from figure_newcomers
 where project_id = $1 and day >= $2 and day <= $3
 union all

@@ -21,14 +21,3 @@ returning e.project_id, e.id, e.at, e.attempts, e.body;
 update operational_events
 set attempts = attempts + 1, next_at = $3, delivered_at = $4, error = $5
 where project_id = $1 and id = $2;
-
--- name: list_operational_events
--- a page of a project's operational events, newest first
-select id, webhook_id, type, at, body, attempts, delivered_at, error
-from operational_events
-where project_id = $1 and ($2::text is null or webhook_id = $2)
-    and ($3::text is null or (at, id) < (
-        select o.at, o.id from operational_events o where o.project_id = $1 and o.id = $3
-    ))
-order by at desc, id desc
-limit $4;
