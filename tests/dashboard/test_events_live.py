@@ -319,7 +319,7 @@ async def test_who_is_signed_out_or_removed_loses_the_stream_within_seconds(site
 
 
 async def test_there_are_only_so_many_streams(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_tail, "MOST_EARS", 1)
+    monkeypatch.setattr(event_tail, "MOST_SUBSCRIBERS", 1)
     token = await site.token(Role.VIEWER)
     async with listening(site, token) as first:
         await first.joined()

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from latchkey.storage.passing import PASSING
 from latchkey.usecases.events.listing import Listed
-from latchkey.usecases.events.tail import Ear, Happened, Moved, News, Skipped, Tail, Tails
+from latchkey.usecases.events.tail import Happened, Moved, News, Skipped, Subscriber, Tail, Tails
 
 MEDIA_TYPE = "text/event-stream"
 # How often the session is checked, and after how many silent seconds a comment is sent, so that proxies do not close
@@ -76,32 +76,32 @@ class Stream(Response):
 
         with contextlib.suppress(*PASSING):
             await say(f"retry: {COME_BACK_AFTER_MS}\n\n")
-            async with self._tails.listening(self._watch.project_id) as (tail, ear):
-                await self._catch_up(tail, ear, say)
-                await self._go_on(ear, say)
+            async with self._tails.subscribe(self._watch.project_id) as (tail, subscriber):
+                await self._catch_up(tail, subscriber, say)
+                await self._go_on(subscriber, say)
 
-    async def _catch_up(self, tail: Tail, ear: Ear, say: Callable[[str], Awaitable[None]]) -> None:
+    async def _catch_up(self, tail: Tail, subscriber: Subscriber, say: Callable[[str], Awaitable[None]]) -> None:
         watch = self._watch
         tail.follow_deliveries(watch.shown)
         for event in watch.shown:
             await say(self._said(Moved(event)))
         # A position in the future is not possible.
-        after = ear.joined if watch.after is None else min(watch.after, ear.joined)
-        events, skipped = await self._tails.missed(watch.project_id, after, ear.joined)
+        after = subscriber.joined if watch.after is None else min(watch.after, subscriber.joined)
+        events, skipped = await self._tails.missed(watch.project_id, after, subscriber.joined)
         tail.follow_deliveries(events)
         if skipped:
-            await say(self._said(Skipped(skipped, ear.joined)))
+            await say(self._said(Skipped(skipped, subscriber.joined)))
         for event in events:
             if watch.wanted(event):
                 await say(self._said(Happened(event)))
-        await say(f"id: {ear.joined}\n\n")
+        await say(f"id: {subscriber.joined}\n\n")
 
-    async def _go_on(self, ear: Ear, say: Callable[[str], Awaitable[None]]) -> None:
+    async def _go_on(self, subscriber: Subscriber, say: Callable[[str], Awaitable[None]]) -> None:
         loop = asyncio.get_running_loop()
         looked_at = spoken_at = loop.time()
-        position = ear.joined
-        while not ear.overrun:
-            news = await ear.hear(LOOKED_AT_EVERY)
+        position = subscriber.joined
+        while not subscriber.overrun:
+            news = await subscriber.next(LOOKED_AT_EVERY)
             now = loop.time()
             if now - looked_at >= LOOKED_AT_EVERY:
                 if not await self._watch.lasts():

@@ -1,7 +1,12 @@
 """The live view of a project: new events, and changes of their deliveries, as they are committed.
 
-One task for each project polls the database, however many subscribers (`Ear`) this process has. Positions in the feed
-become visible in order, so a subscriber who knows the last position it saw misses nothing.
+`Tails` is the live view of a process. It keeps one `Tail` for each project that somebody watches. A `Tail` polls the
+database in one task, however many subscribers there are, and puts each piece of news into the queue of every
+`Subscriber`. The news are three: an event `Happened`, the deliveries of an event `Moved`, or events were `Skipped`.
+
+No event is missed: positions in the feed become visible in order, so whoever knows the last position it saw asks for
+the events after it (`Tails.missed`) and then reads on from its queue. A subscriber who is too slow is dropped
+(`overrun`) and begins again in the same way.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ FURTHEST = 2_000
 FOLLOWED = 200
 # Queue size per subscriber. When it is full the subscriber is dropped; it reconnects and asks for what it missed.
 LONGEST_QUEUE = 1_000
-MOST_EARS = 200
+MOST_SUBSCRIBERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +62,24 @@ class Skipped:
 News = Happened | Moved | Skipped
 
 
-class Ear:
-    """One subscriber. It gets what happens after position `joined`."""
+class Subscriber:
+    """Gets what happens after position `joined`."""
 
     def __init__(self, joined: int) -> None:
         self.joined = joined
         self.overrun = False
-        self._heard: asyncio.Queue[News] = asyncio.Queue(LONGEST_QUEUE)
+        self._queue: asyncio.Queue[News] = asyncio.Queue(LONGEST_QUEUE)
 
-    def tell(self, news: News) -> None:
+    def put(self, news: News) -> None:
         try:
-            self._heard.put_nowait(news)
+            self._queue.put_nowait(news)
         except asyncio.QueueFull:
             self.overrun = True
 
-    async def hear(self, patience: float) -> News | None:
+    async def next(self, patience: float) -> News | None:
         """The next news, or None if none came for `patience` seconds."""
         try:
-            return await asyncio.wait_for(self._heard.get(), patience)
+            return await asyncio.wait_for(self._queue.get(), patience)
         except TimeoutError:
             return None
 
@@ -83,7 +88,7 @@ class Tail:
     """The end of one project's feed."""
 
     def __init__(self, database: Database, project_id: str) -> None:
-        self.ears: set[Ear] = set()
+        self.subscribers: set[Subscriber] = set()
         self.position = 0
         self._database = database
         self._project_id = project_id
@@ -91,20 +96,20 @@ class Tail:
         self._open: dict[int, Listed] = {}
         self._task: asyncio.Task[None] | None = None
 
-    async def join(self) -> Ear:
+    async def join(self) -> Subscriber:
         if self._task is None:
             head = await event_list.head_of(self._database, self._project_id)
             # Another `join` may have started the task meanwhile.
             if self._task is None:
                 self.position = head
                 self._task = asyncio.create_task(self._follow())
-        ear = Ear(self.position)
-        self.ears.add(ear)
-        return ear
+        subscriber = Subscriber(self.position)
+        self.subscribers.add(subscriber)
+        return subscriber
 
-    def leave(self, ear: Ear) -> None:
-        self.ears.discard(ear)
-        if not self.ears and self._task is not None:
+    def leave(self, subscriber: Subscriber) -> None:
+        self.subscribers.discard(subscriber)
+        if not self.subscribers and self._task is not None:
             self._task.cancel()
             self._task = None
 
@@ -152,8 +157,8 @@ class Tail:
 
     def _tell(self, news: Iterable[News]) -> None:
         for one in news:
-            for ear in self.ears:
-                ear.tell(one)
+            for subscriber in self.subscribers:
+                subscriber.put(one)
 
 
 class Tails:
@@ -162,26 +167,27 @@ class Tails:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._tails: dict[str, Tail] = {}
-        self._guests: Counter[str] = Counter()
+        # How many subscribers each project has, those included who are still joining.
+        self._subscribed: Counter[str] = Counter()
 
     @property
     def full(self) -> bool:
-        return self._guests.total() >= MOST_EARS
+        return self._subscribed.total() >= MOST_SUBSCRIBERS
 
     @asynccontextmanager
-    async def listening(self, project_id: str) -> AsyncIterator[tuple[Tail, Ear]]:
+    async def subscribe(self, project_id: str) -> AsyncIterator[tuple[Tail, Subscriber]]:
         tail = self._tails.setdefault(project_id, Tail(self._database, project_id))
-        self._guests[project_id] += 1
+        self._subscribed[project_id] += 1
         try:
-            ear = await tail.join()
+            subscriber = await tail.join()
             try:
-                yield tail, ear
+                yield tail, subscriber
             finally:
-                tail.leave(ear)
+                tail.leave(subscriber)
         finally:
-            self._guests[project_id] -= 1
-            if not self._guests[project_id]:
-                del self._guests[project_id], self._tails[project_id]
+            self._subscribed[project_id] -= 1
+            if not self._subscribed[project_id]:
+                del self._subscribed[project_id], self._tails[project_id]
 
     async def missed(self, project_id: str, after: int, until: int) -> tuple[Sequence[Listed], int]:
         """The events between two positions; if they are too many, none of them and their number."""
