@@ -25,7 +25,7 @@ from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.book import Book
 from tests.domain.lives import lives
-from tests.domain.shop import CATALOG, NOON, someone
+from tests.domain.shop import CATALOG, NOON, TEAM_MONTHLY, someone
 from tests.domain.test_properties_access import instants, state_at
 
 T = EventType
@@ -144,6 +144,18 @@ def test_whatever_would_change_it_does_when_tried(data: st.DataObject, entitleme
         assert len(tried) == 1, f"there is no check for: {line}"
         ((pattern, found),) = tried
         PROMISES[pattern](customer, said, now, *found.groups())
+
+
+def test_detaching_is_the_cause_also_where_a_temporary_grant_ended_at_the_same_moment() -> None:
+    customer = someone()
+    outage = actions.store_outage(customer, TEAM_MONTHLY, NOON, id="outage", environment=Environment.SANDBOX)
+    customer = take_in(customer, outage, NOON)
+    real = actions.buy(customer, TEAM_MONTHLY, NOON, id="real", environment=Environment.SANDBOX)
+    customer = take_in(customer, real, NOON)
+
+    said = explain(customer, detached(CATALOG, "team_monthly", "team", NOON), "team", NOON)
+
+    assert (said.reason, said.transaction_id) == ("detached", "real.0")
 
 
 BUYING = r"buying that product would then grant it\."

@@ -27,7 +27,7 @@ GRACE = END + 6 * DAY
 SUB = subscribed()
 
 
-def stood(*, refunds: tuple[Ms, ...] = (), **status: object) -> Subscription:
+def stood(*refunds: Ms, **status: object) -> Subscription:
     """A month from NOON to END with this status. Of `refunds`, every second one is a reversal."""
     money_back = tuple(MoneyBack(one, number, reversal=number % 2 == 1) for number, one in enumerate(refunds))
     period = replace(SUB.current, money_back=money_back)
@@ -60,11 +60,11 @@ TABLE: list[tuple[str, Subscription, Standing, Standing, Standing]] = [
     ("pause", stood(pause=PAUSE), S.PAUSES, S.PAUSED, S.PAUSED),
     ("pause, renewal off", stood(pause=PAUSE, auto_renew=False), S.ENDS, S.ENDED, S.ENDED),
     ("pause, payment failed", stood(pause=PAUSE, **FAILED), S.PAYMENT_FAILED, S.BILLING_RETRY, S.BILLING_RETRY),
-    ("refunded", stood(refunds=(NOON + DAY,)), S.REFUNDED, S.REFUNDED, S.REFUNDED),
-    ("refunded, pause", stood(refunds=(NOON + DAY,), pause=PAUSE), S.REFUNDED, S.REFUNDED, S.REFUNDED),
-    ("refund reversed", stood(refunds=(NOON + DAY, NOON + 2 * DAY)), S.RENEWS, S.OVERDUE, S.OVERDUE),
-    ("refund dated ahead", stood(refunds=(END,)), S.ENDS, S.REFUNDED, S.REFUNDED),
-    ("refunded in the grace period", stood(refunds=(END,), **FAILED_WITH_GRACE), S.ENDS, S.REFUNDED, S.REFUNDED),
+    ("refunded", stood(NOON + DAY), S.REFUNDED, S.REFUNDED, S.REFUNDED),
+    ("refunded, pause", stood(NOON + DAY, pause=PAUSE), S.REFUNDED, S.REFUNDED, S.REFUNDED),
+    ("refund reversed", stood(NOON + DAY, NOON + 2 * DAY), S.RENEWS, S.OVERDUE, S.OVERDUE),
+    ("refund dated ahead", stood(END), S.ENDS, S.REFUNDED, S.REFUNDED),
+    ("refunded in the grace period", stood(END, **FAILED_WITH_GRACE), S.ENDS, S.REFUNDED, S.REFUNDED),
 ]
 
 

@@ -89,9 +89,14 @@ def _never(who: str, entitlement_id: str, catalog: Catalog, products: tuple[str,
 
 
 def _best(found: list[Access], now: Ms) -> Access:
-    """The access that decides, the same one that V1 and V2 report. Of several with the same end, the last one decides:
-    a period that was replaced at once gave nothing."""
-    return max(reversed(found), key=lambda one: one.rank if one.is_active(now) else (*one.rank[:3], ""))
+    """The access that decides, the same one that V1 and V2 report. Of several with the same end, the detached one decides,
+    because it would have continued; else the last one, because a period that was replaced at once gave nothing."""
+
+    def order(one: Access) -> tuple[bool, Ms, Ms, bool, str]:
+        endless, ends_at, purchased_at, product_id = one.rank
+        return endless, ends_at, purchased_at, one.detached, product_id if one.is_active(now) else ""
+
+    return max(reversed(found), key=order)
 
 
 def period_of(access: Access) -> Period | None:
