@@ -89,8 +89,9 @@ def _never(who: str, entitlement_id: str, catalog: Catalog, products: tuple[str,
 
 
 def _best(found: list[Access], now: Ms) -> Access:
-    """The access that decides, the same one that V1 and V2 report. Of several with the same end, the detached one decides,
-    because it would have continued; else the last one, because a period that was replaced at once gave nothing."""
+    """The access that decides, the same one that V1 and V2 report. Of several with the same end, the detached one
+    decides, because it would have continued; else the last one, because a period that was replaced at once gave
+    nothing."""
 
     def order(one: Access) -> tuple[bool, Ms, Ms, bool, str]:
         endless, ends_at, purchased_at, product_id = one.rank
