@@ -1,0 +1,318 @@
+"""Lives in the pretend Google Play, as tables: what happens, and which notifications Google would send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from latchkey.domain.instants import DAY, Ms, add, parse_duration
+from latchkey.domain.refusal import Refusal
+from latchkey.emulators.emulator import converted
+from latchkey.emulators.google import life as lives
+from latchkey.emulators.google.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale
+from latchkey.emulators.google.state import By, Life, Phase, Purchase, State
+
+START: Ms = 1_800_000_000_000
+MONTH = parse_duration("P1M")
+
+
+class World:
+    def __init__(self) -> None:
+        products = tuple(converted(one, AskedProduct).product() for one in FIRST_PRODUCTS)
+        self.life, self.now = Life(products=products, series="tests"), START
+        self.told: list[str] = []
+        self.token = ""
+
+    def buy(self, product_id: str = "pro_monthly:monthly", *, acknowledged: bool = True, **sale: Any) -> None:
+        before = self.life.purchases.keys()
+        asked = converted({"product_id": product_id, **sale}, AskedSale)
+        self._keep(before, *asked.apply(self.life, self.now, test=True))
+        if acknowledged:
+            self.act("acknowledge")
+
+    def act(self, act: str, **options: Any) -> None:
+        before = self.life.purchases.keys()
+        asked: Any = converted({"act": act, **options}, AnyAct)  # type: ignore[arg-type]
+        self._keep(before, *asked.apply(self.life, self.now, self.token))
+
+    def pass_by(self, duration: str) -> None:
+        self.now = add(self.now, parse_duration(duration))
+        self._keep(self.life.purchases.keys(), *lives.advance(self.life, self.now))
+
+    def _keep(self, before: Any, life: Life, notices: Any) -> None:
+        self.life = life
+        self.told += [one.kind for one in notices]
+        self.token = next(iter(life.purchases.keys() - before), self.token)
+
+    @property
+    def purchase(self) -> Purchase:
+        return self.life.purchases[self.token]
+
+
+def live(*steps: str | tuple[str, dict[str, Any]]) -> World:
+    """A step is a duration that passes, or an act with its options; `buy` buys pro_monthly:monthly and acknowledges it,
+    unless told otherwise."""
+    world = World()
+    for step in steps:
+        name, options = step if isinstance(step, tuple) else (step, {})
+        if name.startswith("P"):
+            world.pass_by(name)
+        elif name == "buy":
+            world.buy(**options)
+        else:
+            world.act(name, **options)
+    return world
+
+
+PREPAID = ("buy", {"product_id": "pro_monthly:prepaid"})
+BOUGHT, RENEWED, CANCELED, EXPIRED = "4 PURCHASED", "2 RENEWED", "3 CANCELED", "13 EXPIRED"
+GRACE = ("fail_billing", {"grace_days": 7})
+
+LIVES: list[tuple[str, list[Any], list[str], State]] = [
+    ("bought", ["buy"], [BOUGHT], State.ACTIVE),
+    ("trial that converts", [("buy", {"trial": True}), "P7D"], [BOUGHT, RENEWED], State.ACTIVE),
+    ("renewals", ["buy", "P3M"], [BOUGHT, RENEWED, RENEWED, RENEWED], State.ACTIVE),
+    ("cancelled", ["buy", "cancel", "P1D"], [BOUGHT, CANCELED], State.CANCELED),
+    ("cancelled and over", ["buy", "cancel", "P1M"], [BOUGHT, CANCELED, EXPIRED], State.EXPIRED),
+    ("restarted", ["buy", "cancel", "uncancel", "P1M"], [BOUGHT, CANCELED, "7 RESTARTED", RENEWED], State.ACTIVE),
+    (
+        "cancelled in an instalment plan",
+        ["buy", ("cancel", {"scheduled": True}), "P1M"],
+        [BOUGHT, "18 CANCELLATION_SCHEDULED", EXPIRED],
+        State.EXPIRED,
+    ),
+    ("grace", ["buy", GRACE, "P1M"], [BOUGHT, "6 IN_GRACE_PERIOD"], State.IN_GRACE_PERIOD),
+    ("grace that saves", ["buy", GRACE, "P1M", "P2D", "recover"], [BOUGHT, "6 IN_GRACE_PERIOD", RENEWED], State.ACTIVE),
+    (
+        "grace, then hold",
+        ["buy", GRACE, "P1M", "P7D"],
+        [BOUGHT, "6 IN_GRACE_PERIOD", "5 ON_HOLD"],
+        State.ON_HOLD,
+    ),
+    (
+        "hold that ends well",
+        ["buy", "fail_billing", "P1M", "P5D", "recover"],
+        [BOUGHT, "5 ON_HOLD", "1 RECOVERED"],
+        State.ACTIVE,
+    ),
+    (
+        "hold in vain",
+        ["buy", "fail_billing", "P1M", "P30D"],
+        [BOUGHT, "5 ON_HOLD", CANCELED, EXPIRED],
+        State.EXPIRED,
+    ),
+    (
+        "neither grace nor hold",
+        ["buy", ("fail_billing", {"hold_days": 0}), "P1M"],
+        [BOUGHT, CANCELED, EXPIRED],
+        State.EXPIRED,
+    ),
+    (
+        "cancelled on hold",
+        ["buy", "fail_billing", "P1M", "cancel"],
+        [BOUGHT, "5 ON_HOLD", CANCELED, EXPIRED],
+        State.EXPIRED,
+    ),
+    ("pause planned", ["buy", "pause"], [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED"], State.ACTIVE),
+    ("paused", ["buy", "pause", "P1M"], [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "10 PAUSED"], State.PAUSED),
+    (
+        "resumed by itself",
+        ["buy", "pause", "P2M"],
+        [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "10 PAUSED", RENEWED],
+        State.ACTIVE,
+    ),
+    (
+        "resumed by hand",
+        ["buy", "pause", "P1M", "P3D", "resume"],
+        [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "10 PAUSED", "1 RECOVERED"],
+        State.ACTIVE,
+    ),
+    (
+        "pause called off",
+        ["buy", "pause", "resume", "P1M"],
+        [BOUGHT, "11 PAUSE_SCHEDULE_CHANGED", "11 PAUSE_SCHEDULE_CHANGED", RENEWED],
+        State.ACTIVE,
+    ),
+    ("deferred", ["buy", ("defer", {"days": 10}), "P1M"], [BOUGHT, "9 DEFERRED"], State.ACTIVE),
+    ("refunded", ["buy", "P3D", "refund"], [BOUGHT, "12 REVOKED", "VOIDED"], State.EXPIRED),
+    ("refunded, access kept", ["buy", ("refund", {"revoke": False})], [BOUGHT], State.ACTIVE),
+    ("revoked", ["buy", "revoke"], [BOUGHT, "12 REVOKED"], State.EXPIRED),
+    (
+        "upgrade",
+        ["buy", "P3D", ("change", {"product_id": "team_monthly:monthly"}), "acknowledge", "P1M"],
+        [BOUGHT, BOUGHT, EXPIRED, RENEWED],
+        State.ACTIVE,
+    ),
+    (
+        "change that waits",
+        ["buy", ("change", {"product_id": "pro_yearly:yearly", "deferred": True}), "acknowledge", "P1M"],
+        [BOUGHT, BOUGHT, EXPIRED, RENEWED, "17 ITEMS_CHANGED"],
+        State.ACTIVE,
+    ),
+    (
+        "resubscribed after the end",
+        ["buy", "cancel", "P40D", "resubscribe"],
+        [BOUGHT, CANCELED, EXPIRED, BOUGHT],
+        State.ACTIVE,
+    ),
+    (
+        "resubscribed before the end",
+        ["buy", "cancel", "P3D", "resubscribe"],
+        [BOUGHT, CANCELED, BOUGHT, EXPIRED],
+        State.ACTIVE,
+    ),
+    ("prepaid and over", [PREPAID, "P1M"], [BOUGHT, EXPIRED], State.EXPIRED),
+    (
+        "prepaid and topped up",
+        [PREPAID, "P3D", "top_up", "acknowledge", "P1M"],
+        [BOUGHT, BOUGHT, EXPIRED],
+        State.ACTIVE,
+    ),
+    (
+        "price change",
+        ["buy", "price_change", ("price_change", {"confirmed": True})],
+        [BOUGHT, "19 PRICE_CHANGE_UPDATED", "8 PRICE_CHANGE_CONFIRMED"],
+        State.ACTIVE,
+    ),
+    ("pending", [("buy", {"pending": True}), "P10D"], [], State.PENDING),
+    ("pending, then paid", [("buy", {"pending": True}), "P1D", "complete"], [BOUGHT], State.ACTIVE),
+    (
+        "pending, then not paid",
+        [("buy", {"pending": True}), "decline"],
+        ["20 PENDING_PURCHASE_CANCELED"],
+        State.PENDING_PURCHASE_CANCELED,
+    ),
+    ("one-time purchase", [("buy", {"product_id": "pro_lifetime"}), "P1Y"], ["ONE_TIME 1"], State.ACTIVE),
+    (
+        "one-time purchase that was not paid",
+        [("buy", {"product_id": "coins_100", "pending": True}), "decline"],
+        ["ONE_TIME 2"],
+        State.PENDING_PURCHASE_CANCELED,
+    ),
+    (
+        "one-time purchase refunded",
+        [("buy", {"product_id": "coins_100"}), "refund"],
+        ["ONE_TIME 1", "VOIDED"],
+        State.CANCELED,
+    ),
+    (
+        "not acknowledged",
+        [("buy", {"acknowledged": False}), "P3D"],
+        [BOUGHT, "12 REVOKED", "VOIDED"],
+        State.EXPIRED,
+    ),
+    (
+        "one-time purchase not acknowledged",
+        [("buy", {"product_id": "coins_100", "acknowledged": False}), "P3D"],
+        ["ONE_TIME 1", "VOIDED"],
+        State.CANCELED,
+    ),
+]
+
+
+@pytest.mark.parametrize(("steps", "told", "state"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
+def test_a_life_and_what_google_tells_of_it(steps: list[Any], told: list[str], state: State) -> None:
+    world = live(*steps)
+    assert world.told == told
+    assert world.purchase.state is state
+
+
+def test_renewals_are_numbered_as_google_numbers_them() -> None:
+    purchase = live("buy", "P3M").purchase
+    first = purchase.orders[0].id
+    assert [one.id for one in purchase.orders] == [first, f"{first}..0", f"{first}..1", f"{first}..2"]
+    for before, after in zip(purchase.orders, purchase.orders[1:], strict=False):
+        assert before.ends_at == after.bought_at
+
+
+def test_a_grace_period_moves_the_end_and_a_payment_within_it_keeps_the_billing_date() -> None:
+    world = live("buy", GRACE, "P1M")
+    paid_until = world.purchase.paid_until
+    assert paid_until is not None
+    assert world.purchase.expires_at == paid_until + 7 * DAY
+    world.pass_by("P2D")
+    world.act("recover")
+    assert world.purchase.expires_at == add(paid_until, MONTH)
+    on_hold = live("buy", "fail_billing", "P1M", "P5D", "recover")
+    assert on_hold.purchase.expires_at == add(on_hold.now, MONTH)
+
+
+def test_a_replacement_has_a_new_token_that_points_to_the_old_one() -> None:
+    world = live("buy")
+    old = world.token
+    world.act("change", product_id="team_monthly:monthly")
+    assert world.purchase.replaces == old != world.token
+    assert world.life.purchases[old].cancelled_by is By.REPLACEMENT
+    assert world.purchase.acknowledged is False
+
+
+def test_a_change_that_waits_keeps_the_paid_time() -> None:
+    world = live("buy", "P3D")
+    ends = world.purchase.expires_at
+    world.act("change", product_id="pro_yearly:yearly", deferred=True)
+    assert (world.purchase.expires_at, world.purchase.product) == (ends, "pro_monthly:monthly")
+    world.act("acknowledge")
+    world.pass_by("P1M")
+    assert world.purchase.product == "pro_yearly:yearly"
+
+
+def test_a_top_up_adds_its_time() -> None:
+    world = live(PREPAID, "P3D")
+    ends = world.purchase.expires_at or 0
+    world.act("top_up")
+    assert world.purchase.expires_at == add(ends, MONTH)
+
+
+def test_an_introductory_price_lasts_for_its_periods() -> None:
+    purchase = live(("buy", {"product_id": "basic_monthly:monthly", "intro": True}), "P4M").purchase
+    assert [one.phase for one in purchase.orders] == [Phase.INTRODUCTORY] * 3 + [Phase.BASE] * 2
+    assert [one.price.micros for one in purchase.orders] == [990_000] * 3 + [4_990_000] * 2
+
+
+def test_ids_have_googles_form_and_differ() -> None:
+    world = live("buy", ("buy", {"product_id": "coins_100"}))
+    one, other = world.life.purchases.values()
+    assert one.token != other.token
+    assert len(one.token) > 100
+    assert [len(part) for part in one.orders[0].id.removeprefix("GPA.").split("-")] == [4, 4, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("steps", "refused"),
+    [
+        (["buy", "buy"], "has 'pro_monthly:monthly' already"),
+        ([("buy", {"trial": True}), "cancel", "P1M", ("buy", {"trial": True})], "used the trial"),
+        ([("buy", {"product_id": "pro_yearly:yearly", "trial": True})], "no trial on offer"),
+        ([("buy", {"product_id": "pro_monthly"})], "It sells: .*pro_monthly:monthly"),
+        ([("buy", {"account_token": "x" * 65})], "at most 64"),
+        (["buy", "cancel", "cancel"], "off already"),
+        (["buy", "uncancel"], "on already"),
+        (["buy", "recover"], "nothing to recover"),
+        (["buy", "resume"], "not paused"),
+        (["buy", ("pause", {"for": "soon"})], "is not an ISO 8601 duration"),
+        (["buy", "refund", "refund"], "not refunded already"),
+        (["buy", "top_up"], "prepaid"),
+        (["buy", "resubscribe"], "cancelled or has ended"),
+        (["buy", "complete"], "No payment is pending"),
+        (["buy", "cancel", "P1M", "defer"], "use resubscribe"),
+        ([("buy", {"product_id": "coins_100"}), ("buy", {"product_id": "coins_100"})], "not consumed it"),
+        ([("buy", {"product_id": "coins_100"}), "cancel"], "one-time purchase"),
+        (["buy", "consume"], "cannot be consumed"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_said(steps: list[Any], refused: str) -> None:
+    with pytest.raises(Refusal, match=refused):
+        live(*steps)
+
+
+def test_a_consumed_purchase_can_be_bought_again() -> None:
+    coins = ("buy", {"product_id": "coins_100"})
+    assert len(live(coins, "consume", coins).life.purchases) == 2
+
+
+def test_time_in_one_step_or_in_many_ends_the_same() -> None:
+    once = live(("buy", {"trial": True}), GRACE, "P400D")
+    daily = live(("buy", {"trial": True}), GRACE, *["P1D"] * 400)
+    assert once.life == daily.life
+    assert once.told == daily.told
