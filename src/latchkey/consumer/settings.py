@@ -31,29 +31,29 @@ Seconds = Annotated[int, Meta(ge=0, le=86_400)]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    # Where the service is, and with which key it is asked.
+    # The address of the service, and the key for it.
     service_url: str = ""
     project_id: str = ""
     api_key: str = ""
     service_ca: str = ""
-    # What the service sends in Authorization, and what it signs with (several while a secret is being rotated).
+    # The Authorization value of webhooks, and their signing secrets (several during a rotation).
     webhook_secret: str = ""
     signing_secrets: tuple[str, ...] = ()
-    # Where the local copy is kept.
+    # The database of the local copy.
     database_url: str = "sqlite:///latchkey-consumer.db"
     # The variants that the specification leaves open.
     strict_body: bool = True
     verify_only_if_still_ahead: bool = False
     on_error: Literal["set_aside", "retry"] = "set_aside"
     missing_customer: Literal["keep", "inactive"] = "keep"
-    # Who is signed in: a JWT, unless the app brings a function of its own.
+    # The JWT that identifies the signed-in user, unless the app passes its own function.
     jwt_secret: str = ""
     jwt_public_key: str = ""
     jwt_algorithms: tuple[Literal["HS256", "RS256", "ES256"], ...] = ()
     jwt_claim: str = "sub"
     jwt_audience: str = ""
     jwt_issuer: str = ""
-    # The push provider; without all three nothing is pushed. `push_on` says about what, `push_texts` in which words.
+    # The push provider; without all three nothing is sent. `push_on` has the occasions, `push_texts` a file of texts.
     push_api_url: str = ""
     push_app_id: str = ""
     push_rest_api_key: str = ""
@@ -62,7 +62,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     push_texts: str = ""
     push_trial_ending_hours: Annotated[int, Meta(ge=1, le=336)] = 24
     devices_per_user: Annotated[int, Meta(ge=1, le=1_000)] = 20
-    # Operators see metrics and reprocess events with this token; without one nobody does.
+    # The token for metrics and for reprocessing events; without one these endpoints are closed.
     operator_token: str = ""
     verify_timeout_ms: Milliseconds = 2_000
     body_limit_bytes: Annotated[int, Meta(ge=1_024, le=64 * 1024 * 1024)] = 1024 * 1024
@@ -71,7 +71,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     job_workers: Annotated[int, Meta(ge=1, le=64)] = 4
     # Closes the debug endpoint, and so do NODE_ENV=production and APP_ENV=production.
     production: bool = field(default_factory=lambda: _is_production(os.environ))
-    # Only for the server that runs by itself.
+    # Only for the standalone server.
     host: str = "127.0.0.1"
     port: Port = 8444
     tls_cert: str = ""
@@ -81,7 +81,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_format: Literal["auto", "json", "pretty"] = "auto"
 
     def __repr__(self) -> str:
-        # Half of it is secret.
+        # Most of it is secret.
         return f"Settings(service_url={self.service_url!r}, project_id={self.project_id!r})"
 
     @classmethod
@@ -145,7 +145,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         return found
 
     def transport_problems(self) -> list[tuple[str, str]]:
-        """What is wrong with how the server that runs by itself can be reached."""
+        """Problems with the network settings of the standalone server."""
         if bool(self.tls_cert) != bool(self.tls_key):
             return [("tls_cert", "and tls_key belong together. Set both.")]
         if self.tls_cert:

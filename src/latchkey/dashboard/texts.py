@@ -8,7 +8,7 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£"}
 _UNITS = ((365 * DAY, "year"), (30 * DAY, "month"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
-# The largest date that can be shown; later ones are shown as "never".
+# The latest date that can be formatted; later instants are shown as this one.
 _NEVER = 253_402_300_799_000
 
 

@@ -94,7 +94,7 @@ def _sqlite(url: URL) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "connect")
     def connected(connection: Any, _: Any) -> None:
-        # The driver must not begin transactions itself: it would begin them as read-only.
+        # The driver must not begin transactions itself: it would begin them deferred, that is, as readers.
         connection.isolation_level = None
         cursor = connection.cursor()
         # FULL: a 200 is sent only after the commit is on disk. WAL: readers never wait for a writer.

@@ -41,7 +41,7 @@ class Jobs:
         add = database.insert(jobs)
         self._add = add.on_conflict_do_update(
             index_elements=["kind", "key"],
-            # Added while it is pending or running: it runs (again) soon, with its failure count reset.
+            # Added while it is pending or running: it runs (again), at the earlier of the two times.
             set_={
                 "asked": jobs.c.asked + 1,
                 "payload": add.excluded.payload,

@@ -34,8 +34,8 @@ def observe(before: Subscription | None, seen: Subscription) -> Subscription:
 
 
 def tick(subscription: Subscription, now: Ms) -> Subscription:
-    """Mark the end of access, if it passed by `now`. After a refund there is no expiration: the refund has its own
-    event."""
+    """Mark the end of access, if it passed by `now`. If a refund ended access, there is no expiration event: the refund
+    has its own."""
     due = due_at(subscription)
     if due is None or due > now:
         return subscription

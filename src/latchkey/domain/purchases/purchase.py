@@ -120,7 +120,8 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
 
 
 def tick_purchase(purchase: Purchase, now: Ms) -> Purchase:
-    """Mark the end of access after it passed or was revoked. After a refund there is no expiration event."""
+    """Mark the end of access after it passed or was revoked. If a refund ended access, there is no
+    expiration event."""
     due = purchase_due_at(purchase)
     if due is None or due > now:
         return purchase
