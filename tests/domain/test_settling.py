@@ -115,6 +115,23 @@ def test_buying_again_after_the_end_is_a_purchase_and_no_change() -> None:
     assert known.periods[0].ends_at == START + 30 * DAY
 
 
+@pytest.mark.parametrize(
+    ("product", "from_day", "cause"),
+    [
+        ("yearly", 10, Cause.CHANGE),
+        ("yearly", 30, Cause.RENEWAL),
+        ("monthly", 29, Cause.RENEWAL),
+    ],
+)
+def test_a_renewal_with_another_product_before_the_end_is_a_change(product: str, from_day: int, cause: Cause) -> None:
+    first = period("1", Cause.PURCHASE, 0)
+    second = period("2", Cause.RENEWAL, from_day, product=product)
+    for order in ((first, second), (second, first)):
+        known = told(*map(snapshot, order))
+        assert known.current.cause is cause
+        assert (known.current.changed_from == "monthly") is (cause is Cause.CHANGE)
+
+
 REFUNDED = period("1", Cause.PURCHASE, 0, told_on=5, refunded_on=5)
 REVERSED = period("1", Cause.PURCHASE, 0, told_on=8)
 BOUGHT = period("1", Cause.PURCHASE, 0)
@@ -158,6 +175,16 @@ def test_a_one_time_purchase_keeps_the_newest_word_on_its_refund(order: tuple[Pu
     assert known is not None
     assert known.refunded_at is None
     assert [fact.reversal for fact in known.money_back] == [False, True]
+
+
+@pytest.mark.parametrize("order", list(permutations([(0, None), (5, 5), (8, None)])))
+def test_a_one_time_purchase_keeps_the_newest_word_on_its_revocation(order: tuple[tuple[int, int | None], ...]) -> None:
+    known: Purchase | None = None
+    for told_on, revoked_on in order:
+        revoked_at = None if revoked_on is None else START + revoked_on * DAY
+        known = observe_purchase(known, settle_purchase(known, replace(purchase(told_on), revoked_at=revoked_at)))
+    assert known is not None
+    assert known.revoked_at is None
 
 
 def test_renewal_that_is_off_is_off_since_the_first_word_of_it() -> None:

@@ -108,15 +108,24 @@ class Purchase:
 
 
 def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
-    """Merge a store's report of a one-time purchase: refunds accumulate, nothing else changes."""
+    """Merge a store's report of a one-time purchase: refunds accumulate, and the newest report says whether it is
+    revoked. Nothing else changes."""
     if before is None:
         return seen
     merged = merge_facts(before.money_back, seen.money_back)
     told_at = before.told_at if seen.told_at is None else max(seen.told_at, before.told_at or 0)
+    newer = seen.told_at is not None and seen.told_at > (before.told_at or 0)
+    revoked_at = seen.revoked_at if newer else before.revoked_at
     if merged == before.money_back and told_at == before.told_at:
         return before
-    expired = before.expired if merged == before.money_back else None
-    return replace(before, money_back=merged, expired=expired, told_at=told_at)
+    unchanged = merged == before.money_back and revoked_at == before.revoked_at
+    return replace(
+        before,
+        money_back=merged,
+        revoked_at=revoked_at,
+        expired=before.expired if unchanged else None,
+        told_at=told_at,
+    )
 
 
 def tick_purchase(purchase: Purchase, now: Ms) -> Purchase:

@@ -124,12 +124,13 @@ def _followed(line: list[Period]) -> list[Period]:
 
 def _after(last: Period, period: Period) -> Period:
     period = replace(period, number=max(period.number, last.number + 1))
-    if period.cause in (Cause.RENEWAL, Cause.CONVERSION):
+    replaces = period.product_id != last.product_id and last.ends_at > period.purchased_at
+    if period.cause in (Cause.RENEWAL, Cause.CONVERSION) and not replaces:
         # Concluded anew each time: a period between the two may have become known.
         after_trial = last.period_type is PeriodType.TRIAL
         return replace(period, cause=Cause.CONVERSION if after_trial else Cause.RENEWAL)
-    other = period.product_id != last.product_id
-    if period.cause is Cause.PURCHASE and other and last.ends_at > period.purchased_at:
+    # A renewal too: an upgrade with an offer for subscribers looks like one, but comes before the period's end.
+    if replaces and period.cause in (Cause.PURCHASE, Cause.RENEWAL, Cause.CONVERSION):
         return replace(period, cause=Cause.CHANGE, changed_from=last.product_id)
     if period.cause is Cause.CHANGE and period.changed_from is None:
         return replace(period, changed_from=last.product_id)

@@ -1,0 +1,1 @@
+"""The App Store: its signed notifications, receipts and server API, turned into snapshots."""

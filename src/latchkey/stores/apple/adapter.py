@@ -1,0 +1,264 @@
+"""The App Store behind the interface that every store has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from latchkey.domain.instants import HOUR, Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming, Notification, Reading, Seen
+from latchkey.stores.apple import credentials as fields
+from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, Unknown
+from latchkey.stores.apple.credentials import AppleCredentials
+from latchkey.stores.apple.opening import Notice, Opener, reopened
+from latchkey.stores.apple.payloads import RenewalInfo, Transaction, shaped
+from latchkey.stores.apple.receipts import is_receipt, open_receipt
+from latchkey.stores.apple.signatures import is_jws
+from latchkey.stores.apple.snapshots import STORE, Renewal, purchases
+from latchkey.stores.errors import (
+    CredentialsRefused,
+    InvalidReceipt,
+    Malformed,
+    Misdirected,
+    NotAuthentic,
+    StoreDown,
+)
+from latchkey.stores.http import StoreHttp
+
+LARGEST_BODY = 1024 * 1024
+# Apple waits this long for an answer to a consumption request.
+_CONSUMPTION_ANSWERED_WITHIN: Ms = 12 * HOUR
+_APPS_KEPT = 1024
+
+
+class _Body(msgspec.Struct):
+    signed_payload: str = msgspec.field(name="signedPayload")
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """What is made from an app's credentials, until they change."""
+
+    version: int
+    credentials: AppleCredentials = field(repr=False)
+    opener: Opener
+    api: AppStoreApi
+
+
+class AppleAdapter:
+    store = STORE
+
+    def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
+        self._now = now
+        self._http = http or StoreHttp("Apple", now)
+        self._connections: OrderedDict[tuple[str, str], _Connection] = OrderedDict()
+
+    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCredentials:
+        return fields.parse(given, allowed_hosts)
+
+    def describe_credentials(self, credentials: AppleCredentials) -> dict[str, str]:
+        return fields.describe(credentials)
+
+    async def check_credentials(self, app: ConnectedApp) -> None:
+        """Has Apple send a test notification, and opens it with the root certificates if it is there already. An app
+        that is not in the App Store yet is known to the sandbox only."""
+        connection = self._connection(app)
+        refused: CredentialsRefused | None = None
+        for environment in connection.api.environments:
+            try:
+                token = await connection.api.request_test(environment)
+            except CredentialsRefused as error:
+                refused = error
+                continue
+            signed = await connection.api.test_sent(token, environment) if token is not None else None
+            if signed is not None:
+                _open_own(connection.opener, signed)
+            return
+        if refused is not None:
+            raise refused
+
+    async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
+        if len(incoming.body) > LARGEST_BODY:
+            raise Malformed("This is too long for a notification of the App Store.")
+        try:
+            signed = msgspec.json.decode(incoming.body, type=_Body).signed_payload
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            raise Malformed(
+                "This is not an App Store Server Notification of version 2: a JSON object with signedPayload."
+            ) from None
+        return _journalled(self._connection(app).opener, signed)
+
+    async def read(self, app: ConnectedApp, payload: str) -> Reading:
+        notice = reopened(payload)
+        note = await self._answered(app, notice)
+        if notice.transaction is None:
+            return Reading(note=note or f"{notice.payload.kind} is about no purchase.")
+        about = notice.payload.about
+        renewals: tuple[Renewal, ...] = ()
+        if notice.renewal is not None:
+            renewals = (Renewal(shaped(notice.renewal, RenewalInfo), about.status if about is not None else None),)
+        transaction = shaped(notice.transaction, Transaction)
+        return Reading(seen=purchases(app.app_id, (transaction,), renewals, complete=False), note=note)
+
+    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
+        token = (receipt.token or "").strip()
+        connection = self._connection(app)
+        try:
+            if not token and receipt.app_transaction:
+                connection.opener.app_transaction(receipt.app_transaction.strip())
+                return Reading(note="The app was downloaded; nothing has been bought.")
+            if is_jws(token):
+                transaction = connection.opener.transaction(token)
+                return Reading(seen=purchases(app.app_id, (transaction,), complete=False))
+        except (NotAuthentic, Misdirected, Malformed) as error:
+            raise InvalidReceipt(f"The receipt proves no purchase. {error.message}") from None
+        if not token:
+            raise InvalidReceipt("There is no receipt.")
+        return await self._storekit_1(app, connection, token)
+
+    def looks_real(self, receipt: AppReceipt) -> bool:
+        """Only StoreKit 1 receipts have to be asked about. Everything else carries a signature that says it all."""
+        token = (receipt.token or "").strip()
+        return bool(token) and not is_jws(token) and is_receipt(token)
+
+    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> Reading:
+        seen = await self._everything(app, self._connection(app), handle, environment)
+        found = tuple(one for one in seen if one.handle == handle)
+        return Reading(seen=found, note="" if found else "Apple no longer lists this purchase.")
+
+    async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
+        """Apple takes nothing back that was not acknowledged; the app finishes its transactions itself."""
+
+    async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
+        connection = self._connection(app)
+        refused: list[CredentialsRefused] = []
+        for environment in connection.api.environments:
+            try:
+                async for signed in connection.api.notifications(since, until, environment):
+                    try:
+                        yield _journalled(connection.opener, signed)
+                    except (Misdirected, Malformed):
+                        # Refused when it was sent, for the same reason.
+                        continue
+                    except NotAuthentic as error:
+                        raise _wrong_roots(error) from None
+            except CredentialsRefused as error:
+                # Production knows nothing of an app that is not in the App Store yet.
+                refused.append(error)
+        if len(refused) == len(connection.api.environments):
+            raise refused[0]
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _connection(self, app: ConnectedApp) -> _Connection:
+        key = (app.project_id, app.app_id)
+        known = self._connections.get(key)
+        if known is None or known.version != app.version:
+            api = AppStoreApi(self._http, app.credentials, self._now)
+            known = _Connection(app.version, app.credentials, Opener(app.credentials), api)
+            self._connections[key] = known
+            if len(self._connections) > _APPS_KEPT:
+                self._connections.popitem(last=False)
+        return known
+
+    async def _answered(self, app: ConnectedApp, notice: Notice) -> str:
+        """Answers a consumption request where that is set up. Says what was done."""
+        payload, transaction = notice.payload, notice.transaction
+        if payload.notification_type != "CONSUMPTION_REQUEST" or transaction is None:
+            return ""
+        connection = self._connection(app)
+        consumption = connection.credentials.consumption
+        if consumption is None:
+            return "Apple asks how far the purchase was used. No answer is set up."
+        if self._now() - payload.signed_date > _CONSUMPTION_ANSWERED_WITHIN:
+            return "Apple asked how far the purchase was used, too long ago for an answer."
+        try:
+            id = shaped(transaction, Transaction).transaction_id
+            await connection.api.answer_consumption(id, consumption.body(), notice.environment)
+        except (Declined, Unknown) as error:
+            return f"The answer to Apple's question how far the purchase was used was not taken. {error.message}"
+        return "Apple was told how far the purchase was used."
+
+    async def _storekit_1(self, app: ConnectedApp, connection: _Connection, token: str) -> Reading:
+        # In a thread: a receipt may have megabytes, and whoever sends it is not known.
+        opened = await asyncio.to_thread(open_receipt, token, connection.credentials.root_certificates)
+        if opened.bundle_id != connection.credentials.bundle_id:
+            raise InvalidReceipt("The receipt proves no purchase. It is from another app.")
+        if opened.transaction_id is None:
+            return Reading(note="The receipt lists no purchase.")
+        outcome: StoreDown | CredentialsRefused | None = None
+        for environment in connection.api.environments:
+            try:
+                return Reading(seen=await self._everything(app, connection, opened.transaction_id, environment))
+            except (Unknown, CredentialsRefused) as error:
+                outcome = error if outcome is None or isinstance(error, Unknown) else outcome
+        raise outcome or StoreDown("Apple cannot be asked.")
+
+    async def _everything(
+        self, app: ConnectedApp, connection: _Connection, transaction_id: str, environment: Environment
+    ) -> tuple[Seen, ...]:
+        """All purchases of the customer who made this transaction. The history is read first: what happens between the
+        two requests is then in the second answer."""
+        signed = await connection.api.history(transaction_id, environment)
+        try:
+            transactions = [connection.opener.transaction(one) for one in signed]
+            last: list[LastTransaction] = []
+            if any(one.is_subscription for one in transactions):
+                last = await connection.api.statuses(transaction_id, environment)
+            transactions += [connection.opener.transaction(one.signed_transaction_info) for one in last]
+            renewals = [Renewal(connection.opener.renewal(one.signed_renewal_info), one.status) for one in last]
+        except NotAuthentic as error:
+            raise _wrong_roots(error) from None
+        except (Misdirected, Malformed) as error:
+            raise StoreDown(f"Apple answered something unexpected. {error.message}") from None
+        return purchases(app.app_id, transactions, renewals, complete=True)
+
+
+def _journalled(opener: Opener, signed: str) -> Notification:
+    notice = opener.notification(signed)
+    payload, transaction = notice.payload, notice.transaction
+    subject = None
+    if transaction is not None:
+        try:
+            subject = shaped(transaction, Transaction).handle
+        except Malformed:
+            # It is authentic, so it is kept. Processing will say what is wrong with it.
+            subject = None
+    about = payload.about
+    return Notification(
+        external_id=payload.notification_uuid,
+        kind=payload.kind,
+        environment=notice.environment,
+        occurred_at=payload.signed_date,
+        subject=subject,
+        payload=signed,
+        checked={
+            "signature": "valid, under a root certificate of the credentials",
+            "bundle_id": about.bundle_id if about is not None else "",
+            "app_apple_id": str(about.app_apple_id) if about is not None and about.app_apple_id else "not told",
+            "environment": notice.environment.value,
+        },
+    )
+
+
+def _open_own(opener: Opener, signed: str) -> None:
+    """What Apple's own server gave out must open with the credentials."""
+    try:
+        opener.notification(signed)
+    except NotAuthentic as error:
+        raise _wrong_roots(error) from None
+    except Misdirected as error:
+        raise CredentialsRefused(f"Apple knows another app by this key. {error.message}") from None
+    except Malformed as error:
+        raise StoreDown(f"Apple answered something unexpected. {error.message}") from None
+
+
+def _wrong_roots(error: NotAuthentic) -> CredentialsRefused:
+    return CredentialsRefused(f"root_certificates do not fit what Apple signs. {error.message}")

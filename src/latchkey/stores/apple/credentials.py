@@ -1,0 +1,192 @@
+"""What connects an app to the App Store: how it is checked when it is given, and what may be shown of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
+
+from latchkey.stores.http import allowed_address
+
+_REQUIRED = ("bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key", "root_certificates")
+_OPTIONAL = ("api_base_url", "consumption")
+_BUNDLE_ID = re.compile(r"[A-Za-z0-9.-]{1,155}")
+_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+_LARGEST_PEM = 20_000
+_MOST_ROOTS = 10
+
+
+class Consumption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is answered when Apple asks about a purchase whose buyer wants the money back. Apple takes an answer only
+    with the buyer's consent, which the app has to ask for."""
+
+    customer_consented: Literal[True]
+    sample_content_provided: bool = False
+    delivery_status: Literal[
+        "DELIVERED",
+        "UNDELIVERED_QUALITY_ISSUE",
+        "UNDELIVERED_WRONG_ITEM",
+        "UNDELIVERED_SERVER_OUTAGE",
+        "UNDELIVERED_OTHER",
+    ] = "DELIVERED"
+    refund_preference: Literal["DECLINE", "GRANT_FULL", "GRANT_PRORATED"] | None = None
+
+    def body(self) -> dict[str, Any]:
+        """As the App Store Server API takes it."""
+        told = {
+            "customerConsented": self.customer_consented,
+            "sampleContentProvided": self.sample_content_provided,
+            "deliveryStatus": self.delivery_status,
+        }
+        return told if self.refund_preference is None else {**told, "refundPreference": self.refund_preference}
+
+
+class AppleCredentials(msgspec.Struct, frozen=True, kw_only=True):
+    bundle_id: str
+    app_apple_id: int
+    issuer_id: str
+    key_id: str
+    private_key: str
+    # PEM, one certificate each.
+    root_certificates: tuple[str, ...]
+    # Replaces Apple's own addresses, for production and sandbox alike.
+    api_base_url: str | None = None
+    consumption: Consumption | None = None
+
+    def __repr__(self) -> str:
+        return f"AppleCredentials(bundle_id={self.bundle_id!r}, key_id={self.key_id!r})"
+
+
+def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCredentials:
+    """ValueError names the field and says what is wrong with it, never what it holds."""
+    if unknown := sorted(str(name)[:50] for name in given.keys() - {*_REQUIRED, *_OPTIONAL}):
+        raise ValueError(f"{unknown[0]} is not a field of App Store credentials")
+    if missing := [name for name in _REQUIRED if given.get(name) in (None, "", [])]:
+        raise ValueError(f"{missing[0]} is missing")
+    base = given.get("api_base_url")
+    return AppleCredentials(
+        bundle_id=_text(given, "bundle_id", _BUNDLE_ID, "the bundle id of the app, such as com.example.app"),
+        app_apple_id=_app_apple_id(given["app_apple_id"]),
+        issuer_id=_text(given, "issuer_id", _ID, "the issuer id beside the key in App Store Connect"),
+        key_id=_text(given, "key_id", _ID, "the id of the key in App Store Connect, such as 2X9R4HXF34"),
+        private_key=_private_key(given["private_key"]),
+        root_certificates=_root_certificates(given["root_certificates"]),
+        api_base_url=None if base in (None, "") else allowed_address("api_base_url", base, allowed_hosts),
+        consumption=_consumption(given.get("consumption")),
+    )
+
+
+def describe(credentials: AppleCredentials) -> dict[str, str]:
+    shown = {
+        "bundle_id": credentials.bundle_id,
+        "app_apple_id": str(credentials.app_apple_id),
+        "issuer_id": credentials.issuer_id,
+        "key_id": credentials.key_id,
+        "private_key": f"public key SHA-256 {_public_fingerprint(credentials.private_key)}",
+        "root_certificates": "; ".join(_described(pem) for pem in credentials.root_certificates),
+    }
+    if credentials.api_base_url is not None:
+        shown["api_base_url"] = credentials.api_base_url
+    if credentials.consumption is not None:
+        shown["consumption"] = ", ".join(f"{name}: {value}" for name, value in credentials.consumption.body().items())
+    return shown
+
+
+def signing_key(pem: str) -> EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem.encode(), None)
+    if isinstance(key, EllipticCurvePrivateKey) and isinstance(key.curve, SECP256R1):
+        return key
+    raise ValueError("not an EC key on the curve P-256")
+
+
+def to_der(certificates: Iterable[str]) -> list[bytes]:
+    return [
+        x509.load_pem_x509_certificate(pem.encode()).public_bytes(serialization.Encoding.DER) for pem in certificates
+    ]
+
+
+def _text(given: Mapping[str, Any], name: str, form: re.Pattern[str], meaning: str) -> str:
+    value = given[name]
+    if not isinstance(value, str) or not form.fullmatch(value.strip()):
+        raise ValueError(f"{name} must be {meaning}")
+    return value.strip()
+
+
+def _app_apple_id(value: object) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**15:
+        raise ValueError("app_apple_id must be the app's Apple ID, a number such as 1234567890")
+    return value
+
+
+def _private_key(value: object) -> str:
+    wrong = ValueError("private_key must be the content of the .p8 file that App Store Connect gave out for this key")
+    if not isinstance(value, str) or len(value) > _LARGEST_PEM:
+        raise wrong
+    try:
+        signing_key(value.strip())
+    # The library raises many kinds, and its messages may repeat what they read.
+    except Exception:
+        raise wrong from None
+    return value.strip() + "\n"
+
+
+def _root_certificates(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise ValueError("root_certificates must be a list of certificates in PEM form")
+    found: dict[str, None] = {}
+    for one in value:
+        try:
+            if len(one) > _LARGEST_PEM:
+                raise ValueError
+            certificates = x509.load_pem_x509_certificates(one.encode())
+        except Exception:
+            raise ValueError(
+                "root_certificates must be in PEM form. Apple publishes DER: convert a .cer file with "
+                "`openssl x509 -inform der -in FILE.cer`"
+            ) from None
+        for certificate in certificates:
+            if not _is_root(certificate):
+                raise ValueError("root_certificates must be root certificates, which sign themselves")
+            found[certificate.public_bytes(serialization.Encoding.PEM).decode()] = None
+    if len(found) > _MOST_ROOTS:
+        raise ValueError(f"root_certificates must be at most {_MOST_ROOTS}")
+    return tuple(found)
+
+
+def _is_root(certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(certificate)
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    # A signature that is not its own, an algorithm nobody knows, an extension that is missing or broken.
+    except Exception:
+        return False
+
+
+def _consumption(value: object) -> Consumption | None:
+    if value is None:
+        return None
+    try:
+        return msgspec.convert(value, type=Consumption)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"consumption: {error}") from None
+
+
+def _public_fingerprint(pem: str) -> str:
+    public = signing_key(pem).public_key()
+    der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).hexdigest()
+
+
+def _described(pem: str) -> str:
+    certificate = x509.load_pem_x509_certificate(pem.encode())
+    return f"{certificate.subject.rfc4514_string()} (SHA-256 {certificate.fingerprint(hashes.SHA256()).hex()})"

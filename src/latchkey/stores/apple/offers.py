@@ -1,0 +1,40 @@
+"""Signs promotional offers, which Apple lets a customer redeem only with the developer's signature."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from appstoreserverlibrary.jws_signature_creator import PromotionalOfferV2SignatureCreator
+from appstoreserverlibrary.promotional_offer import PromotionalOfferSignatureCreator
+from msgspec import Struct
+
+from latchkey.domain.instants import Ms
+from latchkey.stores.apple.credentials import AppleCredentials
+
+
+class OfferSignature(Struct, frozen=True):
+    """As StoreKit takes it. It holds for 24 hours, for one purchase."""
+
+    key_id: str
+    nonce: UUID
+    timestamp: Ms
+    signature: str
+
+
+def sign_offer(
+    credentials: AppleCredentials, *, product_id: str, offer_id: str, account_token: str, nonce: UUID, now: Ms
+) -> OfferSignature:
+    """`account_token` is what the app passes to StoreKit with the purchase: an `appAccountToken`, or nothing ("")."""
+    creator = PromotionalOfferSignatureCreator(
+        credentials.private_key.encode(), credentials.key_id, credentials.bundle_id
+    )
+    signature = creator.create_signature(product_id, offer_id, account_token, nonce, now)
+    return OfferSignature(credentials.key_id, nonce, now, signature)
+
+
+def sign_offer_v2(credentials: AppleCredentials, *, product_id: str, offer_id: str, transaction_id: str | None) -> str:
+    """The signed request that newer StoreKit takes instead. `transaction_id` is any of the customer's, if known."""
+    creator = PromotionalOfferV2SignatureCreator(
+        credentials.private_key.encode(), credentials.key_id, credentials.issuer_id, credentials.bundle_id
+    )
+    return creator.create_signature(product_id, offer_id, transaction_id)

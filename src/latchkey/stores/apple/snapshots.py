@@ -1,0 +1,237 @@
+"""From what Apple says of a purchase to a snapshot. Pure: the signatures were checked before."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.stores.adapter import Seen
+from latchkey.stores.apple.payloads import RenewalInfo, Transaction, environment_of
+from latchkey.stores.errors import Malformed
+
+STORE = "app_store"
+
+# Apple's `status`.
+_ACTIVE, _EXPIRED, _BILLING_RETRY, _GRACE_PERIOD, _REVOKED = 1, 2, 3, 4, 5
+# Apple's `expirationIntent`.
+_BY_CUSTOMER, _BY_BILLING = 1, 2
+_ENDED_BY = {_BY_CUSTOMER: Reason.UNSUBSCRIBE, _BY_BILLING: Reason.BILLING_ERROR, 3: Reason.PRICE_INCREASE}
+_INTRODUCTORY_OFFER = 1
+_FREE_TRIAL = "FREE_TRIAL"
+# The shortest grace period that can be set up. Apple sometimes names the state without the date.
+_SHORTEST_GRACE: Ms = 3 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """How a subscription stands: its renewal info, and the status beside it where Apple gave one."""
+
+    info: RenewalInfo
+    status: int | None = None
+
+
+def purchases(
+    app_id: str, transactions: Iterable[Transaction], renewals: Iterable[Renewal] = (), *, complete: bool
+) -> tuple[Seen, ...]:
+    """Every purchase that these transactions belong to. `complete`: Apple was asked for all transactions."""
+    subscriptions: dict[str, dict[str, Transaction]] = {}
+    single: dict[str, Transaction] = {}
+    for transaction in transactions:
+        if transaction.is_subscription:
+            line = subscriptions.setdefault(transaction.original_transaction_id, {})
+        else:
+            line = single
+        known = line.get(transaction.transaction_id)
+        if known is None or known.signed_date <= transaction.signed_date:
+            line[transaction.transaction_id] = transaction
+    told = {one.info.original_transaction_id: one for one in renewals}
+    seen = [
+        _subscription(app_id, sorted(line.values(), key=lambda one: one.purchase_date), told.get(id), complete)
+        for id, line in subscriptions.items()
+    ]
+    return (*seen, *(_one_time(app_id, one) for one in single.values()))
+
+
+def _subscription(app_id: str, line: list[Transaction], renewal: Renewal | None, complete: bool) -> Seen:
+    latest = line[-1]
+    snapshot = Subscription(
+        store=STORE,
+        id=latest.original_transaction_id,
+        app_id=app_id,
+        environment=_environment(latest),
+        periods=tuple(_period(one) for one in line),
+        status=_without_word(latest) if renewal is None else _status(latest, renewal),
+        ownership=_ownership(latest),
+    )
+    return Seen(
+        snapshot=snapshot,
+        account_token=_account_token(line),
+        handle=latest.handle,
+        complete=complete or line[0].is_first,
+    )
+
+
+def _one_time(app_id: str, transaction: Transaction) -> Seen:
+    revoked_at = transaction.revocation_date
+    family_ended = revoked_at is not None and _is_family_end(transaction)
+    purchase = Purchase(
+        kind=PurchaseKind.ONE_TIME,
+        store=STORE,
+        id=transaction.transaction_id,
+        product_id=transaction.product_id,
+        environment=_environment(transaction),
+        purchased_at=transaction.purchase_date,
+        price=_price(transaction),
+        app_id=app_id,
+        ends_at=transaction.expires_date,
+        ownership=_ownership(transaction),
+        money_back=_money_back(transaction),
+        revoked_at=revoked_at if family_ended else None,
+        told_at=transaction.signed_date,
+    )
+    return Seen(snapshot=purchase, account_token=_account_token([transaction]), handle=transaction.handle)
+
+
+def _period(transaction: Transaction) -> Period:
+    if transaction.expires_date is None:
+        raise Malformed("Transaction: a subscription without expiresDate")
+    ends_at = transaction.expires_date
+    if transaction.revocation_date is not None and _is_family_end(transaction):
+        ends_at = min(ends_at, transaction.revocation_date)
+    return Period(
+        id=transaction.transaction_id,
+        # Apple does not number renewals; `settle` does.
+        number=0,
+        cause=_cause(transaction),
+        product_id=transaction.product_id,
+        period_type=_period_type(transaction),
+        purchased_at=transaction.purchase_date,
+        ends_at=ends_at,
+        as_of=Moment(transaction.signed_date),
+        price=_price(transaction),
+        money_back=_money_back(transaction),
+    )
+
+
+def _cause(transaction: Transaction) -> Cause:
+    reason = transaction.transaction_reason
+    if reason == "RENEWAL" or (reason is None and not transaction.is_first):
+        return Cause.RENEWAL
+    if _period_type(transaction) is PeriodType.TRIAL:
+        return Cause.TRIAL
+    # Whoever comes back, or goes on, with an offer for existing subscribers renews.
+    with_offer = transaction.offer_type is not None and transaction.offer_type != _INTRODUCTORY_OFFER
+    return Cause.RENEWAL if with_offer and not transaction.is_first else Cause.PURCHASE
+
+
+def _period_type(transaction: Transaction) -> PeriodType:
+    if transaction.offer_discount_type == _FREE_TRIAL:
+        return PeriodType.TRIAL
+    if transaction.offer_discount_type is not None:
+        return PeriodType.INTRO
+    if transaction.offer_type == _INTRODUCTORY_OFFER:
+        # Transactions of before October 2023 do not say of which kind the offer was.
+        return PeriodType.TRIAL if transaction.price == 0 else PeriodType.INTRO
+    return PeriodType.NORMAL
+
+
+def _price(transaction: Transaction) -> Price:
+    free = transaction.is_family_shared or transaction.offer_discount_type == _FREE_TRIAL
+    thousandths = 0 if free else transaction.price or 0
+    return Price(thousandths * 1000, transaction.currency or "USD")
+
+
+def _money_back(transaction: Transaction) -> tuple[MoneyBack, ...]:
+    if transaction.revocation_date is None or _is_family_end(transaction):
+        return ()
+    return (MoneyBack(transaction.revocation_date),)
+
+
+def _is_family_end(transaction: Transaction) -> bool:
+    """Of a revoked transaction: whether it was shared and is no longer, so that no money went back to this customer."""
+    return transaction.is_family_shared or transaction.revocation_type == "FAMILY_REVOKE"
+
+
+def _without_word(latest: Transaction) -> Status:
+    """A transaction alone says nothing about renewal, but when it was made renewal was on. Dated then, this never
+    replaces what Apple has said since."""
+    if latest.revocation_date is not None and _is_family_end(latest):
+        return Status(as_of=Moment(latest.revocation_date), ended=Reason.UNKNOWN)
+    return Status(as_of=Moment(latest.purchase_date))
+
+
+def _status(latest: Transaction, renewal: Renewal) -> Status:
+    info = renewal.info
+    if info.original_transaction_id != latest.original_transaction_id:
+        raise Malformed("RenewalInfo: it is about another subscription than the transaction")
+    stands = _derived(info) if renewal.status is None else renewal.status
+    # Apple turns renewal off as well when it gives up on a payment or gives the money back. Then nobody has cancelled.
+    by_apple = stands == _REVOKED or (stands == _EXPIRED and info.expiration_intent is not None)
+    auto_renew = info.auto_renew_status == 1 or (by_apple and info.expiration_intent != _BY_CUSTOMER)
+    unpaid = stands in (_BILLING_RETRY, _GRACE_PERIOD) or (stands == _EXPIRED and info.expiration_intent == _BY_BILLING)
+    next_product = info.auto_renew_product_id if info.auto_renew_product_id != info.product_id else None
+    due_at = _due_at(latest, info)
+    return Status(
+        as_of=Moment(info.signed_date),
+        auto_renew=auto_renew,
+        renewal_off_reason=None if auto_renew else Reason.UNSUBSCRIBE,
+        # Apple does not say when the payment failed. The period's end is the same in every reading of one problem.
+        billing_issue_at=due_at if unpaid else None,
+        grace_ends_at=_grace_ends_at(info, stands, due_at) if unpaid else None,
+        next_product_id=next_product if auto_renew else None,
+        ended=_ended(latest, info, stands),
+    )
+
+
+def _derived(info: RenewalInfo) -> int:
+    if info.is_in_billing_retry_period:
+        return _BILLING_RETRY if info.grace_period_expires_date is None else _GRACE_PERIOD
+    return _ACTIVE if info.expiration_intent is None else _EXPIRED
+
+
+def _due_at(latest: Transaction, info: RenewalInfo) -> Ms | None:
+    """When the running period ends. A transaction that was refunded or replaced may be an older one."""
+    older = latest.revocation_date is not None or latest.is_upgraded
+    return info.renewal_date if older and info.renewal_date is not None else latest.expires_date
+
+
+def _grace_ends_at(info: RenewalInfo, stands: int, due_at: Ms | None) -> Ms | None:
+    if info.grace_period_expires_date is not None:
+        return info.grace_period_expires_date
+    return due_at + _SHORTEST_GRACE if stands == _GRACE_PERIOD and due_at is not None else None
+
+
+def _ended(latest: Transaction, info: RenewalInfo, stands: int) -> Reason | None:
+    if stands == _REVOKED:
+        return Reason.UNKNOWN if _is_family_end(latest) else Reason.CUSTOMER_SUPPORT
+    if stands != _EXPIRED:
+        return None
+    off = info.expiration_intent is None and info.auto_renew_status != 1
+    return Reason.UNSUBSCRIBE if off else _ENDED_BY.get(info.expiration_intent or 0, Reason.UNKNOWN)
+
+
+def _ownership(transaction: Transaction) -> Ownership:
+    return Ownership.FAMILY_SHARED if transaction.is_family_shared else Ownership.PURCHASED
+
+
+def _environment(transaction: Transaction) -> Environment:
+    environment = environment_of(transaction.environment)
+    if environment is None:
+        raise Malformed("Transaction: environment is neither Production nor Sandbox")
+    return environment
+
+
+def _account_token(line: list[Transaction]) -> str | None:
+    """The newest that the app has given. Apple takes UUIDs only."""
+    for transaction in reversed(line):
+        try:
+            if transaction.app_account_token:
+                return str(uuid.UUID(transaction.app_account_token))
+        except ValueError:
+            continue
+    return None
