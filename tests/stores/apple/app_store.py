@@ -11,7 +11,7 @@ import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
-from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.emulators.apple.certificates import Chain
 from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.apple.adapter import AppleAdapter
@@ -46,10 +46,14 @@ def given_credentials(chain: Chain, **changed: Any) -> Payload:
 
 def connected(adapter: AppleAdapter, chain: Chain, *, version: int = 1, **changed: Any) -> ConnectedApp:
     credentials = adapter.parse_credentials(given_credentials(chain, **changed), frozenset({"127.0.0.1"}))
-    return ConnectedApp(project_id="proj_1", app_id="app_1", store="app_store", credentials=credentials, version=version)
+    return ConnectedApp(
+        project_id="proj_1", app_id="app_1", store="app_store", credentials=credentials, version=version
+    )
 
 
-def transaction(id: str = "1", *, day: float = 0, days: float = 30, told_on: float | None = None, **more: Any) -> Payload:
+def transaction(
+    id: str = "1", *, day: float = 0, days: float = 30, told_on: float | None = None, **more: Any
+) -> Payload:
     bought = START + round(day * DAY)
     return {
         "transactionId": id,
@@ -132,6 +136,3 @@ def notification(
 
 def incoming(signed: str, received_at: Ms = START) -> Incoming:
     return Incoming(body=msgspec.json.encode({"signedPayload": signed}), headers={}, received_at=received_at)
-
-
-__all__ = ["DAY", "HOUR", "MONTH", "START"]

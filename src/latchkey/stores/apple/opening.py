@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
 
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.payloads import (
+    Addressed,
     AppTransaction,
     Data,
     NotificationPayload,
@@ -19,18 +16,18 @@ from latchkey.stores.apple.payloads import (
     environment_of,
     shaped,
 )
-from latchkey.stores.apple.signatures import Signatures, is_jws, signatures_under
+from latchkey.stores.apple.signatures import Signatures, payload_of, signatures_under
 from latchkey.stores.errors import Malformed, Misdirected
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notification with what was nested in it."""
+    """A notification with what was nested in it, still as JSON."""
 
     payload: NotificationPayload
     environment: Environment
-    transaction: dict[str, Any] | None = field(repr=False)
-    renewal: dict[str, Any] | None = field(repr=False)
+    transaction: bytes | None = field(repr=False)
+    renewal: bytes | None = field(repr=False)
 
 
 class Opener:
@@ -50,21 +47,24 @@ class Opener:
         transaction = renewal = None
         if about.signed_transaction_info is not None:
             transaction = self._signatures.open(about.signed_transaction_info)
-            self._same_app(transaction, environment)
+            told = shaped(transaction, Addressed)
+            self._same_app(told.bundle_id)
+            _same_environment(told.environment, environment)
         if about.signed_renewal_info is not None:
             renewal = self._signatures.open(about.signed_renewal_info)
-            self._same_environment(renewal, environment)
+            _same_environment(shaped(renewal, Addressed).environment, environment)
         return Notice(payload, environment, transaction, renewal)
 
     def transaction(self, signed: str) -> Transaction:
-        opened = self._signatures.open(signed)
-        self._same_app(opened, None)
-        return shaped(opened, Transaction)
+        transaction = shaped(self._signatures.open(signed), Transaction)
+        self._same_app(transaction.bundle_id)
+        _known(transaction.environment)
+        return transaction
 
     def renewal(self, signed: str) -> RenewalInfo:
-        opened = self._signatures.open(signed)
-        self._same_environment(opened, None)
-        return shaped(opened, RenewalInfo)
+        renewal = shaped(self._signatures.open(signed), RenewalInfo)
+        _known(renewal.environment)
+        return renewal
 
     def app_transaction(self, signed: str) -> Environment:
         told = shaped(self._signatures.open(signed), AppTransaction)
@@ -74,8 +74,7 @@ class Opener:
 
     def _addressed(self, about: Data) -> Environment:
         environment = _known(about.told_environment)
-        if about.bundle_id != self._bundle_id:
-            raise Misdirected(f"It is about the app {about.bundle_id}, not {self._bundle_id}.")
+        self._same_app(about.bundle_id)
         # Apple leaves the app's id out in the sandbox. Where it is given it has to be right.
         app_apple_id = about.app_apple_id
         wanted = environment is Environment.PRODUCTION or app_apple_id is not None
@@ -83,19 +82,18 @@ class Opener:
             raise Misdirected(f"It is about the app with the Apple ID {app_apple_id}, not {self._app_apple_id}.")
         return environment
 
-    def _same_app(self, opened: dict[str, Any], environment: Environment | None) -> None:
-        self._same_environment(opened, environment)
-        if opened.get("bundleId") != self._bundle_id:
-            raise Misdirected(f"It holds a transaction of another app than {self._bundle_id}.")
-
-    def _same_environment(self, opened: dict[str, Any], environment: Environment | None) -> None:
-        told = _known(opened.get("environment"))
-        if environment is not None and told is not environment:
-            raise Misdirected(f"It comes from {environment.lower()} and holds something from {told.lower()}.")
+    def _same_app(self, bundle_id: str | None) -> None:
+        if bundle_id != self._bundle_id:
+            raise Misdirected(f"It is about another app than {self._bundle_id}.")
 
 
-def _known(told: object) -> Environment:
-    environment = environment_of(told) if isinstance(told, str) else None
+def _same_environment(told: str | None, environment: Environment) -> None:
+    if _known(told) is not environment:
+        raise Misdirected(f"It comes from {environment.lower()} and holds something that does not.")
+
+
+def _known(told: str | None) -> Environment:
+    environment = environment_of(told or "")
     if environment is None:
         raise Misdirected("It comes neither from Apple's production environment nor from its sandbox.")
     return environment
@@ -103,20 +101,10 @@ def _known(told: object) -> Environment:
 
 def reopened(signed: str) -> Notice:
     """A notification from the journal: it was checked before it got there."""
-    payload = shaped(_unchecked(signed), NotificationPayload)
+    payload = shaped(payload_of(signed), NotificationPayload)
     about = payload.about
     if about is None:
         raise Malformed("The notification names no app.")
     nested = (about.signed_transaction_info, about.signed_renewal_info)
-    transaction, renewal = (None if one is None else _unchecked(one) for one in nested)
+    transaction, renewal = (None if one is None else payload_of(one) for one in nested)
     return Notice(payload, _known(about.told_environment), transaction, renewal)
-
-
-def _unchecked(signed: str) -> dict[str, Any]:
-    if not is_jws(signed):
-        raise Malformed("This is not a signed object in the form that Apple sends.")
-    part = signed.split(".", 2)[1]
-    try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=dict[str, Any])
-    except (ValueError, RecursionError):
-        raise Malformed("The signed object holds no JSON object.") from None

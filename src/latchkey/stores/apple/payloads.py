@@ -5,7 +5,7 @@ Fields that Latchkey does not need are ignored, and values it does not know are 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -66,6 +66,13 @@ class Transaction(_Payload, frozen=True, kw_only=True):
     def handle(self) -> str:
         """What the App Store Server API is asked with."""
         return self.original_transaction_id if self.is_subscription else self.transaction_id
+
+
+class Addressed(_Payload, frozen=True, kw_only=True):
+    """What a nested object says of the app it is about. A renewal info does not name the app."""
+
+    environment: str | None = None
+    bundle_id: str | None = None
 
 
 class RenewalInfo(_Payload, frozen=True, kw_only=True):
@@ -131,11 +138,11 @@ class NotificationPayload(_Payload, frozen=True, kw_only=True):
 P = TypeVar("P", bound=msgspec.Struct)
 
 
-def shaped(payload: Any, type: type[P]) -> P:
-    """Malformed says which field is not as Apple documents it, and repeats no value."""
+def shaped(payload: bytes, type: type[P]) -> P:
+    """Malformed says which field is not as Apple documents it."""
     try:
-        return msgspec.convert(payload, type=type)
-    except (msgspec.ValidationError, RecursionError) as error:
+        return msgspec.json.decode(payload, type=type)
+    except (ValueError, RecursionError) as error:
         raise Malformed(f"{type.__name__}: {error}"[:300]) from None
 
 

@@ -126,7 +126,7 @@ class _Message:
             raise forged from None
         try:
             pair = [base64.b64encode(one.public_bytes(Encoding.DER)).decode() for one in (leaf, intermediate)]
-            _chains_under(root_certificates).verify_chain([*pair, ""], False, int(created_at.timestamp()))
+            _chains_under(root_certificates).check([*pair, ""], int(created_at.timestamp()))
         except VerificationException:
             if _is_receipt_root_missing(intermediate, root_certificates):
                 raise CredentialsRefused(

@@ -170,16 +170,17 @@ def _status(latest: Transaction, renewal: Renewal) -> Status:
     if info.original_transaction_id != latest.original_transaction_id:
         raise Malformed("RenewalInfo: it is about another subscription than the transaction")
     stands = _derived(info) if renewal.status is None else renewal.status
-    # Apple turns renewal off as well when it gives up on a payment or gives the money back. Then nobody has cancelled.
-    by_apple = stands == _REVOKED or (stands == _EXPIRED and info.expiration_intent is not None)
-    auto_renew = info.auto_renew_status == 1 or (by_apple and info.expiration_intent != _BY_CUSTOMER)
+    # Apple turns renewal off as well when it gives up on a payment. Then nobody has cancelled.
+    given_up = stands == _EXPIRED and info.expiration_intent not in (None, _BY_CUSTOMER)
+    auto_renew = info.auto_renew_status == 1 or given_up
+    off_reason = Reason.CUSTOMER_SUPPORT if stands == _REVOKED else Reason.UNSUBSCRIBE
     unpaid = stands in (_BILLING_RETRY, _GRACE_PERIOD) or (stands == _EXPIRED and info.expiration_intent == _BY_BILLING)
     next_product = info.auto_renew_product_id if info.auto_renew_product_id != info.product_id else None
     due_at = _due_at(latest, info)
     return Status(
         as_of=Moment(info.signed_date),
         auto_renew=auto_renew,
-        renewal_off_reason=None if auto_renew else Reason.UNSUBSCRIBE,
+        renewal_off_reason=None if auto_renew else off_reason,
         # Apple does not say when the payment failed. The period's end is the same in every reading of one problem.
         billing_issue_at=due_at if unpaid else None,
         grace_ends_at=_grace_ends_at(info, stands, due_at) if unpaid else None,
