@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "storage": {"domain", "wire"},
     "delivery": {"domain", "wire", "storage", "http_client", "settings", "now", "garbage"},
     "usecases": {"domain", "wire", "storage", "stores", "delivery", "http_client"},
-    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "tally"},
+    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
     "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
     # The consumer runs in other people's servers and knows the service only by its data formats.
     "client": {"wire", "http_client"},
@@ -40,7 +40,6 @@ ARROWS: dict[str, set[str]] = {
     "garbage": set(),
     "log_stream": set(),
     "logs": {"log_stream"},
-    "tally": set(),
     "settings": {"domain"},
     "server": {"garbage", "settings"},
     "safety": {"settings", "storage"},

@@ -1,8 +1,12 @@
-"""The rules' dataclasses as structs: their properties and methods, made from the dataclasses themselves, and of their
-fields those that a reader looks at.
+"""Makes a msgspec struct out of a dataclass of the rules, so that reads decode a customer faster.
 
-A struct is decoded in half the time of a frozen dataclass (2.2 µs for a subscriber instead of 4.3), and in a third
-without the fields that no read shows. It can be looked at and not changed: `dataclasses.replace` does not know it.
+`struct_of(Customer)` is a struct with the same fields, properties and methods as the dataclass `Customer`. The types of
+its fields are converted likewise: its subscriptions are structs of `Subscription`, and so on. `unseen` names fields to
+leave out, which the decoder then skips. The rules work with such a struct as with the dataclass, as long as they only
+read: `dataclasses.replace` does not know it.
+
+Why: a struct is decoded in half the time of a frozen dataclass (2.2 µs for a subscriber instead of 4.3), and in a third
+without the fields that no read shows. Only `customers/state_format.py` uses it, in `glance`.
 """
 
 from __future__ import annotations

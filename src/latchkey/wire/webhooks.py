@@ -98,20 +98,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     replay_id: str | None
 
 
-class DeliveryWithAttempts(Struct, frozen=True, kw_only=True):
-    object: Literal["webhook_delivery"] = "webhook_delivery"
-    id: str
-    webhook_id: str
-    event_type: str
-    customer_id: str
-    sequence: int
-    status: DeliveryStatus
-    attempts_count: int
-    created_at: int
-    finished_at: int | None
-    response_status: int | None
-    error: str | None
-    replay_id: str | None
+class DeliveryWithAttempts(Delivery, frozen=True, kw_only=True):
     # Null when the delivery is not pending, or waits for an earlier event of the same customer.
     next_attempt_at: int | None
     # Exactly the body sent with every attempt.

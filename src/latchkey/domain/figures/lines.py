@@ -1,7 +1,20 @@
 """What a customer contributes to the figures: for each purchase, what changes at which instant.
 
-Lines follow from what is known now, ends that lie ahead included: a subscription expires in the figures by itself, and
-a renewal moves the end. Adding up all lines until an instant gives the figures at that instant.
+The figures are sums. A line says "at this instant, in this currency, add this" (`Tally`), and the figures at an instant
+are the sum of all lines up to it. For example, a monthly subscription for 9.99 that was bought on 1 January gives
+
+    1 January     active +1, mrr +9.99, payments +1, paid +9.99
+    1 February    active -1, mrr -9.99, expired +1
+
+The end is known from the beginning, so a subscription expires in the figures by itself. A renewal replaces the lines of
+its purchase: the second line moves to 1 March, and the new payment gets a line of its own.
+
+How the lines of a subscription are made (`_subscription`):
+1. Each period is a payment, and perhaps the start of a trial.
+2. `segments` says when which period counts. Periods may overlap; then the later one counts.
+3. A segment adds to `active` and `mrr` (or to `trials`) where it starts, and takes the same away where it ends.
+4. `_stretches` joins paid segments without a gap between them. The end of a stretch is an expiration; a stretch that
+   starts after another one of the same customer has ended is a return (`returns`).
 """
 
 from __future__ import annotations

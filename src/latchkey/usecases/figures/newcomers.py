@@ -1,11 +1,15 @@
-"""Counting new customers by their keys. A new customer need not cause an event, so the feed does not name them all.
+"""Counting new customers. The roller follows the feed of events, but a new customer need not cause an event. So
+customers are counted by their keys (the numbers that the database gives them in order), after the last counted key.
 
-Keys become visible in another order than they were given, because transactions commit in another order. So a key is
-counted in three steps, a few seconds apart:
-1. Note the highest key (`mark_id`).
-2. A moment later, when every transaction that took a lower key has written it, note a transaction id (`mark_xid`).
-3. When all transactions before that id have ended, every customer up to `mark_id` is visible: count them.
-Customers who are not counted yet are few; a report counts them one by one.
+The difficulty: key 7 may become visible before key 6, because the transaction that took key 6 commits later. Whoever
+counts up to 7 then misses 6 for ever. So a key is counted in three steps, a few seconds apart; `Count` remembers where
+the project is:
+1. Note the highest key that is visible (`mark_id`).
+2. A second later, every transaction that took a lower key has written it, so it has a transaction id. Note a higher
+   transaction id (`mark_xid`).
+3. When all transactions before that id have ended, every customer up to `mark_id` is visible. Count them.
+
+A report counts the few customers after the last counted key one by one, so none is missing meanwhile.
 """
 
 from __future__ import annotations
