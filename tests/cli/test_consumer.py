@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import ssl
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from tests.cli.running import Running, Up, typed
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, wait_until
 
 SECRET = "webhook-secret"
 
@@ -39,13 +38,6 @@ def ask(url: str, token: str, authority: str | None = None, body: Any = None) ->
     except urllib.error.HTTPError as refused:
         with refused:
             return refused.code, json.load(refused)
-
-
-def eventually(found: Callable[[], bool], patience: float = PATIENCE) -> None:
-    deadline = time.monotonic() + patience
-    while not found():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def act(up: Up, action: str, user: str, **more: Any) -> None:
@@ -90,10 +82,10 @@ def test_whoever_has_connection_json_can_send_the_consumer_an_event(up: Up) -> N
 
 def test_a_purchase_in_the_service_reaches_the_consumer_by_webhook(up: Up) -> None:
     act(up, "purchase", "alice")
-    eventually(lambda: last_event(up, "alice") == "INITIAL_PURCHASE")
+    wait_until(lambda: last_event(up, "alice") == "INITIAL_PURCHASE")
     assert knows(up, "alice", "/api/my-entitlements")["entitlements"] == ["pro"]
     act(up, "cancel", "alice")
-    eventually(lambda: last_event(up, "alice") == "CANCELLATION")
+    wait_until(lambda: last_event(up, "alice") == "CANCELLATION")
     status = knows(up, "alice", "/api/debug/subscription/alice")
     assert status["database"]["subscription_status"] == "cancelled"
     assert status["comparison"]["match"] is True
@@ -104,13 +96,13 @@ def test_whoever_signs_in_after_buying_is_let_in_as_soon_as_it_is_told(up: Up) -
     anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
     connection = up.connection
     act(up, "purchase", "carol", product_id="coins_100")
-    eventually(lambda: last_event(up, "carol") is not None)
+    wait_until(lambda: last_event(up, "carol") is not None)
     assert knows(up, "carol", "/api/my-entitlements")["entitlements"] == []
     act(up, "purchase", anonymous)
     said = {"app_user_id": anonymous, "new_app_user_id": "carol"}
     identify = f"{connection['base_url']}/v1/subscribers/identify"
     assert ask(identify, connection["api_key"], connection["ca_cert"], said)[0] == 200
-    eventually(lambda: last_event(up, "carol") == "SUBSCRIBER_ALIAS")
+    wait_until(lambda: last_event(up, "carol") == "SUBSCRIBER_ALIAS")
     assert knows(up, "carol", "/api/entitlement/pro") == {
         "hasAccess": True, "entitlementId": "pro", "source": "database",
     }  # fmt: skip
@@ -126,7 +118,7 @@ def test_a_killed_consumer_comes_back_and_misses_nothing(up: Up) -> None:
     )
     process.kill()
     act(up, "purchase", "bob")
-    eventually(lambda: _last_event_or_none(up, "bob") == "INITIAL_PURCHASE", 30)
+    wait_until(lambda: _last_event_or_none(up, "bob") == "INITIAL_PURCHASE")
 
 
 def _last_event_or_none(up: Up, user: str) -> str | None:
@@ -159,7 +151,7 @@ def environment(up: Up, tmp_path: Path) -> dict[str, str]:
 def test_the_server_by_itself_starts_answers_and_stops(environment: dict[str, str]) -> None:
     with Running("consumer", "--port", "0", **environment) as consumer:
         port = consumer.wait_for_event("ready")["port"]
-        eventually(lambda: ask(f"http://127.0.0.1:{port}/healthz", "") == (200, {"status": "ok"}))
+        wait_until(lambda: ask(f"http://127.0.0.1:{port}/healthz", "") == (200, {"status": "ok"}))
         event = {"id": "evt_1", "type": "RENEWAL", "app_user_id": "ada", "entitlements": {}}
         url = f"http://127.0.0.1:{port}/webhooks/billing"
         assert ask(url, SECRET, body={"event": event}) == (200, {"message": "Event processed"})
@@ -220,7 +212,7 @@ def test_a_right_one_is_told_too(environment: dict[str, str]) -> None:
 
 def test_reconciling_an_empty_consumer_fetches_everything(up: Up, environment: dict[str, str]) -> None:
     act(up, "purchase", "carol", product_id="coins_100")
-    eventually(lambda: last_event(up, "carol") is not None)
+    wait_until(lambda: last_event(up, "carol") is not None)
     dry = json.loads(typed("consumer", "reconcile", "--dry-run", "--json", **environment).stdout)
     assert {one["app_user_id"] for one in dry["events_missed"]} >= {"carol"}
     done = typed("consumer", "reconcile", **environment)

@@ -128,7 +128,7 @@ class Service:
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._life.result(30)
+        self._life.result(PATIENCE)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)
         self._loop.close()
@@ -163,7 +163,7 @@ class Service:
             key=APP if parts.path == "/v1/receipts" else "",
             content_type=None,
         )
-        reply = asyncio.run_coroutine_threadsafe(asking, self._loop).result(30)
+        reply = asyncio.run_coroutine_threadsafe(asking, self._loop).result(PATIENCE)
         answered = {name: [value] for name, value in reply.headers.items()}
         return Response(reply.status, answered, reply.body, sent, 0.0, False)
 

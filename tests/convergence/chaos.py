@@ -45,11 +45,11 @@ from tests.convergence.proxy import HostileProxy
 from tests.convergence.verdict import Verdict, answers, compare
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY
+from tests.patience import PATIENCE
 
 PROJECT = "proj_shop"
 SECRET = "a webhook secret of the convergence run"
 NO_LIMIT = 1_000_000
-PATIENCE = 300.0
 # Jobs of a consumer that was killed wait for its lease to run out.
 JOB_PATIENCE = 15.0
 

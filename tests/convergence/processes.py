@@ -27,11 +27,10 @@ from latchkey.cli.consumer_server import serve
 from latchkey.cli.main import main as command_line
 from latchkey.consumer import Settings
 from latchkey.settings import load
+from tests.patience import PATIENCE
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload([__name__])
-
-PATIENCE = 300.0
 
 
 class Killable:
@@ -85,7 +84,7 @@ def reconcile(folder: Path, environment: Mapping[str, str]) -> Any:
     words = ("consumer", "reconcile", "--json")
     process = _forks.Process(target=_command, args=(words, dict(environment), output, log), daemon=True)
     process.start()
-    process.join(300)
+    process.join(PATIENCE)
     assert process.exitcode == 0, (process.exitcode, output.read_text()[-2000:], log.read_text()[-2000:])
     process.close()
     return json.decode(output.read_bytes())

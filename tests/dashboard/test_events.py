@@ -93,9 +93,13 @@ async def test_a_filter_takes_effect_at_once_and_can_be_taken_off(site: Site, vi
     await page.get_by_label("Type").select_option("REFUND")
     await expect(page).to_have_url(site.path("/events?type=REFUND&environment=&customer="))
     types = page.locator("tbody [data-type]")
+    # The address changes before the new page is loaded.
+    await expect(types.first).to_be_visible()
     assert set(await types.all_text_contents()) == {"REFUND"}
     await page.get_by_label("Type").select_option("")
+    await expect(page).to_have_url(site.path("/events?type=&environment=&customer="))
     await page.get_by_label("Environment").select_option("PRODUCTION")
+    await expect(page).to_have_url(site.path("/events?type=&environment=PRODUCTION&customer="))
     await expect(page.locator("tbody tr", has_text="sifted-live")).to_have_count(1)
     assert set(await page.locator("tbody [data-environment]").all_text_contents()) == {"Production"}
     await page.get_by_role("link", name="Show all").click()

@@ -33,9 +33,9 @@ from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY, Process, Receiver, Worker, Writer, in_order
+from tests.patience import PATIENCE
 
 PATHS = ("/", "/slow/20", "/second")
-PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import DatabaseBusyError, MigrationChangedError, SchemaNotMigratedError, SchemaTooNewError
 from latchkey.storage.migrate import migrate, pending, pending_after, require_current
 from latchkey.storage.migration_files import Migration, in_order, migrations
+from tests.patience import until
 from tests.storage.test_migrate import dump
 
 KNOWN = migrations()
@@ -205,10 +206,13 @@ async def test_an_index_is_built_while_others_write(connection: Any, database_ur
     await transaction.start()
     await writer.execute("insert into projects (id, name, created_at) values ('a', 'A', 0)")
     building = asyncio.create_task(migrate(connection))
+
     # The build waits for the open transaction, and others can write meanwhile.
-    while await is_valid(other, "projects_by_name") is None:
+    async def begun() -> bool:
         assert not building.done(), building
-        await asyncio.sleep(0.02)
+        return await is_valid(other, "projects_by_name") is not None
+
+    await until(begun, "the index is not being built")
     await other.execute("insert into projects (id, name, created_at) values ('b', 'B', 0)")
     await transaction.commit()
     assert labels(await building) == ["index"]

@@ -18,7 +18,8 @@ from latchkey.usecases.figures import roller as figures_roller
 
 async def main():
     figures_roller.AT_ONCE = 5
-    figures_roller._BREATH = 0.005
+    # Long enough for the test to notice in time that the roller is half-way.
+    figures_roller._BREATH = 0.02
     async with Database(sys.argv[1], max_size=2) as database:
         await figures_roller.run_roller(database, lambda: int(sys.argv[2]), asyncio.Event())
 
