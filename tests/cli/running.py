@@ -35,7 +35,7 @@ def latchkey(*words: str | Path, **environment: str) -> subprocess.CompletedProc
 
 
 def typed(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """As `latchkey`, but in this process: for commands that begin and end, a second each is too much to wait."""
+    """As `latchkey`, but in this process, which saves a second for each command that ends by itself."""
     output, errors = io.StringIO(), io.StringIO()
     code = 0
     with (
@@ -52,7 +52,7 @@ def typed(*words: str | Path, **environment: str) -> subprocess.CompletedProcess
 
 
 class Running:
-    """A command that keeps running. What it says is gathered line by line."""
+    """A command that keeps running. Its output is collected line by line."""
 
     program: str | Path = LATCHKEY
 
@@ -87,7 +87,7 @@ class Running:
             time.sleep(0.01)
 
     def wait_for_event(self, event: str) -> dict[str, Any]:
-        """A line of the log, whatever its layout."""
+        """The first line of the log with this event."""
         deadline = time.monotonic() + PATIENCE
         while True:
             for line in list(self.lines):
@@ -103,7 +103,7 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Whatever became of the test, nothing it started goes on."""
+        """Kill the process if the test has left it running."""
         if self.process.poll() is None:
             self.kill()
 

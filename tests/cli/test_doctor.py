@@ -78,7 +78,7 @@ def test_the_doctor_names_everything_that_serve_refuses(
     for problem in problems:
         for name in re.findall(r"LATCHKEY_\w+", problem):
             assert name in told.stdout, told.stdout
-        # What is wrong is said in the same words; the remedy stands on a line of its own.
+        # The problem has the same words; the remedy is on a line of its own.
         assert problem.partition(" ")[2].partition(". ")[0] in told.stdout, told.stdout
 
 

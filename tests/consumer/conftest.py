@@ -75,6 +75,6 @@ async def here(url: str) -> AsyncIterator[World]:
 
 @pytest.fixture
 async def on_sqlite(sqlite_url: str) -> AsyncIterator[World]:
-    """For what no database decides."""
+    """For tests that do not depend on the kind of database."""
     async with world(sqlite_url) as made:
         yield made

@@ -84,7 +84,7 @@ def test_access_that_v2_denies_has_no_end_in_the_future() -> None:
     for ends, now, after in (
         (NOW + 30 * DAY, NOW + 5, NOW + 5),
         (None, NOW + 5, NOW + 5),
-        # It was over before the check.
+        # It had ended before the check.
         (NOW + HOUR, NOW + DAY, NOW + HOUR),
     ):
         cancelled = told("CANCELLATION", expiration_at_ms=ends, entitlements=pro(ends))

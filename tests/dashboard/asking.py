@@ -1,4 +1,4 @@
-"""The dashboard asked without a browser: for status codes and headers, and for what no browser would send."""
+"""Requests to the dashboard without a browser: for status codes and headers, and for what no browser would send."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.api.client import Reply
 from tests.dashboard.site import Site
 
 HOST = "dashboard.test"
-# A page that is told live never ends; so long after it began it has said enough.
+# An event stream never ends; read it for so many seconds.
 LIVE = 0.2
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with a session; or nobody, without one."""
+    """Somebody with a session, or without one."""
 
     site: Site
     token: str | None = None
@@ -48,7 +48,7 @@ class Person:
         headers: Mapping[str, str] | None = None,
         address: str = "127.0.0.1",
     ) -> Reply:
-        """`path` goes out as it is written; names of headers with a dash are written with an underscore."""
+        """`path` is sent as it is. In the names of headers, an underscore stands for a dash."""
         sent = {"host": HOST}
         if self.token:
             sent["cookie"] = f"{NAME}={self.token}"

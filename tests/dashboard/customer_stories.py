@@ -1,4 +1,4 @@
-"""Customers with a past: what the tests of their pages look at."""
+"""Customers with a history, for the tests of their pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.api.doings import advance, did, make_clock, move_in
 from tests.api.management import post
 from tests.dashboard.site import Site
 
-# What a page must survive: a script, markup, an override of the direction, quotes, and what means something in a URL.
+# Hostile ids: a script, markup, a change of direction, quotes, and characters that have a meaning in URLs.
 HOSTILE = (
     "<script>alert(1)<\\script>",
     '"><img src=x onerror=alert(1)>',
@@ -26,7 +26,8 @@ HOSTILE = (
 
 
 async def with_a_life(site: Site, id: str) -> str:
-    """Somebody on a test clock who tried, paid, could not pay, came back, paused and was refunded. Gives the clock."""
+    """Somebody on a test clock with a trial, payments, a failed payment, a return, a refund and a pause. Gives the
+    clock."""
     clock = await make_clock(site, NOW, name="A life")
     await move_in(site, id, clock)
     await did(site, "purchase", id, "pro_monthly", trial=True)
@@ -53,7 +54,7 @@ async def grant(site: Site, id: str, entitlement: str = "team", expires_at: int 
 
 
 async def with_many_events(site: Site, id: str, count: int) -> None:
-    """Somebody to whom so much happened. Written straight into the books: lived through, it would take minutes."""
+    """Somebody with so many events, written directly into the tables: making them by actions would take minutes."""
     await site.act("purchase", id, "coins_100")
     async with site.database.transaction() as connection:
         key = await connection.fetchval(query("customer_key"), site.project_id, id)

@@ -1,4 +1,4 @@
-"""A wire between browser and site that one can cut and mend."""
+"""A TCP proxy between browser and site that a test can cut and mend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Wire:
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
     def cut(self) -> None:
-        """Every connection breaks, and new ones come to nothing until it is mended."""
+        """Break every connection, and refuse new ones until `mend`."""
         self.whole = False
         for writer in self._writers:
             writer.transport.abort()
@@ -28,7 +28,7 @@ class Wire:
 
 @asynccontextmanager
 async def wired(url: str) -> AsyncIterator[Wire]:
-    """The site behind a wire, at an address of its own."""
+    """A proxy in front of the site, with an address of its own."""
     port = urlsplit(url).port
     wire = Wire()
     tasks: set[asyncio.Task[None]] = set()

@@ -1,4 +1,5 @@
-"""A project with a few months behind it, for pictures: sales every day, trouble now and then, somebody worth a look."""
+"""A project with a few months of history, for pictures: daily sales, some failures, one customer with a full
+profile."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ GRACE = "grace.hopper@example.com"
 
 
 async def fill(site: Site) -> None:
-    """The site's clock ends where it began."""
+    """Fill the project. Afterwards the site's clock is where it was before."""
     chance = random.Random(11)
     catalogs = Catalogs()
     site.clock.now -= DAYS * DAY
@@ -53,7 +54,7 @@ async def _begin(site: Site) -> None:
 
 
 async def _receivers(site: Site) -> None:
-    """One that works, one that does not, and what they were sent."""
+    """A webhook that works, one that fails, and their deliveries."""
     good = await site.hook("/", name="App server", environment="production")
     bad = await site.hook("/status/503", name="Data warehouse")
     for who in ("user-0001", "grace", "mia"):

@@ -1,4 +1,4 @@
-"""A small OpenID provider: real HTTPS, real signatures, codes that work once; and all it can get wrong, on request."""
+"""A small OpenID provider: real HTTPS, real signatures, codes that work once; and every mistake, on request."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class Key:
 
 @dataclass
 class Book:
-    """Who is there, and how it behaves."""
+    """The provider's user, and how the provider behaves."""
 
     clock: Clock
     url: str = ""
     subject: str = "248289761001"
     email: str = "ann@example.com"
     verified: Any = True
-    # Laid over the claims of a good token; None takes one away.
+    # Override the claims of a good token; None removes one.
     claims: dict[str, Any] = field(default_factory=dict)
-    # Laid over what it says of itself.
+    # Override parts of the provider's description.
     description: dict[str, Any] = field(default_factory=dict)
     signing: Key = field(default_factory=lambda: Key("first", "RS256"))
     published: list[Key] = field(default_factory=list)
-    # Instead of a token of ours.
+    # Sent instead of a good token.
     token: str | None = None
     broken: int = 0
     keys_asked: int = 0
@@ -95,7 +95,7 @@ class Book:
         return JSONResponse({"keys": [key.published() for key in self.published]})
 
     async def ask(self, request: Request) -> Response:
-        """A page with two buttons, as people meet it."""
+        """The page with two buttons that people see."""
         hidden = "".join(f'<input type="hidden" name="{k}" value="{v}">' for k, v in request.query_params.items())
         return HTMLResponse(
             f'<!doctype html><html lang="en"><title>Provider</title><link rel="icon" href="data:,">'

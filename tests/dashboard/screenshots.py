@@ -1,4 +1,4 @@
-"""`make screenshots`: pages of the dashboard, over a project with a few months behind it; all of them if asked."""
+"""`make screenshots`: pages of the dashboard of a project with a few months of history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.dashboard.lively import fill
 from tests.dashboard.site import Site, opened, visiting
 
 IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
-# What a reader of the docs loads for one picture.
+# The most bytes that one picture of the docs may have.
 LARGEST = 250_000
 # Those that the docs show.
 SHOWN = {"overview", "customer", "events", "webhook", "catalog", "test-clock"}
@@ -93,7 +93,7 @@ async def run(folder: Path, *, everything: bool) -> None:
 def main() -> None:
     asking = argparse.ArgumentParser(description=__doc__)
     asking.add_argument("--folder", type=Path, default=IMAGES)
-    asking.add_argument("--everything", action="store_true", help="every page, also in the dark and on a phone")
+    asking.add_argument("--everything", action="store_true", help="every page, also in dark mode and on a phone")
     asked = asking.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(run(asked.folder, everything=asked.everything))

@@ -1,4 +1,4 @@
-"""The dashboard as people meet it: real TLS, a real browser, a real receiver of webhooks, and time that stands."""
+"""The dashboard with real TLS, a real browser, a real receiver of webhooks, and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.api.receiving import Post, delivering, posting
 from tests.patience import PATIENCE
 
 PASSWORD = "correct horse battery"
-# The checker is served like a file of ours, half a megabyte, instead of being sent through the driver each time.
+# The accessibility checker is served as a static file: the driver need not send half a megabyte each time.
 AXE = "axe.js"
 FILES[AXE] = (Path(AXE_FILE_PATH).read_bytes(), TYPES["js"])
 _people = itertools.count(1)
@@ -39,7 +39,7 @@ class Site(Post):
     dashboard: list[Dashboard] = field(default_factory=list)
 
     async def person(self, role: Role | None = Role.OWNER, *, password: str | None = None) -> str:
-        """The e-mail address of somebody new with this role in the project; of somebody with none, for None."""
+        """The e-mail address of somebody new with this role in the project, or without a role."""
         email = f"{role or 'nobody'}{next(_people)}@example.com"
         await accounts.create_account(self.database, email, self.clock.now, password=password)
         if role is not None:
@@ -80,7 +80,7 @@ async def visiting(
     browser: Browser, site: Site, role: Role | None = Role.OWNER, **options: Any
 ) -> AsyncIterator[Visitor]:
     """Somebody who is signed in with this role (with no session for None) until the end of the block."""
-    # Nothing moves by itself: drawing it without a graphics card would be most of what these tests do.
+    # No animations: drawing them without a graphics card would take most of the time of these tests.
     context = await browser.new_context(ignore_https_errors=True, reduced_motion="reduce", **options)
     if role is not None:
         await context.add_cookies([{"name": NAME, "value": await site.token(role), "url": site.url, "secure": True}])

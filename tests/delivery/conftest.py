@@ -1,4 +1,4 @@
-"""A project with the demo catalog, receivers and workers as real processes, and a hand on all of them."""
+"""A project with the demo catalog, and receivers and workers as real processes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Yard:
         return found
 
     async def leased(self) -> int:
-        """How many lanes somebody has claimed."""
+        """How many lanes are claimed."""
         found: int = await self.database.pool.fetchval("select count(*) from lanes where lease_until > $1", now_ms())
         return found
 

@@ -1,4 +1,4 @@
-"""How long Hypothesis looks: the same examples on every run, or many fresh ones with LATCHKEY_HYPOTHESIS=thorough."""
+"""What Hypothesis tries: the same examples on every run, or many new ones with LATCHKEY_HYPOTHESIS=thorough."""
 
 from __future__ import annotations
 

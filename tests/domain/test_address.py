@@ -64,7 +64,7 @@ def test_only_global_unicast_is_public(address: ipaddress.IPv6Address) -> None:
 def test_no_ipv6_form_outside_global_unicast_reaches_an_ipv4_address(
     inner: ipaddress.IPv4Address, around: int, shift: int
 ) -> None:
-    """Whatever stands around the 32 bits, and wherever in the address they are."""
+    """Whatever the other bits are, and wherever in the address the 32 bits are."""
     mask = (2**32 - 1) << shift
     address = ipaddress.IPv6Address(around & ~mask | int(inner) << shift)
     if address.ipv4_mapped is None and address not in ipaddress.ip_network("2000::/3"):

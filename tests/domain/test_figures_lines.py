@@ -98,7 +98,7 @@ def test_a_trial_is_no_subscription_until_it_is_paid() -> None:
     assert until(book.customer, NOON) == Tally(trials=1, trials_started=1)
     assert until(book.customer, TRIAL_END) == Tally(trials_started=1)
     book.pass_time(TRIAL_END)
-    # A trial counts as kept from the instant it ended: while it runs, nobody knows.
+    # A trial counts as kept only after its end: while it runs, the result is unknown.
     assert until(book.customer, TRIAL_END - 1) == Tally(trials=1, trials_started=1)
     assert until(book.customer, TRIAL_END) == Tally(
         active=1, mrr=MONTHLY, payments=1, paid=MONTHLY, trials_started=1, trials_kept=1, trials_converted=1

@@ -1,4 +1,4 @@
-"""A project with the demo catalog, and a hand on its time."""
+"""A project with the demo catalog, and a clock that the test moves."""
 
 from __future__ import annotations
 
