@@ -10,15 +10,18 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from latchkey.api.application import create_application
+from latchkey.api.services import connect
 from latchkey.dashboard.application import Dashboard
 from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
 from latchkey.usecases.figures.roller import run_roller
 from latchkey.usecases.services import Services
+from latchkey.usecases.stores.processing import Processor, run_stores
 
 log = structlog.get_logger()
 
@@ -66,7 +69,11 @@ async def _forever(
                 assert listening is not None, "the api role needs a listening socket"
                 await _answer_requests(settings, database, listening, stop)
             case "clock":
-                await asyncio.gather(run_clock(database, real_now, stop), run_roller(database, real_now, stop))
+                await asyncio.gather(
+                    run_clock(database, real_now, stop),
+                    run_roller(database, real_now, stop),
+                    _hear_stores(settings, database, stop),
+                )
             case "delivery":
                 await run_delivery(database, settings, stop)
             case _:
@@ -74,6 +81,15 @@ async def _forever(
     except Exception:
         log.exception("role failed", role=role)
         raise
+
+
+async def _hear_stores(settings: Settings, database: Database, stop: asyncio.Event) -> None:
+    stores = connect(database, settings, real_now)
+    processor = Processor(database, stores, Changes(database, real_now), real_now)
+    try:
+        await run_stores(processor, database, real_now, settings.store_journal_kept_days, stop)
+    finally:
+        await stores.close()
 
 
 async def _answer_requests(

@@ -89,6 +89,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     webhook_extra_ca: File = None
     operations_url: str = ""
     attempts_kept_days: Annotated[int, Meta(ge=1, le=36_500)] = 30
+    store_allow_hosts: tuple[str, ...] = ()
+    store_extra_ca: File = None
+    store_journal_kept_days: Annotated[int, Meta(ge=1, le=36_500)] = 90
+    temporary_grants: bool = True
+    temporary_grants_per_hour: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
     openid_issuer: str = ""
     openid_client_id: str = ""
     openid_client_secret: str = ""

@@ -56,7 +56,7 @@ async def test_a_receipt_of_another_is_7102_where_the_project_keeps_purchases(sh
         ({"app_user_id": None}, 7226),
         ({"app_user_id": 7}, 7226),
         ({"fetch_token": ""}, 7226),
-        ({"fetch_token": None}, 7226),
+        ({"fetch_token": None}, 7103),
         ({"fetch_token": 5}, 7226),
         ({"product_id": ""}, 7103),
         ({"product_id": 7}, 7103),

@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI
 from starlette.routing import Router
 from starlette.types import ASGIApp
 
-from latchkey.api import documentation, health, reference
+from latchkey.api import documentation, health, incoming, reference
 from latchkey.api.body import check_body
 from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
@@ -77,6 +77,7 @@ ROUTERS = (
     deliveries.router,
     replays.router,
     operational_events.router,
+    incoming.router,
     health.router,
     reference.router,
 )
@@ -123,9 +124,11 @@ def create_application(
         try:
             yield
         finally:
+            await services.inbox.drain()
             await services.changes.drain()
             await services.presence.stop()
             await services.sender.close()
+            await services.stores.close()
 
     return Front(
         routes(),

@@ -43,9 +43,9 @@ class _Made(Struct):
     code: str = ""
 
 
-def audited(action: str, *, erases: bool = False) -> Callable[[Endpoint], Endpoint]:
+def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[Endpoint], Endpoint]:
     """Decorates a route that needs a secret key: its changes are in the project's audit log under this name. A route
-    that erases a person writes none of their ids there."""
+    that erases a person writes none of their ids there. `about` is the subject where the route names none."""
 
     def decorate(endpoint: Endpoint) -> Endpoint:
         # Evaluated here, where the route's own names are known; FastAPI sees the request as an additional parameter.
@@ -70,8 +70,8 @@ def audited(action: str, *, erases: bool = False) -> Callable[[Endpoint], Endpoi
                 outcome: audit.Outcome = "refused" if refused else "failed"
                 await _finish(services, position, outcome, subject, {**detail, **said})
                 raise
-            about = ERASED if erases else subject or _id_of(response)
-            await _finish(services, position, "done", about, detail)
+            changed = ERASED if erases else subject or _id_of(response) or about
+            await _finish(services, position, "done", changed, detail)
             return response
 
         noted.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]  # as inspect reads it

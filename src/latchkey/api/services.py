@@ -22,22 +22,38 @@ from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.services import Services
+from latchkey.usecases.stores.connections import Connections, adapters
+from latchkey.usecases.stores.incoming import Inbox
+from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
 from latchkey.usecases.webhooks.registry import Registry
+
+
+def connect(database: Database, settings: Settings, now: Callable[[], Ms]) -> Connections:
+    """The apps' connections to their stores."""
+    extra_ca = settings.store_extra_ca.read_bytes() if settings.store_extra_ca is not None else None
+    hosts = frozenset(settings.store_allow_hosts)
+    return Connections(database, Sealer(settings.secret_key), adapters(now, extra_ca), hosts, now)
 
 
 def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metrics: Metrics) -> Services:
     catalogs = Catalogs()
     allowed = settings.webhook_allow_networks
+    changes = Changes(database, now, catalogs)
+    stores = connect(database, settings, now)
+    grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
     return Services(
         database=database,
         now=now,
         catalogs=catalogs,
         admission=Admission(database, measure=metrics.admission_batch),
         reader=Reader(database, catalogs, measure=metrics.read_batch),
-        changes=Changes(database, now, catalogs),
+        changes=changes,
         presence=Presence(database, dropped=metrics.visit_dropped),
         webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
         sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
+        stores=stores,
+        inbox=Inbox(stores),
+        receipts=Receipts(stores, changes, grants),
         write_probe=WriteProbe(database),
         behind_proxy=settings.behind_proxy,
     )

@@ -53,11 +53,26 @@ class Catalog:
     # Stores that sell nothing and renew nothing in this project.
     closed_stores: frozenset[str] = frozenset()
 
+    def find(self, product_id: str) -> Product | None:
+        """The product, deleted or not. One with a base plan (`product:plan`) is found without the plan too, so that a
+        catalog need not list every plan."""
+        product = self.products.get(product_id)
+        return product if product is not None else self.products.get(product_id.partition(":")[0])
+
     def offered(self, product_id: str) -> Product | None:
         """The product, if it can be bought now."""
-        product = self.products.get(product_id)
+        product = self.find(product_id)
         return product if product is not None and product.on_sale else None
 
     def grants(self, product_id: str) -> tuple[str, ...]:
+        # Not `find`: every read asks, and almost every product is listed as it is sold.
         product = self.products.get(product_id)
+        if product is None:
+            product = self.find(product_id)
         return product.grants if product is not None else ()
+
+    def consumable(self, product_id: str) -> bool:
+        """Whether the app should use up a one-time purchase, so that it can be bought again: it gives virtual currency,
+        or nothing that lasts."""
+        product = self.find(product_id)
+        return product is not None and (product.credits is not None or not product.grants)

@@ -14,6 +14,9 @@ from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
+from latchkey.usecases.stores.connections import Connections
+from latchkey.usecases.stores.incoming import Inbox
+from latchkey.usecases.stores.receipts import Receipts
 from latchkey.usecases.webhooks.registry import Registry
 
 
@@ -30,6 +33,10 @@ class Services:
     webhooks: Registry
     # Only for test events; real events are sent by the delivery role.
     sender: Sender
+    stores: Connections
+    # Notifications from stores, and receipts of real stores.
+    inbox: Inbox
+    receipts: Receipts
     # For the health check.
     write_probe: WriteProbe
     # Whether a proxy in front sends the client's address.

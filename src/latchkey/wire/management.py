@@ -14,7 +14,7 @@ class Project(Struct, frozen=True, kw_only=True):
     object: Literal["project"] = "project"
     id: str
     name: str
-    restore_behavior: Literal["transfer", "keep"]
+    restore_behavior: Literal["transfer", "keep", "transfer_if_no_active_subscriptions"]
     # Whether test-store purchases can be made and renewed.
     test_store: Literal["open", "closed"]
     created_at: int

@@ -76,6 +76,13 @@ class AttributesErrorResponse(Struct, frozen=True, kw_only=True):
     attribute_errors: list[RejectedAttribute]
 
 
+class PurchasedProduct(Struct, frozen=True, kw_only=True, gc=False):
+    # Whether the app should use the purchase up, so that it can be bought again.
+    should_consume: bool
+
+
 class ReceiptResponse(SubscriberResponse, frozen=True, kw_only=True, gc=False):
+    # The one-time purchases of the receipt, by product. Left out if there are none.
+    purchased_products: dict[str, PurchasedProduct] | UnsetType = UNSET
     # The attributes of the receipt that were not saved. Left out if there are none.
     attributes_error_response: AttributesErrorResponse | UnsetType = UNSET

@@ -11,6 +11,7 @@ beside a valid one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -19,7 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReceiptKey, caller_of
-from latchkey.api.errors import ApiError, BadRequest, Forbidden, StoreNotConnected, Unauthenticated, Unavailable
+from latchkey.api.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    StoreNotConnected,
+    Unauthenticated,
+    Unavailable,
+)
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import AppUserId
 from latchkey.api.replies import reply, shows
@@ -28,6 +36,7 @@ from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber
 from latchkey.usecases.customers.receipts import (
     PLATFORMS,
+    TEST_PREFIX,
     TEST_STORE,
     CannotCheck,
     InvalidReceipt,
@@ -36,7 +45,8 @@ from latchkey.usecases.customers.receipts import (
 )
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.services import Services
-from latchkey.wire.v1 import AttributesErrorResponse, ReceiptResponse
+from latchkey.usecases.stores.shown import ShownReceipt
+from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
 
 router = APIRouter(tags=["V1 subscribers"])
 
@@ -44,6 +54,7 @@ ROUTE = "/v1/receipts"
 INVALID_RECEIPT = 7103
 
 _LONGEST_PRODUCT_ID = 200
+_MOST_PRODUCTS = 50
 
 
 class NewReceipt(BaseModel):
@@ -53,8 +64,9 @@ class NewReceipt(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     app_user_id: AppUserId
-    fetch_token: Annotated[str, Field(min_length=1)]
-    # The model does not check the types of these three: an invalid value must not refuse the purchase.
+    # Left out by an app that only shows its app transaction.
+    fetch_token: Annotated[str, Field(min_length=1)] | None = None
+    # The model does not check the types of these five: an invalid value must not refuse the purchase.
     product_id: Annotated[Any, Field(description="What was bought: a text. Any other type is ignored.")] = None
     product_ids: Annotated[
         Any,
@@ -71,14 +83,29 @@ class NewReceipt(BaseModel):
         ),
     ] = None
 
+    transaction_id: Annotated[Any, Field(description="The store's id of the transaction, as the iOS SDK sends it.")] = (
+        None
+    )
+    app_transaction: Annotated[Any, Field(description="The signed app transaction, as the iOS SDK sends it.")] = None
+
     @property
     def product(self) -> str | None:
         listed = self.product_ids[0] if isinstance(self.product_ids, list) and self.product_ids else None
         return _product_id(self.product_id) or _product_id(listed)
 
+    @property
+    def products(self) -> tuple[str, ...]:
+        """`product_id` first, if it can be read."""
+        listed = self.product_ids[:_MOST_PRODUCTS] if isinstance(self.product_ids, list) else []
+        return tuple(dict.fromkeys(id for id in map(_product_id, (self.product_id, *listed)) if id is not None))
+
 
 def _product_id(value: Any) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= _LONGEST_PRODUCT_ID else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 @router.post(ROUTE, responses=shows(ReceiptResponse), response_class=Response)
@@ -97,28 +124,50 @@ async def post_receipt(
 
 async def take(exchange: Exchange, services: Services, caller: Caller, new: NewReceipt) -> ReceiptResponse:
     attributes, problems = sorted_out(new.attributes)
-    receipt = Receipt(
-        app_user_id=new.app_user_id,
-        token=new.fetch_token,
-        app_id=caller.app_id,
-        store=caller.store,
-        product_id=new.product,
-        attributes=attributes,
-    )
+    app_transaction = _text(new.app_transaction)
+    consume: Mapping[str, bool] = {}
     try:
-        taken = await take_receipt(services.changes, caller.project_id, receipt)
+        if _of_a_store(services, caller, new):
+            assert caller.app_id is not None
+            assert caller.store is not None
+            shown = ShownReceipt(
+                app_user_id=new.app_user_id,
+                token=new.fetch_token,
+                product_ids=new.products,
+                transaction_id=_text(new.transaction_id),
+                app_transaction=app_transaction,
+            )
+            answered = await services.receipts.take(caller.project_id, caller.app_id, caller.store, shown, attributes)
+            taken, consume = answered.committed, answered.consume
+        else:
+            receipt = Receipt(
+                app_user_id=new.app_user_id,
+                token=new.fetch_token or "",
+                app_id=caller.app_id,
+                store=caller.store,
+                product_id=new.product,
+                attributes=attributes,
+            )
+            taken = await take_receipt(services.changes, caller.project_id, receipt)
     except InvalidReceipt as invalid:
         raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
     except CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown
     view = taken.view(services.now())
-    shown = subscriber(exchange, services, caller, view, token=new.fetch_token, platforms=PLATFORMS)
+    body = subscriber(exchange, services, caller, view, token=new.fetch_token, platforms=PLATFORMS)
     return ReceiptResponse(
-        request_date=shown.request_date,
-        request_date_ms=shown.request_date_ms,
-        subscriber=shown.subscriber,
+        request_date=body.request_date,
+        request_date_ms=body.request_date_ms,
+        subscriber=body.subscriber,
+        purchased_products={id: PurchasedProduct(should_consume=wanted) for id, wanted in consume.items()} or UNSET,
         attributes_error_response=AttributesErrorResponse(attribute_errors=problems) if problems else UNSET,
     )
+
+
+def _of_a_store(services: Services, caller: Caller, new: NewReceipt) -> bool:
+    """Whether a store that can be connected has to vouch for it. Test-store tokens count only with a test-store key."""
+    is_test = new.fetch_token is not None and new.fetch_token.startswith(TEST_PREFIX)
+    return caller.app_id is not None and caller.store in services.stores.adapters and not is_test
 
 
 async def spared(exchange: Exchange, services: Services, error: ApiError) -> ApiError:

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v2/projects", tags=["V2 project"])
 
 class ProjectChanges(Body):
     name: Name = not_null()
-    restore_behavior: Literal["transfer", "keep"] = not_null()
+    restore_behavior: Literal["transfer", "keep", "transfer_if_no_active_subscriptions"] = not_null()
     test_store: projects.TestStore = not_null()
 
 

@@ -16,6 +16,9 @@ pages = Pages()
 BEHAVIORS = {
     RestoreBehavior.TRANSFER: "It moves to whoever restores it, and leaves the customer who had it.",
     RestoreBehavior.KEEP: "It stays where it is. Whoever else restores it is refused.",
+    RestoreBehavior.TRANSFER_IF_NO_ACTIVE_SUBSCRIPTIONS: (
+        "It moves to whoever restores it, unless its owner has a subscription that is running."
+    ),
 }
 TEST_STORES: dict[projects.TestStore, str] = {
     "open": (

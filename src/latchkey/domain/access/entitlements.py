@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from latchkey.domain.catalog import Catalog
+from latchkey.domain.catalog import Catalog, Former
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
@@ -55,7 +55,7 @@ def _by_subscriptions(customer: Customer, catalog: Catalog) -> Iterator[Access]:
             for entitlement_id in catalog.grants(product_id):
                 yield Access(entitlement_id, product_id, purchased_at, ends_at, grace, subscription)
             if former:
-                for one in former.get(product_id, ()):
+                for one in _former(former, product_id):
                     if purchased_at <= one.detached_at:
                         whole = Access(one.entitlement_id, product_id, purchased_at, ends_at, grace, subscription)
                         yield _cut_off(whole, one.detached_at)
@@ -70,10 +70,15 @@ def _by_purchases(customer: Customer, catalog: Catalog) -> Iterator[Access]:
             continue
         for entitlement_id in catalog.grants(product_id):
             yield Access(entitlement_id, product_id, purchased_at, ends_at, None, purchase)
-        for one in former.get(product_id, ()) if former else ():
+        for one in _former(former, product_id) if former else ():
             if purchased_at <= one.detached_at:
                 whole = Access(one.entitlement_id, product_id, purchased_at, ends_at, None, purchase)
                 yield _cut_off(whole, one.detached_at)
+
+
+def _former(former: Mapping[str, tuple[Former, ...]], product_id: str) -> tuple[Former, ...]:
+    """What was detached from a product, or from the product without its base plan."""
+    return former.get(product_id) or former.get(product_id.partition(":")[0], ())
 
 
 def _cut_off(access: Access, at: Ms) -> Access:

@@ -20,7 +20,7 @@ def unsettled(before: Customer, after: Customer, catalog: Catalog) -> Iterator[t
     if after.purchases == before.purchases:
         return
     for purchase in after.purchases:
-        product = catalog.products.get(purchase.product_id) if purchase.kind is PurchaseKind.ONE_TIME else None
+        product = catalog.find(purchase.product_id) if purchase.kind is PurchaseKind.ONE_TIME else None
         if product is None or product.credits is None:
             continue
         was = before.purchase(purchase.store, purchase.id)

@@ -18,6 +18,7 @@ ERASED = "$deleted"
 class RestoreBehavior(StrEnum):
     TRANSFER = "transfer"
     KEEP = "keep"
+    TRANSFER_IF_NO_ACTIVE_SUBSCRIPTIONS = "transfer_if_no_active_subscriptions"
 
 
 class LogIn(StrEnum):
@@ -27,6 +28,13 @@ class LogIn(StrEnum):
     ADD_ID = "add_id"
     MERGE = "merge"
     SWITCH = "switch"
+
+
+def may_move(behavior: RestoreBehavior, owner: Customer, now: Ms) -> bool:
+    """Whether a purchase of this owner may go to somebody else who shows it."""
+    if behavior is RestoreBehavior.TRANSFER_IF_NO_ACTIVE_SUBSCRIPTIONS:
+        return not any(one.access_ends_at > now for one in owner.subscriptions)
+    return behavior is RestoreBehavior.TRANSFER
 
 
 def is_anonymous_customer(customer: Customer) -> bool:

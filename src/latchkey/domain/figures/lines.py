@@ -215,6 +215,6 @@ def returns(stretches: list[Stretch]) -> Iterator[Stretch]:
 
 def _mrr(period: Period, catalog: Catalog) -> int:
     """At the price it was sold for. Its length is the product's: extensions and early ends move a period's own."""
-    product = catalog.products.get(period.product_id)
+    product = catalog.find(period.product_id)
     length = product.duration if product is not None else None
     return monthly(period.price.micros, length or sold_length(period.ends_at - period.purchased_at))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
@@ -22,10 +22,13 @@ from latchkey.domain.purchases.subscription import (
     Subscription,
 )
 
+# A period that begins this long after the end of another still follows it: a payment may have been made good meanwhile.
+_CLOSE: Ms = 61 * DAY
+
 
 def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordered: bool = False) -> Subscription:
     """The snapshot with everything that follows from the periods known before it. `unordered`: the store told how
-    things stand now and not as of when, so what differs from `before` counts as told now."""
+    things stood when it was asked, at `now`, and not since when."""
     if unordered:
         seen = _stamped(before, seen, now)
     known = {period.id: period for period in before.periods} if before is not None else {}
@@ -45,7 +48,7 @@ def settle_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
 
 
 def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscription:
-    moment = next_moment(before, now)
+    moment = _moment(before, now)
     if before is None:
         periods = tuple(replace(period, as_of=moment) for period in seen.periods)
         return replace(seen, periods=periods, status=replace(seen.status, as_of=moment))
@@ -66,12 +69,13 @@ def _refund_stands(known: Period | None, seen: Period) -> Period:
     return seen if known is None or known.refunded_at is None else replace(seen, money_back=known.money_back)
 
 
-def next_moment(before: Subscription | None, now: Ms) -> Moment:
-    """The moment of what is told now, later than everything told before."""
+def _moment(before: Subscription | None, now: Ms) -> Moment:
+    """When it was read. Of two readings in one millisecond the one that is applied last counts; one that began before
+    the last change was known is older than it."""
     if before is None:
         return Moment(now)
     last = max(before.status.as_of, *(period.as_of for period in before.periods))
-    return Moment(now) if now > last.at else Moment(last.at, last.revision + 1)
+    return Moment(now) if now != last.at else Moment(last.at, last.revision + 1)
 
 
 def _as_of(known: dict[str, Period], period: Period, moment: Moment) -> Moment:
@@ -164,3 +168,15 @@ def _settled_pause(before: Subscription | None, seen: Subscription) -> Pause | N
     if was is not None and was.resumes_at == pause.resumes_at:
         return was
     return replace(pause, asked_at=seen.status.as_of.at)
+
+
+def lacks_periods(before: Subscription | None, seen: Subscription) -> bool:
+    """Whether a period of the snapshot did not begin the subscription and what came before it is not known."""
+    known = {period.id: period for period in before.periods} if before is not None else {}
+    for period in seen.periods:
+        if period.id in known:
+            continue
+        earlier = [one for one in known.values() if one.purchased_at < period.purchased_at]
+        if not any(one.ends_at >= period.purchased_at - _CLOSE for one in earlier):
+            return True
+    return False

@@ -27,7 +27,7 @@ TestStore = Literal["open", "closed"]
 class Project:
     id: str
     name: str
-    restore_behavior: Literal["transfer", "keep"]
+    restore_behavior: Literal["transfer", "keep", "transfer_if_no_active_subscriptions"]
     created_at: Ms
     test_store: TestStore
 

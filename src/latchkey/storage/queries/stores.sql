@@ -58,22 +58,25 @@ where project_id = $1 and app_id = $2 and (last_notified_at is null or last_noti
 update store_connections set history_read_to = greatest(history_read_to, $3) where project_id = $1 and app_id = $2;
 
 -- name: file_notifications
--- into the journal, each store id once; the ids of those that are new
-insert into store_notifications (
-    project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
-    payload, next_at
+-- into the journal, each store id once, and wake the workers; the ids of those that are new
+with filed as (
+    insert into store_notifications (
+        project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
+        payload, next_at
+    )
+    select distinct on (external_id, app_id, project_id) *
+    from unnest(
+        $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[],
+        $10::bigint[], $11::json[], $12::text[], $13::bigint[]
+    )
+    as n (
+        project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
+        payload, next_at
+    )
+    on conflict (external_id, app_id, project_id) do nothing
+    returning id, external_id, app_id, project_id
 )
-select distinct on (external_id, app_id, project_id) *
-from unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[],
-    $10::bigint[], $11::json[], $12::text[], $13::bigint[]
-)
-as n (
-    project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
-    payload, next_at
-)
-on conflict (external_id, app_id, project_id) do nothing
-returning id;
+select id, external_id, app_id, project_id, pg_notify('latchkey_stores', '') from filed;
 
 -- name: claim_notifications
 -- the next waiting notifications, leased to this worker until a moment

@@ -7,14 +7,17 @@ if the worker dies, the entry is due again when that moment has passed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import json
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.database import Connection, Record
+from latchkey.storage.database import Connection, Database, Record
+from latchkey.storage.listening import listening as listening_to
 from latchkey.storage.sql import query
 
 _FILE = query("file_notifications")
@@ -96,8 +99,17 @@ class Filter:
     until: Ms | None = None
 
 
-async def file(connection: Connection, entries: Sequence[NewEntry]) -> list[int]:
-    """The ids of those that are new."""
+# Also used by the query `file_notifications`.
+_CHANNEL = "latchkey_stores"
+
+
+def listening(database: Database, heard: Callable[[], None]) -> AbstractAsyncContextManager[asyncio.Event]:
+    """Call `heard` when something was filed. The event is set when the connection is lost."""
+    return listening_to(database, _CHANNEL, lambda _: heard())
+
+
+async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tuple[str, str, str], int]:
+    """The ids of those that are new, by project, app and external id."""
     rows = await connection.fetch(
         _FILE,
         [one.project_id for one in entries],
@@ -114,7 +126,7 @@ async def file(connection: Connection, entries: Sequence[NewEntry]) -> list[int]
         [one.payload for one in entries],
         [one.next_at for one in entries],
     )
-    return [row["id"] for row in rows]
+    return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
 
 
 async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Entry]:

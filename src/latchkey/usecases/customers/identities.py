@@ -10,7 +10,7 @@ from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers import identity
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.customers.identity import LogIn, RestoreBehavior
+from latchkey.domain.customers.identity import LogIn
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, OwnedByAnother
 from latchkey.storage import collisions
@@ -109,7 +109,7 @@ async def _restore(
             raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
         # An anonymous owner is merged: it is the same person, before they signed in.
         merges = identity.is_anonymous_customer(source.customer)
-        if not merges and pair.project.restore_behavior is RestoreBehavior.KEEP:
+        if not merges and not identity.may_move(pair.project.restore_behavior, source.customer, pair.now):
             raise OwnedByAnother("The purchase belongs to another customer, and this project keeps it there.")
         if target is None:
             target = await _create(connection, newcomer(project_id, app_user_id, wall))

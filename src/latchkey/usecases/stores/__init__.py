@@ -1,0 +1,1 @@
+"""What the stores tell: connected apps, the journal, and taking purchases in."""

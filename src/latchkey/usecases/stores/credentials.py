@@ -1,0 +1,137 @@
+"""An app's connection to its store, as an operator sets it up: credentials and the notification URL."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import json
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.refusal import Invalid
+from latchkey.storage.stores import connections as storage
+from latchkey.storage.stores import handles, journal
+from latchkey.storage.stores.connections import CheckResult, StoreConnection
+from latchkey.storage.stores.handles import Healings
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.errors import CredentialsRefused, StoreError
+from latchkey.usecases.access.projects import load_app
+from latchkey.usecases.stores.connections import Connections, hash_of, place_of
+
+# After a rotation the old notification URL works on for this long: changing it at the store takes a while.
+OVERLAP: Ms = 7 * DAY
+PATH = "/incoming/"
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """What may be shown of an app's connection."""
+
+    row: StoreConnection
+    # The path of the notification URL; the host is wherever the service is reached.
+    notification_path: str
+
+
+async def load(connections: Connections, project_id: str, app_id: str) -> Connected | None:
+    """Makes the notification URL when it is asked for first. None: apps of this store are not connected to one."""
+    app = await load_app(connections.database, project_id, app_id)
+    if app.store not in connections.adapters:
+        return None
+    async with connections.database.transaction() as connection:
+        row = await storage.load(connection, project_id, app_id)
+        if row is None:
+            token = secrets.token_urlsafe(24)
+            sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
+            await storage.ensure(connection, project_id, app_id, sealed, hash_of(token))
+            row = await storage.load(connection, project_id, app_id)
+    connections.forget(project_id, app_id)
+    return None if row is None else _connected(connections, row)
+
+
+async def save(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:
+    """Checked with a real call to the store, and saved even if that could not be made: the result says so."""
+    before = await _required(connections, project_id, app_id)
+    store = before.row.store
+    adapter = connections.adapters[store]
+    try:
+        parsed = connections.parse(store, given)
+    except ValueError as error:
+        param, _, _ = str(error).partition(" ")
+        raise Invalid(str(error), param=param if param in given or "_" in param else None) from error
+    check = await _check(connections, store, project_id, app_id, parsed)
+    sealed = connections.sealer.seal(json.encode(given).decode(), place_of(project_id, app_id))
+    now = connections.now()
+    async with connections.database.transaction() as connection:
+        row = await storage.save(
+            connection,
+            project_id,
+            app_id,
+            credentials=sealed,
+            shown=adapter.describe_credentials(parsed),
+            check=check,
+            now=now,
+        )
+        # What could not be processed without credentials can be now.
+        await journal.reprocess_all(connection, project_id, now, now - 30 * DAY, "failed", app_id)
+    connections.forget(project_id, app_id)
+    assert row is not None
+    return _connected(connections, row)
+
+
+async def delete(connections: Connections, project_id: str, app_id: str) -> Connected:
+    await _required(connections, project_id, app_id)
+    async with connections.database.transaction() as connection:
+        row = await storage.delete(connection, project_id, app_id)
+    connections.forget(project_id, app_id)
+    assert row is not None
+    return _connected(connections, row)
+
+
+async def rotate_url(connections: Connections, project_id: str, app_id: str) -> Connected:
+    """A new notification URL; the old one works on for a week."""
+    await _required(connections, project_id, app_id)
+    token = secrets.token_urlsafe(24)
+    sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
+    async with connections.database.transaction() as connection:
+        until = connections.now() + OVERLAP
+        row = await storage.rotate(connection, project_id, app_id, sealed, hash_of(token), until)
+    connections.forget(project_id, app_id)
+    assert row is not None
+    return _connected(connections, row)
+
+
+async def healings(connections: Connections, project_id: str, days: int = 30) -> dict[str, Healings]:
+    """How often the safety net looked and found news, by app."""
+    async with connections.database.acquire() as connection:
+        return await handles.healings(connection, project_id, connections.now() - days * DAY)
+
+
+async def _required(connections: Connections, project_id: str, app_id: str) -> Connected:
+    found = await load(connections, project_id, app_id)
+    if found is None:
+        raise Invalid("Apps of this store need no credentials.", param="app_id")
+    return found
+
+
+async def _check(
+    connections: Connections, store: str, project_id: str, app_id: str, parsed: Any
+) -> tuple[CheckResult, str]:
+    trial = ConnectedApp(project_id=project_id, app_id=app_id, store=store, credentials=parsed, version=-1)
+    try:
+        await connections.adapters[store].check_credentials(trial)
+    except CredentialsRefused as error:
+        return "refused", error.message
+    except StoreError as error:
+        return "unknown", f"Could not check: {error.message}"
+    return "ok", ""
+
+
+def _connected(connections: Connections, row: StoreConnection) -> Connected:
+    token = connections.sealer.unseal(row.url_token, _url_place(row.project_id, row.app_id))
+    return Connected(row, PATH + token)
+
+
+def _url_place(project_id: str, app_id: str) -> str:
+    return f"{project_id}/{app_id}/notification url"

@@ -1,0 +1,307 @@
+"""The background half of the journal: processes entries, and does what the stores want done in time.
+
+Runs in the clock role. Several may run at once: an entry, a check or an acknowledgement is leased to one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+from msgspec import json
+
+from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
+from latchkey.domain.refusal import Refusal
+from latchkey.storage.database import Database
+from latchkey.storage.errors import CollisionError, OutageError
+from latchkey.storage.stores import connections as storage
+from latchkey.storage.stores import handles, journal
+from latchkey.storage.stores.handles import Handle
+from latchkey.storage.stores.journal import Entry, Outcome
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.stores.connections import Connections
+from latchkey.usecases.stores.incoming import entry_of, file_entries
+from latchkey.usecases.stores.shown import ShownReceipt
+from latchkey.usecases.stores.taking import OwnerErased, Taken, Taker
+
+AT_ONCE = 64
+LEASE: Ms = 2 * MINUTE
+# Waits after each failed attempt, then the last one again until the entry is too old.
+RETRIES: tuple[Ms, ...] = (2 * SECOND, 10 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR)
+# A store that cannot be asked for this long is somebody's work: the entry fails, and can be processed again later.
+GIVEN_UP_AFTER: Ms = 3 * DAY
+# How far back a store's own history of notifications is compared with the journal when it never was.
+HISTORY: Ms = 3 * DAY
+HISTORY_EVERY: Ms = HOUR
+# Purchases read again at once by the safety net, so that the stores' quotas are respected.
+CHECKS_AT_ONCE = 10
+NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
+
+log = structlog.get_logger("latchkey.stores")
+
+
+class Processor:
+    def __init__(self, database: Database, connections: Connections, changes: Changes, now: Callable[[], Ms]) -> None:
+        self._database = database
+        self._connections = connections
+        self._changes = changes
+        self._now = now
+
+    async def process_due(self) -> int:
+        """Process the entries that are due, a batch of them. Returns how many there were."""
+        now = self._now()
+        async with self._database.acquire() as connection:
+            entries = await journal.claim(connection, now, now + LEASE, AT_ONCE)
+        if not entries:
+            return 0
+        outcomes = await asyncio.gather(*(self.process(entry) for entry in entries))
+        finished = [one for one in outcomes if one is not None]
+        if finished:
+            async with self._database.acquire() as connection:
+                await journal.finish(connection, finished, self._now())
+        return len(entries)
+
+    async def process(self, entry: Entry) -> Outcome | None:
+        """What became of one entry; None where it waits to be tried again."""
+        try:
+            return await self._process(entry)
+        except StoreDown as error:
+            return await self._again(entry, error.message, error.retry_after_ms)
+        except CredentialsRefused as error:
+            await self._refused(entry, error)
+            return await self._again(entry, error.message, None)
+        except (OutageError, CollisionError):
+            # Nothing was decided. The lease runs out and the entry is due again.
+            return None
+        except OwnerErased as error:
+            return Outcome(id=entry.id, status="ignored", message=error.message)
+        except (StoreError, Refusal) as error:
+            return Outcome(id=entry.id, status="failed", message=error.message)
+        except Exception:
+            log.exception("notification not processed", entry=entry.id, store=entry.store, kind=entry.kind)
+            return Outcome(
+                id=entry.id, status="failed", message="Processing failed because of a bug; the log has the details."
+            )
+
+    async def _process(self, entry: Entry) -> Outcome:
+        known = await self._connections.of_app(entry.project_id, entry.app_id)
+        if known is None or known.connected is None:
+            return Outcome(id=entry.id, status="failed", message=NO_CREDENTIALS)
+        app, read_at = known.connected, self._now()
+        adapter = self._connections.adapters[app.store]
+        taker = Taker(self._changes, adapter, app)
+        if entry.source == "receipt":
+            shown = json.decode(entry.payload, type=ShownReceipt)
+            taker = Taker(self._changes, adapter, app, shown_by=shown.app_user_id)
+            try:
+                reading = await adapter.read_receipt(app, shown.receipt)
+            except InvalidReceipt as error:
+                return Outcome(id=entry.id, status="ignored", message=error.message)
+        else:
+            reading = await adapter.read(app, entry.payload)
+        if not reading.seen:
+            return Outcome(id=entry.id, status="ignored", message=reading.note or "It says nothing about a purchase.")
+        return outcome_of(entry.id, await taker.take(reading, read_at))
+
+    async def _again(self, entry: Entry, message: str, retry_after: Ms | None) -> Outcome | None:
+        now = self._now()
+        if now - entry.received_at > GIVEN_UP_AFTER and entry.attempts > len(RETRIES):
+            return Outcome(id=entry.id, status="failed", message=message)
+        wait = max(RETRIES[min(entry.attempts, len(RETRIES)) - 1], retry_after or 0)
+        async with self._database.acquire() as connection:
+            await journal.postpone(connection, entry.id, message, now + wait)
+        return None
+
+    async def _refused(self, entry: Entry, error: CredentialsRefused) -> None:
+        known = await self._connections.of_app(entry.project_id, entry.app_id)
+        if known is not None and known.connected is not None:
+            await self._note_check(known.connected, error)
+
+    async def _note_check(self, app: ConnectedApp, error: CredentialsRefused) -> None:
+        log.error("store refuses credentials", project_id=app.project_id, app_id=app.app_id, reason=error.message)
+        async with self._database.acquire() as connection:
+            await storage.note_check(
+                connection, app.project_id, app.app_id, app.version, ("refused", error.message), self._now()
+            )
+
+    async def check_due(self) -> int:
+        """The safety net: read purchases again whose store should have spoken by now. Returns how many there were."""
+        now = self._now()
+        async with self._database.acquire() as connection:
+            due = await handles.claim_checks(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
+        await asyncio.gather(*(self._check(handle) for handle in due))
+        return len(due)
+
+    async def _check(self, handle: Handle) -> None:
+        known = await self._connections.of_app(handle.project_id, handle.app_id)
+        if known is None or known.connected is None:
+            return await self._check_at(handle, self._now() + DAY)
+        app, read_at = known.connected, self._now()
+        adapter = self._connections.adapters[app.store]
+        try:
+            reading = await adapter.read_again(app, handle.handle, handle.environment)
+            taken = await Taker(self._changes, adapter, app).take(reading, read_at)
+        except CredentialsRefused as error:
+            await self._note_check(app, error)
+            return await self._check_at(handle, self._now() + HOUR)
+        except StoreDown as error:
+            wait = max(error.retry_after_ms or 0, RETRIES[min(handle.checks, len(RETRIES)) - 1], MINUTE)
+            return await self._check_at(handle, self._now() + wait)
+        except (StoreError, Refusal) as error:
+            log.warning("purchase not read again", store=handle.store, app_id=handle.app_id, reason=str(error))
+            return await self._check_at(handle, None)
+        except Exception:
+            log.exception("purchase not read again", store=handle.store, app_id=handle.app_id)
+            return await self._check_at(handle, self._now() + HOUR)
+        if not taken:
+            await self._check_at(handle, None)
+        healed = any(one.events for one in taken)
+        if healed:
+            log.info("missing notification made good", store=handle.store, app_id=handle.app_id)
+        async with self._database.acquire() as connection:
+            await handles.note_healing(connection, handle, self._now(), healed=healed)
+        return None
+
+    async def _check_at(self, handle: Handle, at: Ms | None) -> None:
+        async with self._database.acquire() as connection:
+            await handles.set_check(connection, handle, at)
+
+    async def acknowledge_due(self) -> int:
+        now = self._now()
+        async with self._database.acquire() as connection:
+            due = await handles.claim_acknowledgements(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
+        await asyncio.gather(*(self._acknowledge(handle) for handle in due))
+        return len(due)
+
+    async def _acknowledge(self, handle: Handle) -> None:
+        at: Ms | None = None
+        known = await self._connections.of_app(handle.project_id, handle.app_id)
+        if known is None or known.connected is None:
+            at = self._now() + HOUR
+        else:
+            app = known.connected
+            adapter = self._connections.adapters[app.store]
+            try:
+                await adapter.acknowledge(
+                    app, handle.handle, handle.product_id, subscription=handle.kind == "subscription"
+                )
+            except (StoreDown, CredentialsRefused) as error:
+                at = self._now() + RETRIES[min(handle.acknowledge_attempts, len(RETRIES)) - 1]
+                log.warning("purchase not acknowledged", app_id=handle.app_id, reason=error.message)
+            except StoreError as error:
+                # The store does not want it any more: it was refunded or has ended.
+                log.warning("purchase not acknowledged", app_id=handle.app_id, reason=error.message)
+        async with self._database.acquire() as connection:
+            await handles.set_acknowledge(connection, handle, at)
+
+    async def read_histories(self) -> int:
+        """Compare the stores' histories of notifications with the journal. Returns how many were missing."""
+        missing = 0
+        for app, row in await self._connections.all_connected():
+            until = self._now()
+            # Some overlap: a notification may be listed a little late.
+            since = max((row.history_read_to or 0) - HOUR, until - HISTORY)
+            if until - (row.history_read_to or 0) < HISTORY_EVERY:
+                continue
+            try:
+                found = [one async for one in self._connections.adapters[app.store].missed(app, since, until)]
+            except CredentialsRefused as error:
+                await self._note_check(app, error)
+                continue
+            except StoreError as error:
+                log.warning("history of notifications not read", app_id=app.app_id, reason=error.message)
+                continue
+            entries = [entry_of(app, one, "history", until) for one in found]
+            if entries:
+                missing += sum(id is not None for id in await file_entries(self._database, entries))
+            async with self._database.acquire() as connection:
+                await storage.note_history_read(connection, app.project_id, app.app_id, until)
+        return missing
+
+
+def outcome_of(id: int, taken: tuple[Taken, ...]) -> Outcome:
+    events = tuple(event.id for one in taken for event in one.events)
+    return Outcome(
+        id=id,
+        status="applied",
+        message="" if events else "Known already: nothing changed.",
+        app_user_id=taken[-1].app_user_id if taken else None,
+        event_ids=events,
+    )
+
+
+async def run_stores(
+    processor: Processor, database: Database, now: Callable[[], Ms], kept_days: int, stop: asyncio.Event
+) -> None:
+    """Until `stop` is set."""
+    woken = asyncio.Event()
+    chores = [
+        asyncio.create_task(_listen(database, woken)),
+        asyncio.create_task(_every(1.0, processor.acknowledge_due)),
+        asyncio.create_task(_every(5.0, processor.check_due)),
+        asyncio.create_task(_every(60.0, processor.read_histories)),
+        asyncio.create_task(_every(3600.0, lambda: _prune(database, now() - kept_days * DAY))),
+    ]
+    try:
+        while not stop.is_set():
+            woken.clear()
+            try:
+                busy = await processor.process_due() == AT_ONCE
+                wait = 0.0 if busy else await _until_next(database, now())
+            except Exception as error:
+                _complain("notifications not processed", error)
+                wait = 1.0
+            if wait:
+                await _first(stop, woken, wait)
+    finally:
+        for task in chores:
+            task.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+
+
+async def _until_next(database: Database, now: Ms) -> float:
+    async with database.acquire() as connection:
+        at = await journal.next_at(connection)
+    return 5.0 if at is None else min(max(at - now, 0) / 1000, 5.0)
+
+
+async def _first(stop: asyncio.Event, woken: asyncio.Event, seconds: float) -> None:
+    waiting = [asyncio.create_task(one.wait()) for one in (stop, woken)]
+    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
+async def _listen(database: Database, woken: asyncio.Event) -> None:
+    while True:
+        try:
+            async with journal.listening(database, woken.set) as lost:
+                woken.set()
+                await lost.wait()
+        except OutageError:
+            await asyncio.sleep(0.5)
+
+
+async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            while await work():
+                pass
+        except Exception as error:
+            _complain("chore of the stores failed", error)
+        await asyncio.sleep(seconds)
+
+
+async def _prune(database: Database, before: Ms) -> bool:
+    async with database.acquire() as connection:
+        return await journal.prune(connection, before)
+
+
+def _complain(what: str, error: Exception) -> None:
+    if isinstance(error, OutageError | OSError):
+        log.warning(what, reason=str(error))
+    else:
+        log.error(what, exc_info=error)

@@ -1,0 +1,150 @@
+"""A receipt of a real store, shown by a phone: journalled, checked with the store, and taken in for whoever shows it.
+
+A purchase is never lost here: what cannot be checked now stays in the journal and is processed later. And none is given
+away: only what the store vouches for becomes a purchase. While a connected store cannot be asked, a receipt of the
+right form gives temporary access, within limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from latchkey.domain.customers.attributes import not_later_than, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.stand_in import stand_in
+from latchkey.domain.instants import HOUR, Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.refusal import Refusal
+from latchkey.storage.stores import connections as storage
+from latchkey.storage.stores import journal
+from latchkey.storage.stores.journal import Outcome
+from latchkey.stores import errors
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.usecases.customers.receipts import CannotCheck, InvalidReceipt
+from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation, unchanged
+from latchkey.usecases.stores.connections import Connections
+from latchkey.usecases.stores.incoming import file_entries
+from latchkey.usecases.stores.processing import LEASE, NO_CREDENTIALS, RETRIES, outcome_of
+from latchkey.usecases.stores.shown import ShownReceipt
+from latchkey.usecases.stores.taking import Taken, Taker
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryGrants:
+    """What may be given while a store cannot be asked."""
+
+    enabled: bool = True
+    # At most this many for one app in one hour.
+    per_hour: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    committed: Committed
+    # By product: whether the app should use up what was bought.
+    consume: Mapping[str, bool]
+
+
+class Receipts:
+    def __init__(self, connections: Connections, changes: Changes, grants: TemporaryGrants) -> None:
+        self._connections = connections
+        self._changes = changes
+        self._grants = grants
+
+    async def take(
+        self, project_id: str, app_id: str, store: str, shown: ShownReceipt, attributes: Mapping[str, Attribute]
+    ) -> Answered:
+        now = self._connections.now()
+        attributes = not_later_than(now, attributes)
+        [id] = await file_entries(
+            self._connections.database, [shown.entry(project_id, app_id, store, now, next_at=now + LEASE)]
+        )
+        known = await self._connections.of_app(project_id, app_id)
+        if known is None or known.connected is None:
+            await self._finish(id, Outcome(id=id or 0, status="failed", message=NO_CREDENTIALS))
+            raise CannotCheck(
+                "This app is not connected to its store: credentials are missing. Keep the purchase, and send it again."
+            )
+        app = known.connected
+        adapter = self._connections.adapters[app.store]
+        try:
+            reading = await adapter.read_receipt(app, shown.receipt)
+            taker = Taker(self._changes, adapter, app, shown_by=shown.app_user_id, attributes=dict(attributes))
+            taken = await taker.take(reading, now)
+        except errors.InvalidReceipt as error:
+            await self._finish(id, Outcome(id=id or 0, status="ignored", message=error.message))
+            raise InvalidReceipt(error.message, param="fetch_token") from error
+        except Refusal as error:
+            await self._finish(id, Outcome(id=id or 0, status="failed", message=error.message))
+            raise
+        except errors.StoreError as error:
+            await self._postpone(id, error.message)
+            return await self._meanwhile(app, shown, attributes, error)
+        if not taken:
+            await self._finish(id, Outcome(id=id or 0, status="ignored", message=reading.note))
+            return Answered(await self._noted(project_id, shown.app_user_id, attributes), {})
+        await self._finish(id, outcome_of(id or 0, taken))
+        return Answered(_last(taken), {product: consume for one in taken for product, consume in one.consume})
+
+    async def _meanwhile(
+        self, app: ConnectedApp, shown: ShownReceipt, attributes: Mapping[str, Attribute], error: errors.StoreError
+    ) -> Answered:
+        """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
+        adapter = self._connections.adapters[app.store]
+        may = self._grants.enabled and isinstance(error, errors.StoreDown) and adapter.looks_real(shown.receipt)
+        if not may or not shown.product_ids:
+            raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.") from error
+        now = self._connections.now()
+        id = "temporary " + sha256((shown.token or "").encode()).hexdigest()
+
+        def granted(situation: Situation) -> Customer:
+            customer = with_attributes(situation.customer, attributes)
+            access = stand_in(
+                customer,
+                situation.catalog,
+                shown.product_ids,
+                situation.now,
+                store=app.store,
+                id=id,
+                app_id=app.app_id,
+                environment=Environment.PRODUCTION,
+            )
+            if access is None:
+                raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.")
+            return take_in(customer, access, situation.now)
+
+        change = Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=granted, create=True)
+        if not await self._within_cap(app, now):
+            raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.") from error
+        return Answered(await self._changes.make(change), {})
+
+    async def _within_cap(self, app: ConnectedApp, now: Ms) -> bool:
+        async with self._connections.database.acquire() as connection:
+            return await storage.take_temporary_grant(
+                connection, app.project_id, app.app_id, now // HOUR, self._grants.per_hour
+            )
+
+    async def _noted(self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute]) -> Committed:
+        def noted(situation: Situation) -> Customer:
+            return with_attributes(unchanged(situation), attributes)
+
+        return await self._changes.make(
+            Change(project_id=project_id, app_user_id=app_user_id, apply=noted, create=True)
+        )
+
+    async def _finish(self, id: int | None, outcome: Outcome) -> None:
+        if id is not None:
+            async with self._connections.database.acquire() as connection:
+                await journal.finish(connection, [outcome], self._connections.now())
+
+    async def _postpone(self, id: int | None, message: str) -> None:
+        if id is not None:
+            async with self._connections.database.acquire() as connection:
+                await journal.postpone(connection, id, message, self._connections.now() + RETRIES[0])
+
+
+def _last(taken: tuple[Taken, ...]) -> Committed:
+    return taken[-1].committed

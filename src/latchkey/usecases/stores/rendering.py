@@ -1,0 +1,51 @@
+"""Connections and the journal as V2 shows them."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from latchkey.storage.stores.journal import Entry
+from latchkey.usecases.stores.credentials import Connected
+from latchkey.usecases.stores.journal import name_of
+from latchkey.wire import stores as wire
+
+
+def credentials(one: Connected, base: str) -> wire.StoreCredentials:
+    """`base` is where the service is reached, such as https://billing.example.com."""
+    row = one.row
+    return wire.StoreCredentials(
+        app_id=row.app_id,
+        project_id=row.project_id,
+        store=row.store,
+        credentials=row.shown,
+        saved_at=row.saved_at,
+        check=wire.CredentialsCheck(result=row.check_result, message=row.check_message, checked_at=row.checked_at),
+        notification_url=base + one.notification_path,
+        first_notification_at=row.first_notified_at,
+        last_notification_at=row.last_notified_at,
+    )
+
+
+def notification(one: Entry, *, whole: bool = False) -> wire.StoreNotification:
+    return wire.StoreNotification(
+        id=name_of(one),
+        project_id=one.project_id,
+        app_id=one.app_id,
+        store=one.store,
+        source=one.source,
+        external_id=one.external_id,
+        kind=one.kind,
+        environment=one.environment,
+        subject=one.subject,
+        occurred_at=one.occurred_at,
+        received_at=one.received_at,
+        status=one.status,
+        attempts=one.attempts,
+        next_attempt_at=one.next_at if one.status == "waiting" else None,
+        finished_at=one.finished_at,
+        message=one.message,
+        customer_id=one.app_user_id,
+        event_ids=list(one.event_ids),
+        checked=one.checked,
+        payload=one.payload if whole else UNSET,
+    )

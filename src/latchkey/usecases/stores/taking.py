@@ -1,0 +1,221 @@
+"""Takes in what a store said of purchases: to whom each belongs, what it means beside what is known, and when to ask
+the store again."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from latchkey.domain.customers.attributes import with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.settling import lacks_periods, settle, settle_purchase
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.user_id import problem_with
+from latchkey.storage.customers import records
+from latchkey.storage.errors import CollisionError
+from latchkey.storage.stores import handles
+from latchkey.storage.stores.handles import Handle
+from latchkey.stores.adapter import Adapter, ConnectedApp, Reading, Seen
+from latchkey.stores.errors import StoreError
+from latchkey.usecases.customers.identities import restore
+from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
+from latchkey.wire.event import Event
+
+# How often a purchase may change hands while it is taken in.
+_TRIES = 8
+# How many replaced purchases are followed back. Longer chains exist only in a store that lies.
+_LONGEST_CHAIN = 20
+# The store has this long to tell of a renewal, or of the end, before it is asked.
+SILENCE: Ms = 2 * HOUR
+# Google takes a purchase back after three days without acknowledgement. The app usually acknowledges at once.
+ACKNOWLEDGE_AFTER: Ms = 10_000
+
+
+class Incomplete(Refusal):
+    """Periods before the one at hand are missing, so why it began cannot be told. The store knows them."""
+
+
+class OwnerErased(Refusal):
+    """The customer was deleted. Only whoever shows the purchase anew gets it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    app_user_id: str
+    events: tuple[Event, ...]
+    committed: Committed
+    # By product, for one-time purchases: whether the app should use them up.
+    consume: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    changes: Changes
+    adapter: Adapter
+    app: ConnectedApp
+    # Whoever shows the purchase, where somebody does: a phone with its receipt. Otherwise a store speaks.
+    shown_by: str | None = None
+    attributes: dict[str, Attribute] | None = None
+
+    async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
+        """Every purchase of the reading. Doing it again does no harm."""
+        return tuple([await self._take(seen, read_at, 0) for seen in reading.seen])
+
+    async def _take(self, seen: Seen, read_at: Ms, depth: int) -> Taken:
+        seen = await self._in_its_chain(seen, depth)
+        try:
+            taken = await self._apply(seen, read_at, strict=not seen.complete)
+        except Incomplete:
+            taken = await self._complete(seen, read_at)
+        await self._remember(seen, taken.committed.customer)
+        return taken
+
+    async def _complete(self, seen: Seen, read_at: Ms) -> Taken:
+        """Read the whole purchase. If the store cannot be asked now, access comes first: take what there is."""
+        told: tuple[Event, ...] = ()
+        try:
+            whole = await self.adapter.read_again(self.app, seen.handle, seen.snapshot.environment)
+        except StoreError:
+            whole = Reading()
+        for one in whole.seen:
+            if (one.snapshot.store, one.snapshot.id) == (seen.snapshot.store, seen.snapshot.id):
+                told += (await self._apply(one, read_at, strict=False)).events
+        taken = await self._apply(seen, read_at, strict=False)
+        return replace(taken, events=(*told, *taken.events))
+
+    async def _in_its_chain(self, seen: Seen, depth: int) -> Seen:
+        """A purchase that replaced another goes on under the other's id."""
+        if not seen.replaces or not isinstance(seen.snapshot, Subscription):
+            return seen
+        asked = (seen.handle, *seen.replaces)
+        async with self.changes.database.acquire() as connection:
+            known = await handles.load(connection, self.app.project_id, self.app.store, asked)
+        found = next((known[one] for one in asked if one in known), None)
+        if found is None and depth < _LONGEST_CHAIN:
+            before = await self.adapter.read_again(self.app, seen.replaces[0], seen.snapshot.environment)
+            for one in before.seen:
+                taken = await self._take(one, self.changes.now(), depth + 1)
+                of_chain = next((x for x in taken.committed.customer.subscriptions if _continues(x, one)), None)
+                if of_chain is not None:
+                    return replace(seen, snapshot=replace(seen.snapshot, id=of_chain.id))
+        if found is None:
+            return seen
+        return replace(seen, snapshot=replace(seen.snapshot, id=found.store_id))
+
+    async def _apply(self, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
+        key = seen.snapshot.store, seen.snapshot.id
+        told: tuple[Event, ...] = ()
+        for _ in range(_TRIES):
+            app_user_id = await self._owner(seen, key)
+            change = Change(
+                project_id=self.app.project_id,
+                app_user_id=app_user_id,
+                apply=_applying(seen, read_at, self.attributes or {}, strict=strict),
+                create=True,
+                claims=frozenset({key}),
+            )
+            try:
+                committed = await self.changes.make(change)
+            except OwnedByAnother:
+                if self.shown_by is not None:
+                    restored = await restore(self.changes, self.app.project_id, self.shown_by, key, lambda _: None)
+                    told += restored.events if restored is not None else ()
+                # Otherwise it has just changed hands: look again.
+                continue
+            return Taken(
+                app_user_id=committed.customer.app_user_id,
+                events=(*told, *committed.events),
+                committed=committed,
+                consume=_consume(seen, committed),
+            )
+        raise CollisionError("the purchase changes hands faster than it can be taken in")
+
+    async def _owner(self, seen: Seen, key: records.PurchaseKey) -> str:
+        if self.shown_by is not None:
+            return self.shown_by
+        project = self.app.project_id
+        async with self.changes.database.acquire() as connection:
+            owners = await records.owners(connection, [(project, *key)])
+            if (project, *key) in owners:
+                if owners[project, *key] is None:
+                    raise OwnerErased("The customer whom this purchase belonged to was deleted.")
+                owner = await records.owner_of(connection, project, key)
+                if owner is not None:
+                    return owner
+        if seen.account_token and problem_with(seen.account_token) is None:
+            return seen.account_token
+        # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
+        return f"$RCAnonymousID:{secrets.token_hex(16)}"
+
+    async def _remember(self, seen: Seen, customer: Customer) -> None:
+        snapshot, now = seen.snapshot, self.changes.now()
+        subscription = isinstance(snapshot, Subscription)
+        known = customer.subscription(snapshot.store, snapshot.id) if subscription else None
+        handle = Handle(
+            project_id=self.app.project_id,
+            app_id=self.app.app_id,
+            store=self.app.store,
+            handle=seen.handle,
+            environment=snapshot.environment,
+            store_id=snapshot.id,
+            kind="subscription" if subscription else "one_time",
+            product_id=known.current.product_id if known is not None else _product_of(snapshot),
+            check_at=check_at(known, now) if known is not None else None,
+            acknowledge_at=now + ACKNOWLEDGE_AFTER if seen.acknowledge else None,
+        )
+        async with self.changes.database.acquire() as connection:
+            await handles.save(connection, handle, now)
+
+
+def _applying(
+    seen: Seen, read_at: Ms, attributes: dict[str, Attribute], *, strict: bool
+) -> Callable[[Situation], Customer]:
+    def apply(situation: Situation) -> Customer:
+        customer, snapshot = situation.customer, seen.snapshot
+        if attributes:
+            customer = with_attributes(customer, attributes)
+        # On a test clock only that clock's time means anything.
+        now = read_at if customer.test_clock_id is None else situation.now
+        if isinstance(snapshot, Purchase):
+            settled: Subscription | Purchase = settle_purchase(customer.purchase(snapshot.store, snapshot.id), snapshot)
+        else:
+            before = customer.subscription(snapshot.store, snapshot.id)
+            if strict and lacks_periods(before, snapshot):
+                raise Incomplete("Periods before this one are missing.")
+            settled = settle(before, snapshot, now, unordered=seen.unordered)
+        return take_in(customer, settled, situation.now)
+
+    return apply
+
+
+def check_at(subscription: Subscription, now: Ms) -> Ms | None:
+    """When the store should have spoken again. After the end it is asked less and less often, for two months."""
+    ends = subscription.access_ends_at
+    if subscription.status.pause is not None:
+        ends = max(ends, subscription.status.pause.resumes_at)
+    if ends + SILENCE > now:
+        return ends + SILENCE
+    since = now - ends
+    return now + max(SILENCE, since // 2) if since < 60 * DAY else None
+
+
+def _consume(seen: Seen, committed: Committed) -> tuple[tuple[str, bool], ...]:
+    if not isinstance(seen.snapshot, Purchase):
+        return ()
+    product_id = seen.snapshot.product_id
+    return ((product_id, seen.should_consume or committed.catalog.consumable(product_id)),)
+
+
+def _continues(subscription: Subscription, seen: Seen) -> bool:
+    return subscription.store == seen.snapshot.store and any(
+        period.id in {one.id for one in getattr(seen.snapshot, "periods", ())} for period in subscription.periods
+    )
+
+
+def _product_of(snapshot: Subscription | Purchase) -> str:
+    return snapshot.product_id if isinstance(snapshot, Purchase) else snapshot.current.product_id
