@@ -44,6 +44,7 @@ _COMMANDS = (
     ("push", "app", "service"),
     ("device", "device", "runtime"),
     ("receiver", "receiver", "service"),
+    ("emulate", "app", "service"),
 )
 
 

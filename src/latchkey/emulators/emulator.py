@@ -135,6 +135,7 @@ class Emulator(ABC, Generic[L, N]):
     async def move(self, to: Ms, between: Callable[[Ms], Awaitable[None]] | None = None) -> None:
         """Moves the clock, and stops at every moment at which something happens or is sent. `between` is called at each
         of them, after the notifications were sent."""
+        forward = to > self.clock.now()
         while True:
             stops = [at for at in (self._due_at(), self.outbox.next_due()) if at is not None]
             stop = min(stops, default=None)
@@ -146,6 +147,8 @@ class Emulator(ABC, Generic[L, N]):
             if between is not None:
                 await between(self.clock.now())
         self.clock.move_to(max(to, self.clock.now()))
+        if forward:
+            self.kept(self.life)
         if between is not None:
             await between(self.clock.now())
 
@@ -153,6 +156,8 @@ class Emulator(ABC, Generic[L, N]):
         await self.outbox.close()
 
     def _change(self, life: L, notices: tuple[N, ...]) -> None:
+        if life is self.life and not notices:
+            return
         self.life = life
         for notice in notices:
             self.outbox.post(self._message(notice))

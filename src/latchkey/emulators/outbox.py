@@ -68,6 +68,8 @@ class Outbox:
     ) -> None:
         self.url: str | None = None
         self.messages: list[Message] = []
+        # Hears of every attempt.
+        self.told: Callable[[Message, Attempt], None] = lambda _, __: None
         self._clock = clock
         self._dice = dice
         self._write = write
@@ -125,7 +127,9 @@ class Outbox:
     async def _send(self, message: Message) -> None:
         if message.fate.drop:
             message.state = "lost"
-            message.attempts.append(Attempt(at=self._clock.now(), did="dropped"))
+            dropped = Attempt(at=self._clock.now(), did="dropped")
+            message.attempts.append(dropped)
+            self.told(message, dropped)
             return
         for _ in range(message.fate.copies):
             attempt = await self._attempt(message, self._dice.lie())
@@ -158,6 +162,7 @@ class Outbox:
         message.attempts.append(attempt)
         if attempt.status in self._accepted and lie is None:
             message.state = "delivered"
+        self.told(message, attempt)
         return attempt
 
     def _build(self) -> HttpClient:

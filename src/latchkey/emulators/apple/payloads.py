@@ -48,6 +48,7 @@ def transaction(app: App, life: Life, purchase: Purchase, one: Transaction, sign
         signedDate=signed_at,
         revocationDate=one.revoked_at,
         revocationReason=0 if one.refunded else None,
+        revocationType=_revocation_type(one),
         isUpgraded=True if one.upgraded else None,
         environment=app.environment,
         transactionReason=one.reason,
@@ -124,6 +125,12 @@ def app_transaction(app: App, bought_at: Ms, signed_at: Ms) -> dict[str, Any]:
         "deviceVerification": "",
         "deviceVerificationNonce": "",
     }
+
+
+def _revocation_type(one: Transaction) -> str | None:
+    if one.revoked_at is None:
+        return None
+    return "REFUND_FULL" if one.refunded else "FAMILY_REVOKE"
 
 
 def _offer(offer: Offer | None) -> dict[str, Any]:

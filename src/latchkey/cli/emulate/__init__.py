@@ -1,0 +1,5 @@
+"""`latchkey emulate`: runs a pretend App Store or Google Play, and acts in one that runs."""
+
+from latchkey.cli.emulate.commands import app
+
+__all__ = ["app"]

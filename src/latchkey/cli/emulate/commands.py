@@ -1,0 +1,212 @@
+"""The options of `latchkey emulate`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+
+from latchkey.cli.emulate.acting import FOLDERS, ask, options, show_notifications, show_purchases
+from latchkey.cli.emulate.folder import Folder
+from latchkey.cli.emulate.starting import Wishes, authority_of_up, run
+from latchkey.cli.reach import DATA
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Run a pretend App Store or Google Play on this machine, and let purchases live in it.",
+)
+
+FolderOption = Annotated[
+    Path | None, typer.Option("--folder", help="The folder of the pretend store. Not needed if only one runs here.")
+]
+ServiceOption = Annotated[
+    str, typer.Option("--service-url", help="Where Latchkey is. Only used in the instructions that are printed.")
+]
+NotificationOption = Annotated[
+    str | None, typer.Option("--notification-url", help="The notification_url of your app in Latchkey, if you know it.")
+]
+PortOption = Annotated[int, typer.Option("--port", help="The port of the store's API; 0 keeps the last one.", min=0)]
+ControlPortOption = Annotated[
+    int, typer.Option("--control-port", help="The port of the control API; 0 chooses a free one.", min=0)
+]
+TlsOption = Annotated[bool, typer.Option("--tls", help="Serve HTTPS, with a certificate authority in the folder.")]
+CaOption = Annotated[
+    Path | None,
+    typer.Option("--ca", help="The certificate authority of Latchkey, if it is not that of a `latchkey up` in --data."),
+]
+DataOption = Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up`, for its authority.")]
+ProductionOption = Annotated[
+    bool | None, typer.Option("--production/--sandbox", help="How purchases are signed. The first start: sandbox.")
+]
+
+
+@app.command()
+def apple(
+    folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["apple"],
+    service_url: ServiceOption = "https://localhost:8443",
+    notification_url: NotificationOption = None,
+    bundle_id: Annotated[str | None, typer.Option(help="Your app's bundle id.")] = None,
+    app_apple_id: Annotated[int | None, typer.Option(help="Your app's Apple id, a number.", min=1)] = None,
+    production: ProductionOption = None,
+    port: PortOption = 0,
+    control_port: ControlPortOption = 0,
+    tls: TlsOption = False,
+    ca: CaOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Run a pretend App Store."""
+    kept = Folder(folder)
+    kept.prepare()
+    authority = authority_of_up(data, ca)
+    store = kept.apple(bundle_id=bundle_id, app_apple_id=app_apple_id, production=production, extra_ca=authority)
+    _run(store, kept, service_url, notification_url, port, control_port, tls)
+
+
+@app.command()
+def google(
+    folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["google"],
+    service_url: ServiceOption = "https://localhost:8443",
+    notification_url: NotificationOption = None,
+    package_name: Annotated[str | None, typer.Option(help="Your app's package name.")] = None,
+    audience: Annotated[str | None, typer.Option(help="The audience of the push tokens.")] = None,
+    production: ProductionOption = None,
+    port: PortOption = 0,
+    control_port: ControlPortOption = 0,
+    tls: TlsOption = False,
+    ca: CaOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Run a pretend Google Play."""
+    kept = Folder(folder)
+    kept.prepare()
+    authority = authority_of_up(data, ca)
+    store = kept.google(package_name=package_name, audience=audience, production=production, extra_ca=authority)
+    _run(store, kept, service_url, notification_url, port, control_port, tls)
+
+
+def _run(
+    store: Any, folder: Folder, service_url: str, notification_url: str | None, port: int, control_port: int, tls: bool
+) -> None:
+    wishes = Wishes(
+        folder=folder,
+        service_url=service_url.rstrip("/"),
+        notification_url=notification_url,
+        port=port,
+        control_port=control_port,
+        tls=tls,
+    )
+    asyncio.run(run(store, wishes, Console(highlight=False)))
+
+
+@app.command()
+def connect(
+    notification_url: Annotated[str, typer.Argument(help="The notification_url of your app in Latchkey.")],
+    folder: FolderOption = None,
+) -> None:
+    """Tell a running pretend store where to send notifications. Those that wait are sent at once."""
+    said = ask(folder, "PUT", "/notification_url", {"url": notification_url})
+    _console().print(f"Notifications go to {said['notification_url']}")
+
+
+@app.command()
+def sell(
+    product_id: Annotated[str, typer.Argument(help="What is bought; at Google product:plan for a subscription.")],
+    buyer: Annotated[str, typer.Option(help="A name for the customer of the store.")] = "somebody",
+    more: Annotated[
+        list[str] | None, typer.Argument(help="Options such as trial=true account_token=... (docs/emulators.md).")
+    ] = None,
+    folder: FolderOption = None,
+) -> None:
+    """Sell something, and show the purchase."""
+    _show(ask(folder, "POST", "/purchases", {"product_id": product_id, "buyer": buyer, **options(more or [])}))
+
+
+@app.command()
+def act(
+    purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
+    name: Annotated[str, typer.Argument(metavar="ACT", help="cancel, refund, fail_billing, ... (docs/emulators.md).")],
+    more: Annotated[list[str] | None, typer.Argument(help="Options such as grace_days=16.")] = None,
+    folder: FolderOption = None,
+) -> None:
+    """Let something happen to a purchase."""
+    id = _whole_id(folder, purchase)
+    _show(ask(folder, "POST", f"/purchases/{id}/acts", {"act": name, **options(more or [])}))
+
+
+@app.command()
+def clock(
+    to: Annotated[str | None, typer.Argument(help="How far (P1M, P7D, PT1H), or to when (2027-01-31).")] = None,
+    folder: FolderOption = None,
+) -> None:
+    """Show the store's clock, or move it forward. Everything on the way happens and is sent."""
+    if to is None:
+        said = ask(folder, "GET", "/clock")
+    else:
+        said = ask(folder, "PUT", "/clock", {"by": to} if to.startswith("P") else {"to": to})
+    _console().print(f"The store's clock: {said['now']}")
+
+
+@app.command()
+def purchases(folder: FolderOption = None) -> None:
+    """List what the store thinks of every purchase."""
+    show_purchases(_console(), ask(folder, "GET", "/purchases")["purchases"])
+
+
+@app.command()
+def notifications(
+    limit: Annotated[int, typer.Option(help="How many to show at most.", min=1, max=1000)] = 20,
+    folder: FolderOption = None,
+) -> None:
+    """List notifications with what the service answered, newest first."""
+    show_notifications(_console(), ask(folder, "GET", f"/notifications?limit={limit}")["notifications"])
+
+
+@app.command()
+def receipt(
+    purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
+    app_user_id: Annotated[str, typer.Option(help="The user of your app.")] = "somebody",
+    folder: FolderOption = None,
+) -> None:
+    """Print the body for `POST /v1/receipts` of a purchase, as JSON."""
+    found = ask(folder, "GET", f"/purchases/{_whole_id(folder, purchase)}")
+    body = msgspec.json.encode({"app_user_id": app_user_id, **found["receipt"]})
+    print(msgspec.json.format(body, indent=2).decode())
+
+
+@app.command()
+def misbehave(
+    more: Annotated[
+        list[str] | None, typer.Argument(help="What goes wrong, such as drop=0.2 late=0.5 seed=7 (docs/emulators.md).")
+    ] = None,
+    end: Annotated[bool, typer.Option("--end", help="Behave again, and send what was held back.")] = False,
+    folder: FolderOption = None,
+) -> None:
+    """Show how the store misbehaves, change it, or end it."""
+    if end:
+        said = ask(folder, "DELETE", "/misbehaviour")
+    elif more:
+        said = ask(folder, "PUT", "/misbehaviour", options(more))
+    else:
+        said = ask(folder, "GET", "/misbehaviour")
+    print(msgspec.json.format(msgspec.json.encode(said), indent=2).decode())
+
+
+def _whole_id(folder: Path | None, beginning: str) -> str:
+    """The id of the purchase that begins so; the words as they are if that is not exactly one."""
+    known = [one["purchase"] for one in ask(folder, "GET", "/purchases")["purchases"]]
+    found = [one for one in known if one.startswith(beginning)]
+    return found[0] if len(found) == 1 else beginning
+
+
+def _show(purchase: dict[str, Any]) -> None:
+    console = _console()
+    show_purchases(console, [purchase])
+    console.print(f"purchase {purchase['purchase']}", soft_wrap=True)
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False)

@@ -1,0 +1,177 @@
+"""The folder of a pretend store: what it keeps from one start to the next. Only its owner can read it.
+
+keys.json          its private keys, and who it pretends to be
+credentials.json   what to PUT to the app's credentials in Latchkey; written at every start
+root.pem           the Apple emulator's root certificate, for who wants to check its signatures
+books.json         products, purchases, and where its clock stands
+control.json       where its control API is, for `latchkey emulate act` and the like
+tls/               its certificate authority, with --tls
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from latchkey.cli.files import read_json, write_json, write_private
+from latchkey.domain.refusal import Refusal
+from latchkey.emulators.apple.certificates import Chain
+from latchkey.emulators.apple.emulator import AppleEmulator
+from latchkey.emulators.apple.keys import AppleKeys
+from latchkey.emulators.apple.keys import make_keys as make_apple_keys
+from latchkey.emulators.apple.payloads import App as AppleApp
+from latchkey.emulators.apple.state import Life as AppleLife
+from latchkey.emulators.clock import Clock
+from latchkey.emulators.google import keys as google_keys
+from latchkey.emulators.google.emulator import App as GoogleApp
+from latchkey.emulators.google.emulator import GoogleEmulator, GoogleKeys
+from latchkey.emulators.google.emulator import make_keys as make_google_keys
+from latchkey.emulators.google.state import Life as GoogleLife
+from latchkey.now import real_now
+
+L = TypeVar("L")
+
+
+class _AppleKept(msgspec.Struct, kw_only=True):
+    chain: str
+    issuer_id: str
+    key_id: str
+    private_key: str
+    bundle_id: str
+    app_apple_id: int
+    production: bool = False
+    port: int = 0
+
+
+class _GoogleKept(msgspec.Struct, kw_only=True):
+    google_key: str
+    account_key: str
+    package_name: str
+    push_audience: str
+    production: bool = False
+    port: int = 0
+
+
+class _Books(msgspec.Struct, Generic[L]):
+    clock: int
+    life: L
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.credentials = self.path / "credentials.json"
+        self.root = self.path / "root.pem"
+        self.control = self.path / "control.json"
+        self._keys = self.path / "keys.json"
+        self._books = self.path / "books.json"
+
+    def prepare(self) -> None:
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.path / ".gitignore").write_text("*\n")
+        # Whoever waits for this file must not read where the last run was.
+        self.control.unlink(missing_ok=True)
+
+    @property
+    def is_new(self) -> bool:
+        return not self._keys.exists()
+
+    def last_port(self) -> int:
+        port = read_json(self._keys).get("port", 0)
+        return port if isinstance(port, int) else 0
+
+    def remember_port(self, port: int) -> None:
+        write_json(self._keys, {**read_json(self._keys), "port": port})
+
+    def control_url(self) -> str:
+        found = read_json(self.control).get("control_url")
+        if not isinstance(found, str):
+            raise Refusal(f"No pretend store runs in {self.path}. Start one with `latchkey emulate apple` or `google`.")
+        return found
+
+    def apple(
+        self, *, bundle_id: str | None, app_apple_id: int | None, production: bool | None, extra_ca: bytes | None
+    ) -> AppleEmulator:
+        """The store that was here before, or a new one. What is given replaces what was kept."""
+        kept = self._kept(_AppleKept)
+        if kept is None:
+            made = make_apple_keys()
+            kept = _AppleKept(
+                chain=made.chain.to_pem(),
+                issuer_id=made.issuer_id,
+                key_id=made.key_id,
+                private_key=made.private_key,
+                bundle_id="com.example.app",
+                app_apple_id=1_000_000_000 + secrets.randbelow(1_000_000_000),
+            )
+        kept.bundle_id = bundle_id or kept.bundle_id
+        kept.app_apple_id = app_apple_id or kept.app_apple_id
+        kept.production = kept.production if production is None else production
+        write_json(self._keys, kept)
+        keys = AppleKeys(Chain.from_pem(kept.chain), kept.issuer_id, kept.key_id, kept.private_key)
+        write_private(self.root, keys.chain.root_pem.encode(), mode=0o644)
+        # Transaction ids of two stores should differ, or one purchase could be taken for the other.
+        new = AppleLife(next_id=2_000_000_000_000_000 + secrets.randbelow(10**14) * 10)
+        books = self._read_books(AppleLife) or _Books(0, new)
+        app = AppleApp(
+            bundle_id=kept.bundle_id,
+            app_apple_id=kept.app_apple_id,
+            environment="Production" if kept.production else "Sandbox",
+        )
+        store = AppleEmulator(keys, app, books.life, _clock(books), extra_ca=extra_ca)
+        store.kept = lambda life: self._write_books(store.clock, life)
+        return store
+
+    def google(
+        self, *, package_name: str | None, audience: str | None, production: bool | None, extra_ca: bytes | None
+    ) -> GoogleEmulator:
+        kept = self._kept(_GoogleKept)
+        if kept is None:
+            made = make_google_keys()
+            kept = _GoogleKept(
+                google_key=made.google.private_pem,
+                account_key=made.account.private_pem,
+                package_name="com.example.app",
+                push_audience="https://latchkey.test/google-play",
+            )
+        kept.package_name = package_name or kept.package_name
+        kept.push_audience = audience or kept.push_audience
+        kept.production = kept.production if production is None else production
+        write_json(self._keys, kept)
+        keys = GoogleKeys(google_keys.restore(kept.google_key), google_keys.restore(kept.account_key))
+        books = self._read_books(GoogleLife) or _Books(0, GoogleLife(series=secrets.token_hex(16)))
+        app = GoogleApp(package_name=kept.package_name, test=not kept.production, push_audience=kept.push_audience)
+        store = GoogleEmulator(keys, app, books.life, _clock(books), extra_ca=extra_ca)
+        store.kept = lambda life: self._write_books(store.clock, life)
+        return store
+
+    def _kept(self, type: type[L]) -> L | None:
+        if self.is_new:
+            return None
+        try:
+            return msgspec.json.decode(self._keys.read_bytes(), type=type)
+        except (OSError, msgspec.MsgspecError):
+            raise Refusal(
+                f"{self._keys} does not hold the keys of this kind of store. Name another folder with --folder."
+            ) from None
+
+    def _read_books(self, type: type[L]) -> _Books[L] | None:
+        try:
+            raw = self._books.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            return msgspec.json.decode(raw, type=_Books[type])  # type: ignore[valid-type]  # made at run time
+        except msgspec.MsgspecError:
+            raise Refusal(f"{self._books} is damaged. Delete it to begin anew, or name another --folder.") from None
+
+    def _write_books(self, clock: Clock, life: Any) -> None:
+        write_private(self._books, msgspec.json.encode(_Books(clock.now(), life)))
+
+
+def _clock(books: _Books[Any]) -> Clock:
+    """Where it stood, if that is later than now: a store's time never runs backwards."""
+    return Clock(starts_at=max(books.clock, real_now()))

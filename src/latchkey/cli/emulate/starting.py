@@ -1,0 +1,138 @@
+"""Runs a pretend store until somebody stops it, and says what to do next."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from latchkey.cli.authority import ensure_certificates
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.emulate.acting import FOLDERS
+from latchkey.cli.emulate.folder import Folder
+from latchkey.cli.files import read_json, write_json
+from latchkey.cli.listeners import bind, bind_wished
+from latchkey.cli.stop_signal import StopSignal
+from latchkey.domain.instants import to_iso
+from latchkey.emulators.control import checked_url
+from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.outbox import Attempt, Message
+from latchkey.emulators.serving import Served, Tls, keep_time, running
+from latchkey.now import real_now
+
+TITLES = {"apple": "App Store", "google": "Google Play"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How it was asked to run."""
+
+    folder: Folder
+    service_url: str
+    notification_url: str | None
+    port: int
+    control_port: int
+    tls: bool
+
+
+def authority_of_up(data: Path, given: Path | None) -> bytes | None:
+    """The certificate authority of the service: the one that was named, or that of a `latchkey up` beside us."""
+    if given is not None:
+        return given.read_bytes()
+    found = read_json(DataFolder(data).connection).get("ca_cert")
+    with contextlib.suppress(OSError):
+        return Path(found).read_bytes() if isinstance(found, str) else None
+    return None
+
+
+async def run(store: Emulator[Any, Any], wishes: Wishes, console: Console) -> None:
+    signal = StopSignal()
+    folder = wishes.folder
+    if wishes.notification_url is not None:
+        store.notification_url = checked_url(wishes.notification_url)
+    tls = None
+    if wishes.tls:
+        made = ensure_certificates(folder.path / "tls", [], real_now())
+        tls = Tls(made.cert, made.key)
+    # With the same port as before, the credentials in Latchkey stay right.
+    listening = bind_wished("127.0.0.1", [wishes.port, folder.last_port()])
+    (control,) = bind("127.0.0.1", wishes.control_port, 1)
+    folder.remember_port(listening.getsockname()[1])
+    async with running(store, listening=listening, control=control, tls=tls) as served:
+        write_json(folder.credentials, store.credentials(served.base_url))
+        store.outbox.told = lambda message, attempt: _show(console, message, attempt)
+        _introduce(console, store, wishes, served)
+        write_json(folder.control, {"store": store.name, "control_url": served.control_url})
+        ticking = asyncio.create_task(keep_time(store))
+        stopping = asyncio.create_task(signal.asked.wait())
+        try:
+            await asyncio.wait({ticking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if ticking.done():
+                await ticking
+        finally:
+            for task in (ticking, stopping):
+                task.cancel()
+            await asyncio.gather(ticking, stopping, return_exceptions=True)
+            folder.control.unlink(missing_ok=True)
+
+
+def _introduce(console: Console, store: Emulator[Any, Any], wishes: Wishes, served: Served) -> None:
+    folder, title = wishes.folder, TITLES[store.name]
+    table = Table(title=f"The pretend {title} is up", title_justify="left", title_style="bold green")
+    table.show_header, table.box = False, None
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(f"{title} API", served.base_url)
+    table.add_row("Control API", served.control_url)
+    table.add_row("Its clock", to_iso(store.clock.now()))
+    table.add_row("Notifications to", store.notification_url or "nowhere yet (step 3)")
+    table.add_row("Credentials", f"{folder.credentials}  (with private keys, mode 600)")
+    if wishes.tls:
+        table.add_row("Certificate to trust", str(folder.path / "tls" / "authority.pem"))
+    console.print(table, soft_wrap=True)
+    where = "" if folder.path == FOLDERS[store.name].absolute() else f" --folder {escape(str(folder.path))}"
+    # Commands are not framed and not wrapped, so that they can be copied.
+    steps = f"""
+[bold]What to do next[/bold]
+
+[bold cyan]1[/] Let Latchkey talk to it. Start the service with this setting:
+  LATCHKEY_STORE_ALLOW_HOSTS=127.0.0.1
+
+[bold cyan]2[/] Connect your app, with a secret API key of the project:
+  curl -X PUT -H "Authorization: Bearer $LK_API_KEY" -H 'Content-Type: application/json' --data @{escape(str(folder.credentials))} {escape(wishes.service_url)}/v2/projects/PROJECT/apps/APP/credentials
+
+[bold cyan]3[/] Send notifications to the notification_url that step 2 answered:
+  latchkey emulate connect NOTIFICATION_URL{where}
+
+[bold cyan]4[/] Sell something, and let time pass:
+  latchkey emulate sell {_first_product(store)} --buyer ada{where}
+  latchkey emulate clock P1M{where}
+
+Acts, misbehaviour and the control API: docs/emulators.md
+"""  # noqa: E501 - a command to copy is one line
+    console.print(steps, soft_wrap=True)
+    console.print("Notifications are shown as they are sent. Press Ctrl-C to stop.", style="dim")
+
+
+def _first_product(store: Emulator[Any, Any]) -> str:
+    names = [str(one.get("name") or one["id"]) for one in store.products()]
+    return next((name for name in names if name.startswith("pro_")), names[0])
+
+
+def _show(console: Console, message: Message, attempt: Attempt) -> None:
+    """One line for each attempt. What the service answered is plain text from outside."""
+    answered = str(attempt.status) if attempt.status is not None else attempt.answer or "not sent"
+    good = message.state == "delivered"
+    mark = "✓" if good else "✗"
+    console.print(
+        f"{mark} {to_iso(attempt.at)}  {message.kind:<45} {attempt.did:<10} {answered}",
+        style="green" if good else "red",
+        markup=False,
+        soft_wrap=True,
+    )
