@@ -87,11 +87,11 @@ def make_chain(
     `not_before` and `not_after` are those of the leaf. The marks can be left out, to show that they are looked at.
     """
     root_key, middle_key, leaf_key = _key(SECP384R1()), _key(SECP384R1()), _key(SECP256R1())
-    root = _certificate(f"{name} root", root_key, f"{name} root", root_key, FROM, UNTIL, authority=True)
+    root = _certificate(f"{name} Root CA", root_key, f"{name} Root CA", root_key, FROM, UNTIL, authority=True)
     middle = _certificate(
         f"{name} intermediate",
         middle_key,
-        f"{name} root",
+        f"{name} Root CA",
         root_key,
         FROM,
         UNTIL,

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from appstoreserverlibrary.signed_data_verifier import VerificationException, VerificationStatus, _ChainVerifier
@@ -40,7 +40,7 @@ class _Header(msgspec.Struct, frozen=True):
     alg: str
     x5c: list[str] = []
     # Names extensions that must be understood. Apple uses none.
-    crit: msgspec.Raw | None = None
+    crit: Any = None
 
 
 class _Dated(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,7 +63,7 @@ class Signatures:
         parts = jws_parts(signed)
         try:
             header = msgspec.json.decode(_bytes(parts[0]), type=_Header)
-            payload = _bytes(parts[1])
+            payload, signature = _bytes(parts[1]), _bytes(parts[2])
             dated = msgspec.json.decode(payload, type=_Dated)
         except (ValueError, RecursionError):
             raise Malformed("This is not a signed object in the form that Apple sends.") from None
@@ -73,7 +73,7 @@ class Signatures:
         if signed_at is None:
             raise NotAuthentic("The signed object does not say when it was signed.")
         key = self._chains.key_for(header.x5c, signed_at // 1000)
-        if not _ES256.verify(signed[: signed.rindex(".")].encode(), key, _bytes(parts[2])):
+        if not _ES256.verify(signed[: signed.rindex(".")].encode(), key, signature):
             raise NotAuthentic("The signature does not fit the payload.")
         return payload
 

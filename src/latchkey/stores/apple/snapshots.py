@@ -167,8 +167,6 @@ def _without_word(latest: Transaction) -> Status:
 
 def _status(latest: Transaction, renewal: Renewal) -> Status:
     info = renewal.info
-    if info.original_transaction_id != latest.original_transaction_id:
-        raise Malformed("RenewalInfo: it is about another subscription than the transaction")
     stands = _derived(info) if renewal.status is None else renewal.status
     # Apple turns renewal off as well when it gives up on a payment. Then nobody has cancelled.
     given_up = stands == _EXPIRED and info.expiration_intent not in (None, _BY_CUSTOMER)
