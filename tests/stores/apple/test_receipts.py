@@ -190,8 +190,8 @@ async def test_apple_is_down(adapter: AppleAdapter, chain: Chain) -> None:
     [
         (Reply(503), StoreDown),
         (Reply.json({"errorCode": 4290000}, status=429), StoreDown),
-        (Reply.json({"errorCode": 4040010}, status=404), StoreDown),
-        (Reply.json({"errorCode": 4000006}, status=400), StoreDown),
+        (Reply.json({"errorCode": 4040010}, status=404), CredentialsRefused),
+        (Reply.json({"errorCode": 4000006}, status=400), CredentialsRefused),
         (Reply(200, b"<html>"), StoreDown),
         (Reply(401), CredentialsRefused),
         (Reply.json({"signedTransactions": ["a.b.c"]}), StoreDown),

@@ -193,13 +193,14 @@ class AppleAdapter:
             raise InvalidReceipt("The receipt proves no purchase. It is from another app.")
         if opened.transaction_id is None:
             return Reading(note="The receipt lists no purchase.")
-        outcome: StoreDown | CredentialsRefused | None = None
+        refused: list[str] = []
         for environment in connection.api.environments:
             try:
                 return Reading(seen=await self._everything(app, connection, opened.transaction_id, environment))
-            except (Unknown, CredentialsRefused) as error:
-                outcome = error if outcome is None or isinstance(error, Unknown) else outcome
-        raise outcome or StoreDown("Apple cannot be asked.")
+            except (Unknown, Declined, CredentialsRefused) as error:
+                refused.append(f"{environment.capitalize()}: {error.message}")
+        # Apple was reached and has signed this receipt, so something else is wrong. That gives no access on trust.
+        raise CredentialsRefused(f"Apple does not say what the receipt is worth. {' '.join(refused)}")
 
     async def _everything(
         self, app: ConnectedApp, connection: _Connection, transaction_id: str, environment: Environment
