@@ -201,9 +201,9 @@ def _take(values: dict[str, Any], name: str, value: Any, shown: str, problems: l
         if isinstance(plain, tuple):
             plain = tuple(dict.fromkeys(plain))
         values[name] = kind.make(plain) if kind.make is not None else plain
-    except (ValueError, RuntimeError):
-        # msgspec's errors are ValueErrors too. They may quote the value, which may be secret; this message does not.
-        # RuntimeError: `~name` where there is no such user.
+    except (msgspec.ValidationError, ValueError, RuntimeError):
+        # These errors may quote the value, which may be secret; our message does not. RuntimeError: `~name` where there
+        # is no such user.
         remedy = "docs/latchkey.toml says more."
         if isinstance(value, str) and value.startswith("tcp://"):
             remedy = "Kubernetes sets it for a service named latchkey; give the pod `enableServiceLinks: false`."
