@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import importlib.util
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -11,40 +10,13 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-# Where the name of the distribution is not the name of the module.
-DISTRIBUTIONS = {"jwt": "pyjwt", "prometheus_client": "prometheus-client", "starlette": "fastapi"}
-# What each extra is for, in packages; the command line of a part counts where it runs by itself.
-PARTS = {"consumer": ("wire", "client", "push", "consumer"), "runtime": ("wire", "runtime")}
-
-
-def declared(extra: str) -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = [*project["dependencies"], *project["optional-dependencies"][extra]]
-    return {name.partition("[")[0] for name in names}
-
-
-def imported(package: str) -> set[str]:
-    found: set[str] = set()
-    for file in (ROOT / "src" / "latchkey" / package).rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                found.update(alias.name.partition(".")[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found - sys.stdlib_module_names - {"latchkey"}
-
-
-@pytest.mark.parametrize("extra", PARTS)
-def test_an_extra_declares_what_its_packages_import(extra: str) -> None:
-    needed = {DISTRIBUTIONS.get(name, name) for package in PARTS[extra] for name in imported(package)}
-    assert needed <= declared(extra)
-
-
 # A stand-in for an environment where these modules are not installed.
 WITHOUT = """
 import sys
@@ -94,37 +66,130 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def distributions(requirements: list[str], extra: str = "") -> set[str]:
+    """The distributions that an installer would install for these, their own dependencies included."""
+    found: set[str] = set()
+    waiting = [(Requirement(one), extra) for one in requirements]
+    while waiting:
+        requirement, extra = waiting.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        new = {f"{requirement.name}[{one}]" for one in ("", *requirement.extras)} - found
+        found |= new
+        for one in new:
+            asked = one.partition("[")[2].rstrip("]")
+            waiting += [(Requirement(text), asked) for text in importlib.metadata.requires(requirement.name) or ()]
+    return {one.partition("[")[0] for one in found}
+
+
 @pytest.fixture(scope="module")
-def bare(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python as `pip install latchkey` leaves it: the wheel and its two plain dependencies, and none of the extras.
+def install(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Python as `pip install 'latchkey[extra]'` leaves it: our wheel and what it declares, and nothing else.
 
-    Put together by hand, because a test must not need a package registry.
+    Links to what is installed here, because a test must not need a package registry.
     """
-    home = tmp_path_factory.mktemp("bare")
-    venv.create(home, with_pip=False, symlinks=True)
-    (site,) = home.glob("lib/python*/site-packages")
-    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
-        wheel.extractall(site)
-    for name in ("msgspec", "structlog"):
-        found = importlib.util.find_spec(name)
-        assert found is not None
-        assert found.submodule_search_locations is not None
-        (site / name).symlink_to(found.submodule_search_locations[0])
-    return home / "bin" / "python"
+
+    def install(extra: str) -> Path:
+        home = tmp_path_factory.mktemp(extra or "bare")
+        venv.create(home, with_pip=False, symlinks=True)
+        (site,) = home.glob("lib/python*/site-packages")
+        with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+            wheel.extractall(site)
+        (metadata,) = site.glob("latchkey-*.dist-info/METADATA")
+        required = re.findall(r"^Requires-Dist: (.*)$", metadata.read_text(), re.MULTILINE)
+        for name in distributions(required, extra):
+            distribution = importlib.metadata.distribution(name)
+            tops = {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}
+            for top in tops:
+                target = Path(str(distribution.locate_file(top)))
+                if not (site / top).exists():
+                    (site / top).symlink_to(target)
+        return home / "bin" / "python"
+
+    return install
 
 
-def test_a_bare_installation_says_which_extra_to_install(bare: Path) -> None:
-    # What an installer writes into bin/latchkey: the entry point that the wheel declares.
+def latchkey(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command, by the entry point that the wheel declares."""
     script = (
         "import sys; from importlib.metadata import entry_points; "
         "(entry,) = entry_points(group='console_scripts', name='latchkey'); sys.argv[0] = 'latchkey'; entry.load()()"
     )
-    done = subprocess.run([bare, "-I", "-c", script, "up"], capture_output=True, text=True, timeout=300)
+    return subprocess.run([python, "-I", "-c", script, *words], capture_output=True, text=True, timeout=300)
+
+
+def test_a_bare_installation_says_which_extra_to_install(install: Callable[[str], Path]) -> None:
+    done = latchkey(install(""), "up")
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     for extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]:
         assert f"pip install 'latchkey[{extra}]'" in done.stderr
+
+
+CLIENT = """
+import asyncio
+from latchkey.client import Client, Unreachable
+
+async def main():
+    async with Client("https://127.0.0.1:1", "sk_key", project_id="p", deadline=0.01) as client:
+        try:
+            await client.customer("ada")
+        except Unreachable as error:
+            print(error)
+
+asyncio.run(main())
+"""
+
+
+def test_the_client_works_alone(install: Callable[[str], Path]) -> None:
+    done = subprocess.run([install("client"), "-I", "-c", CLIENT], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "cannot be reached" in done.stdout
+
+
+CONSUMER = """
+import asyncio
+from latchkey.consumer import Consumer, Settings
+
+async def main():
+    consumer = Consumer(Settings(service_url="https://127.0.0.1:1", project_id="p", api_key="sk_key",
+                                 database_url="sqlite:///consumer.db", sweep_seconds=0))
+    async with consumer.lifespan():
+        print(await consumer.balances("ada"))
+
+asyncio.run(main())
+"""
+
+
+def test_the_consumer_works_alone(install: Callable[[str], Path], tmp_path: Path) -> None:
+    python = install("consumer")
+    done = subprocess.run([python, "-I", "-c", CONSUMER], capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("{}\n")
+    done = latchkey(python, "consumer", "check")
+    assert done.returncode == 2
+    assert "LATCHKEY_CONSUMER_SERVICE_URL" in done.stderr
+
+
+def test_the_test_phone_works_alone(install: Callable[[str], Path], tmp_path: Path) -> None:
+    done = latchkey(install("runtime"), "device", "http://app.test", "--data", str(tmp_path))
+    assert done.returncode == 1
+    assert "https://" in done.stderr
+    assert "not installed" not in done.stderr
+
+
+def test_the_service_works_alone(install: Callable[[str], Path], tmp_path: Path) -> None:
+    python = install("service")
+    listed = latchkey(python, "--help").stdout
+    for command in ("up", "serve", "migrate", "key", "receiver"):
+        assert re.search(rf"^\W*{command} {{2,}}", listed, re.MULTILINE), command
+    done = latchkey(python, "serve")
+    assert done.returncode == 2
+    assert "LATCHKEY_DATABASE_URL" in done.stderr
+    # What a process of it imports.
+    done = subprocess.run([python, "-I", "-c", "import latchkey.app"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_licence_is_in_everything_that_is_handed_on(built: Path) -> None:

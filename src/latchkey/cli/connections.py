@@ -9,7 +9,7 @@ import msgspec
 
 
 class PushConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server reaches the sandbox; the `push` of connection.json."""
+    """How a server reaches the sandbox; `push` in connection.json."""
 
     base_url: str
     app_id: str
@@ -22,7 +22,7 @@ class DemoUser(msgspec.Struct, frozen=True):
 
 
 class ConsumerConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach the consumer; the `consumer` of connection.json."""
+    """How to reach the consumer; `consumer` in connection.json."""
 
     base_url: str
     webhook_url: str
@@ -34,7 +34,7 @@ class ConsumerConnection(msgspec.Struct, frozen=True, kw_only=True):
 class DashboardConnection(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     email: str
-    # Null once somebody has chosen another one.
+    # Null once it was changed.
     password: str | None
 
 

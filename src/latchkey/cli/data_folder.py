@@ -17,32 +17,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import msgspec
-
-from latchkey.cli.demo_consumer import ConsumerConnection
+from latchkey.cli.connections import Connection
 from latchkey.cli.files import read_json, write_json, write_private
-from latchkey.cli.push_sandbox import PushConnection
 
 _LOG_LIMIT = 16 * 1024 * 1024
-
-
-class DashboardConnection(msgspec.Struct, frozen=True, kw_only=True):
-    url: str
-    email: str
-    # Null once it was changed.
-    password: str | None
-
-
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    base_url: str
-    ca_cert: str
-    project_id: str
-    api_key: str
-    public_api_key: str
-    database_url: str
-    push: PushConnection
-    consumer: ConsumerConnection
-    dashboard: DashboardConnection
 
 
 class DataFolder:

@@ -15,9 +15,9 @@ import jwt
 import msgspec
 
 from latchkey.cli.authority import Certificates
+from latchkey.cli.connections import ConsumerConnection, DemoUser, PushConnection
 from latchkey.cli.files import write_json
 from latchkey.cli.listeners import bind_wished
-from latchkey.cli.push_sandbox import PushConnection
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Webhooks
 from latchkey.domain.refusal import NotFound
@@ -32,21 +32,6 @@ NAME = "Demo consumer"
 USERS = ("alice", "bob", "carol")
 WEBHOOK_PATH = "/webhooks/billing"
 _TEN_YEARS = 10 * 365 * 24 * 3600
-
-
-class DemoUser(msgspec.Struct, frozen=True):
-    app_user_id: str
-    token: str
-
-
-class ConsumerConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach the consumer; `consumer` in connection.json."""
-
-    base_url: str
-    webhook_url: str
-    webhook_secret: str
-    operator_token: str
-    users: list[DemoUser]
 
 
 class _Kept(msgspec.Struct):

@@ -10,6 +10,7 @@ The `latchkey` command needs one of the extras of this package; a plain `pip ins
   pip install 'latchkey[consumer]'    the reference consumer for your own server: latchkey consumer
   pip install 'latchkey[runtime]'     the test phone: latchkey device
 Several at once: pip install 'latchkey[service,consumer,runtime]'
+Without a command: pip install 'latchkey[client]' has the client for your own server (latchkey.client).
 """
 
 

@@ -14,8 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from latchkey.cli.authority import ensure_certificates
+from latchkey.cli.connections import PushConnection
 from latchkey.cli.files import read_json, write_json
-from latchkey.cli.push_sandbox import PushConnection, push_sandbox
+from latchkey.cli.push_sandbox import push_sandbox
 from latchkey.cli.reach import DATA
 from latchkey.cli.stop_signal import StopSignal
 from latchkey.http_client import HttpClient, HttpError

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from latchkey.cli.authority import Certificates
+from latchkey.cli.connections import PushConnection
 from latchkey.cli.files import write_json
 from latchkey.cli.listeners import bind_wished
 from latchkey.now import real_now
@@ -25,14 +26,6 @@ from latchkey.server import Listener
 from latchkey.settings import Settings
 
 DRAIN_SECONDS = 5.0
-
-
-class PushConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server reaches the sandbox; `push` in connection.json."""
-
-    base_url: str
-    app_id: str
-    rest_api_key: str
 
 
 class _Kept(msgspec.Struct):

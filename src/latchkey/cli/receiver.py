@@ -20,7 +20,8 @@ from msgspec import convert, json
 from rich.console import Console
 from rich.markup import escape
 
-from latchkey.cli.data_folder import Connection, DataFolder
+from latchkey.cli.connections import Connection
+from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
 from latchkey.cli.forwarding import CannotForwardError, Forwarder, Reply, check
 from latchkey.delivery.receiver import Arrival, Receiver, listen, tls

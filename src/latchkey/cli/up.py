@@ -18,11 +18,12 @@ from rich.table import Table
 from latchkey import logs
 from latchkey.cli import demo_consumer
 from latchkey.cli.authority import Certificates, ensure_certificates, may_sign_for
-from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder
+from latchkey.cli.connections import Connection, DashboardConnection, PushConnection
+from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.database_watch import keep_running
 from latchkey.cli.demo_consumer import DemoConsumer
 from latchkey.cli.listeners import CannotListenError, bind
-from latchkey.cli.push_sandbox import PushConnection, push_sandbox
+from latchkey.cli.push_sandbox import push_sandbox
 from latchkey.cli.reach import DATA
 from latchkey.cli.readiness import wait_until_answering
 from latchkey.cli.stop_signal import StoppedError, StopSignal
