@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,11 @@ from tests.patience import PATIENCE
 @dataclass
 class Taken:
     headers: dict[str, str]
-    body: Any
+    raw: bytes
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.raw)
 
 
 @dataclass
@@ -32,7 +37,7 @@ class Service:
     taken: list[Taken] = field(default_factory=list)
 
     async def take(self, request: Request) -> Response:
-        self.taken.append(Taken(dict(request.headers), await request.json()))
+        self.taken.append(Taken(dict(request.headers), await request.body()))
         return Response(f"answer {len(self.taken)}", self.status)
 
 
