@@ -94,25 +94,25 @@ def test_without_a_running_store_it_says_how_to_start_one(tmp_path: Path) -> Non
 async def test_a_store_keeps_its_keys_its_purchases_and_its_time(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.prepare()
-    first = folder.google(package_name="com.example.notes", audience=None, production=None, extra_ca=None)
+    first = folder.google(package_name="com.example.notes", audience=None, production=None)
     token = first.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="user-7")
     first.act(token, "acknowledge")
     moved_to = first.clock.now() + 40 * DAY
     await first.move(moved_to)
-    again = Folder(tmp_path).google(package_name=None, audience=None, production=None, extra_ca=None)
+    again = Folder(tmp_path).google(package_name=None, audience=None, production=None)
     assert again.life == first.life
     assert again.clock.now() >= moved_to
     assert again.credentials("http://127.0.0.1:1") == first.credentials("http://127.0.0.1:1")
     with pytest.raises(Refusal, match="Name another folder"):
-        Folder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None, extra_ca=None)
+        Folder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None)
 
 
 async def test_an_apple_store_is_found_again_too(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.prepare()
-    first = folder.apple(bundle_id=None, app_apple_id=7, production=True, extra_ca=None)
+    first = folder.apple(bundle_id=None, app_apple_id=7, production=True)
     id = first.sell(product_id="basic_monthly", buyer="ada", intro=True)
     first.act(id, "fail_billing", grace_days=3)
-    again = Folder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None, extra_ca=None)
+    again = Folder(tmp_path).apple(bundle_id=None, app_apple_id=None, production=None)
     assert again.life == first.life
     assert (again.app, again.keys.chain.root_pem) == (first.app, first.keys.chain.root_pem)

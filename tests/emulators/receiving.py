@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from latchkey.cli.authority import Certificates
 from latchkey.emulators.serving import bind
 from latchkey.server import Listener
 from latchkey.settings import Settings
@@ -42,13 +43,18 @@ class Service:
 
 
 @contextlib.asynccontextmanager
-async def receiving() -> AsyncIterator[Service]:
+async def receiving(certificates: Certificates | None = None) -> AsyncIterator[Service]:
+    """Over HTTPS with `certificates`, else over HTTP."""
     service = Service()
     listening = bind("127.0.0.1", 0)
     application = Starlette(routes=[Route("/incoming", service.take, methods=["POST"])])
-    listener = Listener(application, listening, Settings(behind_proxy=True))
+    settings = Settings(behind_proxy=True)
+    if certificates is not None:
+        settings = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
+    listener = Listener(application, listening, settings)
     serving = asyncio.create_task(listener.serve())
-    service.url = f"http://127.0.0.1:{listening.getsockname()[1]}/incoming"
+    scheme = "https" if certificates else "http"
+    service.url = f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/incoming"
     try:
         yield service
     finally:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
 
+from latchkey.cli.authority import ensure_certificates
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple.emulator import AppleEmulator
 from latchkey.emulators.apple.keys import AppleKeys
+from latchkey.now import real_now
 from tests.emulators.apple.shop import START, app_store
 from tests.emulators.receiving import Service, receiving
 
@@ -82,6 +85,25 @@ async def test_without_an_address_notifications_wait(apple_keys: AppleKeys) -> N
         assert not service.taken
         store.notification_url = service.url
         await store.deliver()
+        assert kinds(service) == ["ONE_TIME_CHARGE"]
+
+
+async def test_an_authority_that_comes_later_is_trusted_when_the_address_is_told(
+    apple_keys: AppleKeys, tmp_path: Path
+) -> None:
+    certificates = ensure_certificates(tmp_path, [], real_now())
+    authority: list[bytes] = []
+    async with (
+        app_store(apple_keys, retries=True, extra_ca=lambda: authority[0] if authority else None) as store,
+        receiving(certificates) as service,
+    ):
+        store.notification_url = service.url
+        store.sell(product_id="coins_100")
+        await store.deliver()
+        assert not service.taken
+        authority.append(certificates.authority.read_bytes())
+        await store.outbox.send_to(service.url)
+        await store.move(START + 2 * HOUR)
         assert kinds(service) == ["ONE_TIME_CHARGE"]
 
 

@@ -164,7 +164,7 @@ class _Control:
 
     async def set_url(self, request: Request) -> Any:
         url = (await _body(request)).get("url")
-        self._store.notification_url = checked_url(url) if url is not None else None
+        await self._store.outbox.send_to(checked_url(url) if url is not None else None)
         await self._store.deliver()
         return {"notification_url": self._store.notification_url}
 

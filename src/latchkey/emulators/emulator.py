@@ -29,7 +29,7 @@ class Emulator(ABC, Generic[L, N]):
     # Statuses by which the service says that it took a notification.
     accepted: ClassVar[frozenset[int]]
 
-    def __init__(self, life: L, clock: Clock, *, extra_ca: bytes | None = None) -> None:
+    def __init__(self, life: L, clock: Clock, *, extra_ca: Callable[[], bytes | None] = lambda: None) -> None:
         self.life = life
         self.clock = clock
         self.dice = Dice(self.lies)

@@ -64,7 +64,7 @@ class Outbox:
         write: Callable[[Message, str | None], Letter],
         accepted: frozenset[int],
         next_try: Callable[[Message], Ms | None],
-        extra_ca: bytes | None = None,
+        extra_ca: Callable[[], bytes | None] = lambda: None,
     ) -> None:
         self.url: str | None = None
         self.messages: list[Message] = []
@@ -108,6 +108,11 @@ class Outbox:
         """Once more, whatever became of it before."""
         async with self._sending:
             return await self._attempt(message, None)
+
+    async def send_to(self, url: str | None) -> None:
+        """From now on. The authority of the service is read anew: it may not have been there before."""
+        await self.close()
+        self.url = url
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -168,5 +173,9 @@ class Outbox:
     def _build(self) -> HttpClient:
         # An emulator's service is on the same machine or near, so plain HTTP is allowed and no proxy is asked.
         return HttpClient(
-            timeout=TIMEOUT, user_agent="latchkey-emulator", extra_ca=self._extra_ca, https_only=False, use_proxy=False
+            timeout=TIMEOUT,
+            user_agent="latchkey-emulator",
+            extra_ca=self._extra_ca(),
+            https_only=False,
+            use_proxy=False,
         )

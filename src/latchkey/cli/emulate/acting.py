@@ -70,7 +70,7 @@ def options(words: list[str]) -> dict[str, Any]:
 
 
 def show_purchases(console: Console, purchases: list[dict[str, Any]]) -> None:
-    table = Table("purchase", "buyer", "product", "access", "until", "renews", "more")
+    table = _table("purchase", "buyer", "product", "access", "until", "renews", "more")
     for one in purchases:
         table.add_row(
             _short(one["purchase"]),
@@ -85,7 +85,7 @@ def show_purchases(console: Console, purchases: list[dict[str, Any]]) -> None:
 
 
 def show_notifications(console: Console, notifications: list[dict[str, Any]]) -> None:
-    table = Table("at", "notification", "purchase", "state", "attempts", "last answer")
+    table = _table("at", "notification", "purchase", "state", "attempts", "last answer")
     for one in notifications:
         last = one["attempts"][-1] if one["attempts"] else {}
         answered = last.get("status") or last.get("answer") or last.get("did", "")
@@ -98,6 +98,14 @@ def show_notifications(console: Console, notifications: list[dict[str, Any]]) ->
             str(answered),
         )
     console.print(table)
+
+
+def _table(*columns: str) -> Table:
+    """Nothing is cut: ids are there to be copied, and a narrow terminal wraps."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for one in columns:
+        table.add_column(one, overflow="fold")
+    return table
 
 
 def _more(one: dict[str, Any]) -> str:

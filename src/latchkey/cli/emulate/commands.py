@@ -36,7 +36,12 @@ ControlPortOption = Annotated[
 TlsOption = Annotated[bool, typer.Option("--tls", help="Serve HTTPS, with a certificate authority in the folder.")]
 CaOption = Annotated[
     Path | None,
-    typer.Option("--ca", help="The certificate authority of Latchkey, if it is not that of a `latchkey up` in --data."),
+    typer.Option(
+        "--ca",
+        exists=True,
+        dir_okay=False,
+        help="The certificate authority of Latchkey, if it is not that of a `latchkey up` in --data.",
+    ),
 ]
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up`, for its authority.")]
 ProductionOption = Annotated[
@@ -61,8 +66,12 @@ def apple(
     """Run a pretend App Store."""
     kept = Folder(folder)
     kept.prepare()
-    authority = authority_of_up(data, ca)
-    store = kept.apple(bundle_id=bundle_id, app_apple_id=app_apple_id, production=production, extra_ca=authority)
+    store = kept.apple(
+        bundle_id=bundle_id,
+        app_apple_id=app_apple_id,
+        production=production,
+        extra_ca=lambda: authority_of_up(data, ca),
+    )
     _run(store, kept, service_url, notification_url, port, control_port, tls)
 
 
@@ -83,8 +92,9 @@ def google(
     """Run a pretend Google Play."""
     kept = Folder(folder)
     kept.prepare()
-    authority = authority_of_up(data, ca)
-    store = kept.google(package_name=package_name, audience=audience, production=production, extra_ca=authority)
+    store = kept.google(
+        package_name=package_name, audience=audience, production=production, extra_ca=lambda: authority_of_up(data, ca)
+    )
     _run(store, kept, service_url, notification_url, port, control_port, tls)
 
 

@@ -11,6 +11,7 @@ tls/               its certificate authority, with --tls
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -33,6 +34,8 @@ from latchkey.emulators.google.state import Life as GoogleLife
 from latchkey.now import real_now
 
 L = TypeVar("L")
+# The authority of the service to send to, read when it is needed.
+Authority = Callable[[], bytes | None]
 
 
 class _AppleKept(msgspec.Struct, kw_only=True):
@@ -93,7 +96,12 @@ class Folder:
         return found
 
     def apple(
-        self, *, bundle_id: str | None, app_apple_id: int | None, production: bool | None, extra_ca: bytes | None
+        self,
+        *,
+        bundle_id: str | None,
+        app_apple_id: int | None,
+        production: bool | None,
+        extra_ca: Authority = lambda: None,
     ) -> AppleEmulator:
         """The store that was here before, or a new one. What is given replaces what was kept."""
         kept = self._kept(_AppleKept)
@@ -126,7 +134,12 @@ class Folder:
         return store
 
     def google(
-        self, *, package_name: str | None, audience: str | None, production: bool | None, extra_ca: bytes | None
+        self,
+        *,
+        package_name: str | None,
+        audience: str | None,
+        production: bool | None,
+        extra_ca: Authority = lambda: None,
     ) -> GoogleEmulator:
         kept = self._kept(_GoogleKept)
         if kept is None:

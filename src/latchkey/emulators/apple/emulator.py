@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,7 +49,7 @@ class AppleEmulator(Emulator[Life, Notice]):
         clock: Clock,
         *,
         retries: bool | None = None,
-        extra_ca: bytes | None = None,
+        extra_ca: Callable[[], bytes | None] = lambda: None,
     ) -> None:
         super().__init__(life, clock, extra_ca=extra_ca)
         self.keys = keys

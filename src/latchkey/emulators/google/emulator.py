@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,7 +57,15 @@ class GoogleEmulator(Emulator[Life, Notice]):
     lies = frozenset({"audience", "package", "signature", "email", "unverified", "issuer", "expired", "no_token"})
     accepted = frozenset({102, 200, 201, 202, 204})
 
-    def __init__(self, keys: GoogleKeys, app: App, life: Life, clock: Clock, *, extra_ca: bytes | None = None) -> None:
+    def __init__(
+        self,
+        keys: GoogleKeys,
+        app: App,
+        life: Life,
+        clock: Clock,
+        *,
+        extra_ca: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
         super().__init__(life, clock, extra_ca=extra_ca)
         self.keys = keys
         self.app = app
