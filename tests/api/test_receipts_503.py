@@ -16,6 +16,9 @@ STORES: list[AppStore] = [store for store in projects.PUBLIC_PREFIXES if store !
 JWS = "eyJhbGciOiJFUzI1NiIsIng1YyI6W119.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJl"
 GOOD = {"app_user_id": "ada", "fetch_token": JWS, "product_id": "pro_monthly", "price": "9.99", "currency": None}
 
+# The journal keeps a receipt that cannot be checked yet.
+BESIDE = ("rate_windows", "audit_entries", "store_notifications")
+
 BODIES: dict[str, bytes] = {
     "a signed transaction": json.encode(GOOD),
     "a StoreKit 1 receipt": json.encode({**GOOD, "fetch_token": "MIIT" * 50_000}),
@@ -63,9 +66,9 @@ def later(reply: Reply) -> None:
 
 @pytest.mark.parametrize("what", BODIES)
 async def test_whatever_may_be_a_real_purchase_is_503(steady_shop: Shop, client: Client, appl: str, what: str) -> None:
-    before = await count_rows(steady_shop)
+    before = await count_rows(steady_shop, apart_from=BESIDE)
     later(await client.request("POST", "/v1/receipts", body=BODIES[what], key=appl))
-    assert await count_rows(steady_shop) == before
+    assert await count_rows(steady_shop, apart_from=BESIDE) == before
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])

@@ -51,8 +51,8 @@ _LINES_FOR_BROWSERS = (*_LINES, *CORS_HEADERS)
 
 class Exchange:
     __slots__ = (
-        "_send", "headers", "key_id", "method", "raw_path", "request_id", "route", "sequence", "started", "status",
-        "store", "version",
+        "_send", "client", "headers", "key_id", "method", "raw_path", "request_id", "route", "sequence", "started",
+        "status", "store", "version",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -66,6 +66,8 @@ class Exchange:
         # Of the key, once it is known; `store` is that of the key's app.
         self.key_id: str | None = None
         self.store: str | None = None
+        # The address and port of the connection, as the server gives them.
+        self.client: tuple[str, int] | None = scope.get("client")
         self.route = "unmatched"
         # The sequence of the customer's last event that the response includes.
         self.sequence: int | None = None

@@ -24,6 +24,7 @@ from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores.connections import Connections, adapters
 from latchkey.usecases.stores.incoming import Inbox
+from latchkey.usecases.stores.receipt_limit import ReceiptLimit
 from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
 from latchkey.usecases.webhooks.registry import Registry
 
@@ -54,6 +55,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
         stores=stores,
         inbox=Inbox(stores),
         receipts=Receipts(stores, changes, grants),
+        receipt_limit=ReceiptLimit(),
         write_probe=WriteProbe(database),
         behind_proxy=settings.behind_proxy,
     )

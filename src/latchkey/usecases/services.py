@@ -16,6 +16,7 @@ from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.incoming import Inbox
+from latchkey.usecases.stores.receipt_limit import ReceiptLimit
 from latchkey.usecases.stores.receipts import Receipts
 from latchkey.usecases.webhooks.registry import Registry
 
@@ -37,6 +38,7 @@ class Services:
     # Notifications from stores, and receipts of real stores.
     inbox: Inbox
     receipts: Receipts
+    receipt_limit: ReceiptLimit
     # For the health check.
     write_probe: WriteProbe
     # Whether a proxy in front sends the client's address.

@@ -34,6 +34,7 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber
+from latchkey.domain.team.client_address import client_address
 from latchkey.usecases.customers.receipts import (
     PLATFORMS,
     TEST_PREFIX,
@@ -130,6 +131,13 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
         if _of_a_store(services, caller, new):
             assert caller.app_id is not None
             assert caller.store is not None
+            address = client_address(
+                exchange.client[0] if exchange.client else None,
+                exchange.headers.get(b"x-forwarded-for", b"").decode("latin-1"),
+                behind_proxy=services.behind_proxy,
+            )
+            if not services.receipt_limit.takes(caller.project_id, new.app_user_id, address, services.now()):
+                raise StoreNotConnected("Too many receipts at once. Keep the purchase, and send it again later.")
             shown = ShownReceipt(
                 app_user_id=new.app_user_id,
                 token=new.fetch_token,

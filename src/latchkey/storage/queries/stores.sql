@@ -51,7 +51,7 @@ returning *;
 -- notifications arrived for an app
 update store_connections
 set first_notified_at = coalesce(first_notified_at, $3), last_notified_at = $3
-where project_id = $1 and app_id = $2 and (last_notified_at is null or last_notified_at < $3 - 1000);
+where project_id = $1 and app_id = $2 and (last_notified_at is null or last_notified_at < $3::bigint - 1000);
 
 -- name: note_history_read
 -- the store's history was compared with the journal up to a moment
@@ -101,7 +101,7 @@ select min(next_at) from store_notifications where status = 'waiting';
 -- what became of notifications
 update store_notifications n
 set status = d.status, message = d.message, finished_at = d.at, app_user_id = d.app_user_id,
-    event_ids = string_to_array(nullif(d.event_ids, ''), ','), next_at = d.at
+    event_ids = coalesce(string_to_array(nullif(d.event_ids, ''), ','), '{}'), next_at = d.at
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])
     as d (id, status, message, at, app_user_id, event_ids)
 where n.id = d.id;

@@ -97,9 +97,11 @@ class Connections:
 
     def _remember(self, key: object, found: StoreConnection | None) -> Known | None:
         known = None if found is None else self._known(found)
-        if len(self._cache) >= _MOST_CACHED:
-            self._cache.clear()
-        self._cache[key] = self.now(), known
+        # Only what is connected is asked for often. Whoever has just saved credentials need not wait.
+        if known is not None and known.connected is not None:
+            if len(self._cache) >= _MOST_CACHED:
+                self._cache.clear()
+            self._cache[key] = self.now(), known
         return known
 
     def _known(self, found: StoreConnection) -> Known:

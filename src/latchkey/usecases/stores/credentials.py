@@ -60,7 +60,6 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
     except ValueError as error:
         param, _, _ = str(error).partition(" ")
         raise Invalid(str(error), param=param if param in given or "_" in param else None) from error
-    check = await _check(connections, store, project_id, app_id, parsed)
     sealed = connections.sealer.seal(json.encode(given).decode(), place_of(project_id, app_id))
     now = connections.now()
     async with connections.database.transaction() as connection:
@@ -70,14 +69,18 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
             app_id,
             credentials=sealed,
             shown=adapter.describe_credentials(parsed),
-            check=check,
+            check=("unknown", "Not checked yet."),
             now=now,
         )
+        assert row is not None
         # What could not be processed without credentials can be now.
         await journal.reprocess_all(connection, project_id, now, now - 30 * DAY, "failed", app_id)
     connections.forget(project_id, app_id)
-    assert row is not None
-    return _connected(connections, row)
+    # Checked after saving: the store may send a trial notification at once, which then finds the credentials.
+    check = await _check(connections, store, project_id, app_id, parsed)
+    async with connections.database.transaction() as connection:
+        await storage.note_check(connection, project_id, app_id, row.version, check, connections.now())
+    return await _required(connections, project_id, app_id)
 
 
 async def delete(connections: Connections, project_id: str, app_id: str) -> Connected:

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from latchkey.emulators.apple.keys import AppleKeys, make_keys
+from latchkey.storage.database import Database
+from tests.emulators.apple.shop import app_store
+from tests.stores.world import World, world
+
+
+@pytest.fixture(scope="session")
+def apple_keys() -> AppleKeys:
+    return make_keys()
+
+
+@pytest.fixture
+async def apple(database: Database, apple_keys: AppleKeys) -> AsyncIterator[World]:
+    async with app_store(apple_keys, environment="Production") as store, world(database, store) as made:
+        yield made

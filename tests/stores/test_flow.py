@@ -1,0 +1,169 @@
+"""From the store's notification to the customer: journal, processing, receipts, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.usecases.stores import credentials
+from tests.stores.world import PROJECT, World
+
+BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"
+
+
+async def types(world: World, app_user_id: str) -> list[str]:
+    return [one["type"] for one in await world.events(app_user_id)]
+
+
+async def test_a_notification_becomes_an_event_and_access(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.store.deliver()
+    [entry] = await apple.journal()
+    assert (entry.status, entry.source, entry.subject) == ("waiting", "notification", bought)
+    await apple.process()
+    [entry] = await apple.journal()
+    assert (entry.status, entry.message, entry.app_user_id) == ("applied", "", BUYER)
+    [event] = await apple.events(BUYER)
+    assert (event["type"], event["environment"], event["store"]) == ("INITIAL_PURCHASE", "PRODUCTION", "app_store")
+    assert entry.event_ids == (event["id"],)
+    reply = await apple.client.get(f"/v1/subscribers/{BUYER}")
+    assert reply.json()["subscriber"]["entitlements"]["pro"]["product_identifier"] == "pro_monthly"
+
+
+async def test_a_life_is_told_in_full(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER, trial=True)
+    await apple.settle()
+    await apple.move(apple.now + 8 * DAY)
+    apple.store.act(bought, "cancel")
+    await apple.settle()
+    await apple.move(apple.now + 40 * DAY)
+    assert await types(apple, BUYER) == ["TRIAL_STARTED", "INITIAL_PURCHASE", "CANCELLATION", "EXPIRATION"]
+    conversion = (await apple.events(BUYER))[1]
+    assert conversion["is_trial_conversion"] is True
+
+
+async def test_the_same_notification_again_changes_nothing(apple: World) -> None:
+    apple.store.misbehave(duplicate=1.0)
+    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    assert len(await apple.journal()) == 1
+    assert await types(apple, BUYER) == ["INITIAL_PURCHASE"]
+
+
+@pytest.mark.parametrize(("lie", "status"), [("signature", 401), ("chain", 401), ("bundle", 403), ("app_id", 403)])
+async def test_a_lie_is_refused_and_nothing_is_stored(apple: World, lie: str, status: int) -> None:
+    apple.store.misbehave(lie=1.0, lies=(lie,))
+    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    assert await apple.journal() == []
+    assert (await apple.client.get(f"/v1/subscribers/{BUYER}")).status == 404
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[]", b"\xff\xfe", b'{"signedPayload": 7}', b'{"signedPayload": "a.b.c"}']
+)
+async def test_bytes_that_are_no_notification_are_400_or_401(apple: World, body: bytes) -> None:
+    url = apple.store.notification_url
+    assert url is not None
+    path = "/incoming/" + url.rpartition("/")[2]
+    reply = await apple.client.request("POST", path, body=body)
+    assert reply.status in (400, 401), reply
+    assert await apple.journal() == []
+
+
+async def test_an_unknown_url_is_404(apple: World) -> None:
+    assert (await apple.client.request("POST", "/incoming/" + "x" * 32, body=b"{}")).status == 404
+
+
+async def test_a_receipt_is_taken_at_once_and_its_notification_changes_nothing(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    reply = await apple.show_receipt(bought, "ada")
+    assert reply.status == 200, reply
+    assert "pro" in reply.json()["subscriber"]["entitlements"]
+    await apple.settle()
+    assert await types(apple, "ada") == ["INITIAL_PURCHASE"]
+    assert {entry.status for entry in await apple.journal()} == {"applied"}
+
+
+async def test_a_buyer_whom_nobody_named_is_anonymous_until_they_show_the_receipt(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    await apple.settle()
+    owner = await apple.owner(bought)
+    assert owner.app_user_id.startswith("$RCAnonymousID:")
+    reply = await apple.show_receipt(bought, "ada")
+    assert reply.status == 200
+    assert (await apple.owner(bought)).app_user_id == "ada"
+    assert owner.app_user_id in (await apple.owner(bought)).aliases
+
+
+async def test_a_one_time_purchase_says_whether_to_use_it_up(apple: World) -> None:
+    coins = apple.store.sell(product_id="coins_100", buyer="ada")
+    reply = await apple.show_receipt(coins, "ada")
+    assert reply.json()["purchased_products"] == {"coins_100": {"should_consume": True}}
+    lifetime = apple.store.sell(product_id="pro_lifetime", buyer="ada")
+    reply = await apple.show_receipt(lifetime, "ada")
+    assert reply.json()["purchased_products"] == {"pro_lifetime": {"should_consume": False}}
+
+
+async def test_a_forged_receipt_is_invalid_and_gives_nothing(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    token = apple.store.receipt(bought)["fetch_token"]
+    head, payload, signature = token.split(".")
+    forged = ".".join((head, payload, signature[:-8] + "AAAAAAAA"))
+    body = {"app_user_id": "eve", "fetch_token": forged, "product_id": "pro_monthly"}
+    reply = await apple.client.post("/v1/receipts", body, key=apple.public_key)
+    assert (reply.status, reply.json()["code"]) == (400, 7103), reply
+    assert (await apple.client.get("/v1/subscribers/eve")).status == 404
+
+
+async def test_a_renewal_that_comes_before_everything_else_reads_the_history(apple: World) -> None:
+    apple.store.misbehave(drop=1.0)
+    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER, trial=True)
+    await apple.store.deliver()
+    apple.store.behave()
+    await apple.move(apple.now + 8 * DAY)
+    assert await types(apple, BUYER) == ["TRIAL_STARTED", "INITIAL_PURCHASE"]
+
+
+async def test_a_lost_notification_heals_by_itself(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    apple.store.misbehave(drop=1.0)
+    await apple.move(apple.now + 29 * DAY)
+    # The renewal is lost. The store is asked two hours after the end, before the end is told after six.
+    await apple.move(apple.now + 3 * DAY, every=3 * HOUR)
+    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "RENEWAL"]
+    assert (await apple.owner(bought)).subscriptions[0].current.ends_at > apple.now
+
+
+async def test_notifications_of_an_outage_are_found_in_the_stores_history(apple: World) -> None:
+    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    await apple.processor.read_histories()
+    apple.store.misbehave(drop=1.0)
+    apple.store.act((await apple.owner_id(BUYER)), "cancel")
+    await apple.settle()
+    apple.store.behave()
+    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    assert await apple.processor.read_histories() == 1
+    await apple.process()
+    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "CANCELLATION"]
+    assert [entry.source for entry in await apple.journal()] == ["history", "notification"]
+
+
+async def test_an_app_without_credentials_asks_the_store_and_the_phone_to_come_again(apple: World) -> None:
+    await credentials.delete(apple.connections, PROJECT, apple.app_id)
+    apple.store.clock.move_to(apple.now + 10_000)
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    assert await apple.journal() == []
+    reply = await apple.show_receipt(bought, "ada")
+    assert (reply.status, reply.json()["code"]) == (503, 7101)
+    [entry] = await apple.journal()
+    assert (entry.source, entry.status) == ("receipt", "failed")
+    assert (await apple.client.get("/v1/subscribers/ada")).status == 404
+    # With credentials again, what was kept is processed without the phone.
+    await apple.connect()
+    apple.store.clock.move_to(apple.now + 10_000)
+    await apple.process()
+    assert (await apple.owner(bought)).app_user_id == "ada"

@@ -1,0 +1,152 @@
+"""Latchkey beside a pretend store: real HTTP between them, a real database, and one clock for both."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from latchkey.api.application import create_application
+from latchkey.delivery.sealing import Sealer
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.serving import Served, running
+from latchkey.now import real_now
+from latchkey.settings import Settings
+from latchkey.storage.customers import records
+from latchkey.storage.database import Database
+from latchkey.storage.stores.journal import Entry, Filter
+from latchkey.usecases.access import keys, projects
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.clock import pass_time
+from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.usecases.stores import credentials, journal
+from latchkey.usecases.stores.connections import Connections, adapters
+from latchkey.usecases.stores.processing import Processor
+from tests.api.client import Client, Reply
+from tests.api.serving import serving
+
+PROJECT = "proj_store"
+STORES = {"apple": "app_store", "google": "play_store"}
+
+
+@dataclass
+class World:
+    database: Database
+    store: Emulator[Any, Any]
+    served: Served
+    client: Client
+    app_id: str
+    public_key: str
+    connections: Connections
+    processor: Processor
+    changes: Changes
+
+    @property
+    def now(self) -> Ms:
+        return self.store.clock.now()
+
+    async def connect(self) -> None:
+        await credentials.save(self.connections, PROJECT, self.app_id, self.store.credentials(self.served.base_url))
+
+    async def settle(self) -> None:
+        """Send what the store has to send, and process everything that is due by now."""
+        await self.store.deliver()
+        await self.process()
+
+    async def process(self) -> None:
+        while await self.processor.process_due():
+            pass
+        while await self.processor.check_due():
+            pass
+        await self.pass_time()
+
+    async def pass_time(self) -> None:
+        while await pass_time(self.database, self.changes.catalogs, self.now):
+            pass
+
+    async def move(self, to: Ms, every: Ms | None = None) -> None:
+        """Time passes for both, in steps of `every` at most. What the store does happens when it is due."""
+
+        async def between(_: Ms) -> None:
+            await self.process()
+
+        while self.now < to:
+            await self.store.move(to if every is None else min(self.now + every, to), between)
+
+    async def owner(self, store_id: str) -> Customer:
+        store = STORES[self.store.name]
+        async with self.database.acquire() as connection:
+            owner = await records.owner_of(connection, PROJECT, (store, store_id))
+            assert owner is not None, f"nobody owns {store_id}"
+        async with self.database.transaction() as connection:
+            [found] = (await records.lock(connection, [(PROJECT, owner)])).values()
+        return found.customer
+
+    async def owner_id(self, app_user_id: str) -> str:
+        """The store's id of this customer's only subscription."""
+        async with self.database.transaction() as connection:
+            [found] = (await records.lock(connection, [(PROJECT, app_user_id)])).values()
+        [subscription] = found.customer.subscriptions
+        return subscription.id
+
+    async def journal(self, **wanted: Any) -> list[Entry]:
+        """Without the trial notifications that saving credentials brings about."""
+        found = await journal.page(self.database, PROJECT, Filter(**wanted), after=None, limit=1000)
+        return [one for one in found if not one.kind.startswith("TEST")]
+
+    async def events(self, app_user_id: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        following: str | None = f"/v2/projects/{PROJECT}/events?limit=100"
+        while following is not None:
+            reply = await self.client.get(following)
+            assert reply.status == 200, reply
+            items += reply.json()["items"]
+            following = reply.json()["next_page"]
+        return [one for one in items if one["app_user_id"] == app_user_id or app_user_id in one["aliases"]]
+
+    async def show_receipt(self, purchase: str, app_user_id: str, **more: Any) -> Reply:
+        body = {**self.store.receipt(purchase), "app_user_id": app_user_id, **more}
+        return await self.client.post("/v1/receipts", body, key=self.public_key)
+
+
+@contextlib.asynccontextmanager
+async def world(database: Database, store: Emulator[Any, Any]) -> AsyncIterator[World]:
+    def now() -> Ms:
+        return store.clock.now()
+
+    async with running(store) as served:
+        host = served.base_url.partition("//")[2]
+        settings = Settings(secret_key=bytes(32), store_allow_hosts=(host,), database_url=database.url)
+        await projects.create_project(database, "Store", now(), project_id=PROJECT)
+        await add_catalog(database, PROJECT, now())
+        app = await projects.create_app(database, PROJECT, "Notes", STORES[store.name], now())
+        issued = await keys.create_public_key(database, PROJECT, app.id, "Notes", now())
+        secret = await keys.create_secret_key(database, PROJECT, "Server", now(), rate_limit=keys.FASTEST)
+        application = create_application(database, settings, now)
+        # The pretend store's API checks the caller's token by the real clock, as a store does.
+        hosts = frozenset(settings.store_allow_hosts)
+        connections = Connections(database, Sealer(settings.secret_key), adapters(real_now), hosts, now)
+        changes = Changes(database, now)
+        try:
+            async with serving(application) as url:
+                made = World(
+                    database,
+                    store,
+                    served,
+                    Client(application, secret.plaintext),
+                    app.id,
+                    issued.plaintext,
+                    connections,
+                    Processor(database, connections, changes, now),
+                    changes,
+                )
+                found = await credentials.load(connections, PROJECT, app.id)
+                assert found is not None
+                store.notification_url = url + found.notification_path
+                await made.connect()
+                yield made
+        finally:
+            await connections.close()
