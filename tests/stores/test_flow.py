@@ -96,6 +96,22 @@ async def test_a_buyer_whom_nobody_named_is_anonymous_until_they_show_the_receip
     assert owner.app_user_id in (await apple.owner(bought)).aliases
 
 
+async def test_a_uuid_is_one_person_in_any_spelling(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    assert (await apple.show_receipt(bought, BUYER.upper())).status == 200
+    assert set((await apple.owner(bought)).aliases) == {BUYER, BUYER.upper()}
+    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
+    second = apple.store.sell(product_id="pro_lifetime", buyer="eve", account_token=BUYER[:-1] + "2")
+    await apple.client.post(
+        "/v1/subscribers/identify",
+        {"app_user_id": "$RCAnonymousID:" + "0" * 32, "new_app_user_id": (BUYER[:-1] + "2").upper()},
+        key=apple.public_key,
+    )
+    await apple.settle()
+    assert (await apple.owner(second)).app_user_id == (BUYER[:-1] + "2").upper()
+
+
 async def test_a_one_time_purchase_says_whether_to_use_it_up(apple: World) -> None:
     coins = apple.store.sell(product_id="coins_100", buyer="ada")
     reply = await apple.show_receipt(coins, "ada")

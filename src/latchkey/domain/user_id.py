@@ -33,11 +33,25 @@ BLOCKED = frozenset(
 # Clients resolve these as path segments, however they are encoded: such a customer could never be read.
 DIRECTIONS = frozenset({".", ".."})
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f/\ud800-\udfff]")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ANONYMOUS = re.compile(r"\$RCAnonymousID:[0-9a-f]{32}")
 
 
 def is_anonymous(app_user_id: str) -> bool:
     return _ANONYMOUS.fullmatch(app_user_id) is not None
+
+
+def same_account(one: str, other: str) -> bool:
+    """Whether both are the same UUID. Apple returns the account token of an app in lower case, Swift writes UUIDs in
+    upper case."""
+    return one.lower() == other.lower() and _UUID.fullmatch(one) is not None
+
+
+def spellings(account_token: str) -> tuple[str, ...]:
+    """The app user ids that an account token may stand for, the likeliest first."""
+    if _UUID.fullmatch(account_token) is None:
+        return (account_token,)
+    return account_token, account_token.lower(), account_token.upper()
 
 
 def problem_with(app_user_id: str) -> str | None:

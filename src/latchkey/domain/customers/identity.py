@@ -9,7 +9,7 @@ from latchkey.domain.customers.customer import Attribute, Customer, Joined, Tran
 from latchkey.domain.events.event import event_id
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.user_id import is_anonymous
+from latchkey.domain.user_id import is_anonymous, same_account
 
 # Replaces the id of an erased owner in TRANSFER events.
 ERASED = "$deleted"
@@ -28,6 +28,12 @@ class LogIn(StrEnum):
     ADD_ID = "add_id"
     MERGE = "merge"
     SWITCH = "switch"
+
+
+def belongs_to(customer: Customer, app_user_id: str) -> bool:
+    """Whether whoever shows a purchase of this customer is the same person: it has only anonymous ids, or the same UUID
+    in another spelling."""
+    return all(is_anonymous(alias) or same_account(alias, app_user_id) for alias in customer.aliases)
 
 
 def may_move(behavior: RestoreBehavior, owner: Customer, now: Ms) -> bool:

@@ -19,6 +19,7 @@ _SHARE_CLOCKS = query("share_clocks")
 _LOCK = query("lock_customers")
 _OWNER_OF = query("owner_of_purchase")
 _CREATE = query("create_customers")
+_KNOWN_IDS = query("known_app_user_ids")
 _OWNERS = query("owners_of_purchases")
 _SAVE = query("save_customers")
 _ADD_ALIASES = query("add_aliases")
@@ -92,6 +93,11 @@ async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> s
     """The id of the current owner of this purchase. Nothing is locked, so the owner may change at any time."""
     owner: str | None = await connection.fetchval(_OWNER_OF, project_id, *purchase)
     return owner
+
+
+async def known_ids(connection: Any, project_id: str, app_user_ids: Sequence[str]) -> set[str]:
+    """Those of the ids that a customer has."""
+    return {row["app_user_id"] for row in await connection.fetch(_KNOWN_IDS, project_id, list(app_user_ids))}
 
 
 async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:

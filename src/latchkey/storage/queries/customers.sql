@@ -29,6 +29,10 @@ from purchase_owners o
 join customers c on c.project_id = o.project_id and c.id = o.customer_id
 where o.project_id = $1 and o.store = $2 and o.store_id = $3;
 
+-- name: known_app_user_ids
+-- which of these ids a customer has
+select app_user_id from aliases where project_id = $1 and app_user_id = any($2::text[]);
+
 -- name: create_customers
 -- create customers: whoever claims the app user id first creates the row, others find it when they look again
 with claimed as (

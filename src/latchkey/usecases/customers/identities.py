@@ -108,7 +108,7 @@ async def _restore(
         if not identity.came_from_an_app(source.customer, key):
             raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
         # An anonymous owner is merged: it is the same person, before they signed in.
-        merges = identity.is_anonymous_customer(source.customer)
+        merges = identity.belongs_to(source.customer, app_user_id)
         if not merges and not identity.may_move(pair.project.restore_behavior, source.customer, pair.now):
             raise OwnedByAnother("The purchase belongs to another customer, and this project keeps it there.")
         if target is None:

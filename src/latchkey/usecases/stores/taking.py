@@ -15,7 +15,7 @@ from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.settling import lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import OwnedByAnother, Refusal
-from latchkey.domain.user_id import problem_with
+from latchkey.domain.user_id import problem_with, spellings
 from latchkey.storage.customers import records
 from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import handles
@@ -147,8 +147,10 @@ class Taker:
                 owner = await records.owner_of(connection, project, key)
                 if owner is not None:
                     return owner
-        if seen.account_token and problem_with(seen.account_token) is None:
-            return seen.account_token
+            if seen.account_token and problem_with(seen.account_token) is None:
+                spelt = spellings(seen.account_token)
+                known = await records.known_ids(connection, project, spelt)
+                return next((one for one in spelt if one in known), seen.account_token)
         # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
         return f"$RCAnonymousID:{secrets.token_hex(16)}"
 
