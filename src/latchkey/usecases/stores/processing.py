@@ -36,6 +36,8 @@ GIVEN_UP_AFTER: Ms = 3 * DAY
 # How far back a store's own history of notifications is compared with the journal when it never was.
 HISTORY: Ms = 3 * DAY
 HISTORY_EVERY: Ms = HOUR
+# Apple keeps its history for 180 days.
+OLDEST_HISTORY: Ms = 179 * DAY
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
@@ -203,8 +205,9 @@ class Processor:
         for app, row in await self._connections.all_connected():
             until = self._now()
             # Some overlap: a notification may be listed a little late.
-            since = max((row.history_read_to or 0) - HOUR, until - HISTORY)
-            if until - (row.history_read_to or 0) < HISTORY_EVERY:
+            read_to = row.history_read_to
+            since = until - HISTORY if read_to is None else max(read_to - HOUR, until - OLDEST_HISTORY)
+            if read_to is not None and until - read_to < HISTORY_EVERY:
                 continue
             try:
                 found = [one async for one in self._connections.adapters[app.store].missed(app, since, until)]

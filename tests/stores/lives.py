@@ -1,0 +1,106 @@
+"""Random lives: purchases, and acts on them that the store allows at that moment."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.refusal import Refusal
+from latchkey.emulators.truth import Truth
+from tests.stores.world import STORES, World
+
+APPLE_ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("cancel", {}),
+    ("uncancel", {}),
+    ("fail_billing", {}),
+    ("fail_billing", {"grace_days": 16}),
+    ("recover", {}),
+    ("refund", {}),
+    ("reverse_refund", {}),
+    ("change", {"product_id": "team_monthly"}),
+    ("change", {"product_id": "basic_monthly"}),
+    ("change", {"product_id": "pro_yearly"}),
+    ("extend", {"days": 10}),
+)
+GOOGLE_ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("cancel", {}),
+    ("uncancel", {}),
+    ("fail_billing", {}),
+    ("recover", {}),
+    ("refund", {}),
+    ("revoke", {}),
+)
+ACTS = {"apple": APPLE_ACTS, "google": GOOGLE_ACTS}
+SUBSCRIPTIONS = ("pro_monthly", "pro_yearly", "team_monthly")
+ONE_TIME = ("pro_lifetime", "coins_100")
+
+
+async def live(world: World, seed: int, steps: int = 25, buyers: int = 4) -> None:
+    """Some months of several customers. The store misbehaves all the time."""
+    dice = random.Random(seed)
+    await world.processor.read_histories()
+    world.store.misbehave(seed=seed, drop=0.15, duplicate=0.2, reorder=0.2, late=0.2, late_by_hours=9.0)
+    bought: list[str] = []
+    for step in range(steps):
+        if not bought or dice.random() < 0.25:
+            buyer = f"buyer{dice.randrange(buyers)}"
+            token = f"00000000-0000-4000-8000-{seed:06d}{buyer[-1]:0>6}" if dice.random() < 0.7 else None
+            one_time = dice.random() < 0.2
+            product = dice.choice(ONE_TIME if one_time else SUBSCRIPTIONS)
+            sale: dict[str, Any] = {"product_id": product, "buyer": buyer, "account_token": token}
+            if product == "pro_monthly" and dice.random() < 0.5:
+                sale["trial"] = True
+            try:
+                bought.append(world.store.sell(**sale))
+            except Refusal:
+                continue
+        else:
+            act, options = dice.choice(ACTS[world.store.name])
+            at = dice.randrange(len(bought))
+            try:
+                bought[at] = world.store.act(bought[at], act, **options)
+            except Refusal:
+                continue
+        if step % 3 == 0:
+            await world.settle()
+        await world.move(world.now + dice.choice((HOUR, DAY, 9 * DAY, 35 * DAY)))
+
+
+async def converges(world: World) -> None:
+    """The store behaves again. What was held back arrives; what was lost is made good by asking."""
+    await world.store.calm()
+    await world.process()
+    # The safety net asks within its rhythm; the store's history has what never arrived at all.
+    for _ in range(6):
+        await world.move(world.now + 8 * HOUR)
+        await world.processor.read_histories()
+        await world.process()
+    await world.move(world.now + 1)
+    missing = [one for one in world.store.truth() if not one.replaced]
+    for truth in missing:
+        await agrees(world, truth)
+    assert not [entry.message for entry in await world.journal(status="failed")]
+
+
+async def agrees(world: World, truth: Truth) -> None:
+    customer = await world.owner(truth.id)
+    store = STORES[world.store.name]
+    known: Subscription | Purchase | None = customer.subscription(store, truth.id)
+    if known is None:
+        known = customer.purchase(store, truth.id)
+    assert known is not None, truth
+    if isinstance(known, Purchase):
+        assert known.refunded_at == truth.refunded_at, truth
+        assert (known.access_ends_at is None or known.access_ends_at > world.now) == truth.active, truth
+        return
+    assert known.current.product_id.partition(":")[0] == truth.product_id.partition(":")[0], (truth, known)
+    assert (known.access_ends_at > world.now) == truth.active, (truth, known)
+    assert known.current.ends_at == truth.ends_at, (truth, known)
+    assert known.current.refunded_at == truth.refunded_at, (truth, known)
+    if truth.active:
+        assert known.status.auto_renew == truth.auto_renew, (truth, known)
+        assert known.status.next_product_id == truth.next_product_id, (truth, known)
+        assert known.access_ends_at == truth.access_ends_at, (truth, known)

@@ -1,0 +1,19 @@
+"""Random lives in a pretend store that loses, repeats, reorders and delays what it sends. In the end Latchkey knows
+what the store knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.emulators.apple.keys import AppleKeys
+from latchkey.storage.database import Database
+from tests.emulators.apple.shop import app_store
+from tests.stores.lives import converges, live
+from tests.stores.world import world
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_apple_converges(database: Database, apple_keys: AppleKeys, seed: int) -> None:
+    async with app_store(apple_keys, environment="Production") as store, world(database, store) as made:
+        await live(made, seed)
+        await converges(made)
