@@ -226,6 +226,23 @@ class TestWithoutMoments:
         refunded = [replace(BOUGHT, money_back=(MoneyBack(START + day * DAY),)) for day in (2, 3)]
         assert told(*map(snapshot, refunded), unordered=True).current.money_back == refunded[0].money_back
 
+    def test_how_a_replaced_purchase_stands_says_nothing_about_the_one_in_its_place(self) -> None:
+        known = told(snapshot(BOUGHT), snapshot(BIGGER), snapshot(BOUGHT, auto_renew=False), unordered=True)
+        assert known.status.auto_renew is True
+        assert known.current.id == BIGGER.id
+
+    def test_a_cancellation_in_a_grace_period_extends_nothing(self) -> None:
+        grace_ends_at = BOUGHT.ends_at + 3 * DAY
+        unpaid = snapshot(BOUGHT)
+        unpaid = replace(
+            unpaid,
+            status=replace(unpaid.status, billing_issue_at=BOUGHT.ends_at, grace_ends_at=grace_ends_at),
+        )
+        cancelled = snapshot(replace(BOUGHT, ends_at=grace_ends_at), auto_renew=False)
+        known = told(unpaid, cancelled, cancelled, unordered=True)
+        assert known.current.ends_at == BOUGHT.ends_at
+        assert (known.access_ends_at, known.status.auto_renew) == (grace_ends_at, False)
+
     def test_a_pause_was_asked_for_when_it_was_first_read(self) -> None:
         known = told(snapshot(BOUGHT), paused(Pause(0, RESUMES)), paused(Pause(0, RESUMES)), unordered=True)
         assert known.status.pause == Pause(START + DAY, RESUMES)

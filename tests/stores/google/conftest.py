@@ -7,6 +7,7 @@ import pytest
 from latchkey.emulators.google.keys import Keys, generate
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.google.adapter import GooglePlay
+from tests.stores.google.life import Life
 from tests.stores.google.play import Play, connected
 
 
@@ -28,4 +29,9 @@ def play(keys: Keys) -> Play:
 @pytest.fixture
 def google(play: Play) -> GooglePlay:
     """Its clock is the machine's: tokens are checked against it. What happens in the store has the clock of `play`."""
-    return GooglePlay(play, lambda: time.time_ns() // 1_000_000)
+    return GooglePlay(lambda: time.time_ns() // 1_000_000, play)
+
+
+@pytest.fixture
+def life(google: GooglePlay, play: Play, app: ConnectedApp) -> Life:
+    return Life(google, app, lambda: play.now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -17,14 +18,14 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.adapter import ConnectedApp, Reading, Seen
 from latchkey.stores.google.adapter import GooglePlay
 from tests.domain.shop import someone
-from tests.stores.google.play import Json, Play
+from tests.stores.google.play import Json
 
 
 @dataclass
 class Life:
     google: GooglePlay
-    play: Play
     app: ConnectedApp
+    now: Callable[[], Ms]
     customer: Customer = field(default_factory=someone)
     # Every event that was told, by its id: an id is told once.
     told: dict[str, Event] = field(default_factory=dict)
@@ -42,14 +43,9 @@ class Life:
     async def take(self, reading: Reading) -> list[str]:
         if any(not seen.complete and self._has_a_gap(seen) for seen in reading.seen):
             reading = await self.google.read_again(self.app, reading.seen[0].handle, Environment.PRODUCTION)
-        now, before = self.play.now, self.customer
+        now, before = self.now(), self.customer
         for seen in reading.seen:
             self.customer = self._after(seen, now)
-        return self._tell(before)
-
-    def wait(self, until: Ms) -> list[str]:
-        """What time alone brings about."""
-        before, self.play.now = self.customer, until
         return self._tell(before)
 
     @property
@@ -58,7 +54,7 @@ class Life:
         return only
 
     def has_access(self) -> bool:
-        now = self.play.now
+        now = self.now()
         ends = [one.access_ends_at for one in self.customer.subscriptions]
         ends += [one.access_ends_at or now + 1 for one in self.customer.purchases]
         return any(end > now for end in ends)
@@ -83,7 +79,7 @@ class Life:
         return seen.snapshot.current.number - 1 not in numbers
 
     def _tell(self, before: Customer) -> list[str]:
-        self.customer = let_time_pass(self.customer, self.play.now)
+        self.customer = let_time_pass(self.customer, self.now())
         new = [event for event in diff(before, self.customer) if event.id not in self.told]
         self.told |= {event.id: event for event in new}
         return [_named(event) for event in new]

@@ -9,18 +9,16 @@ from itertools import permutations
 import pytest
 
 from latchkey.domain.instants import DAY, HOUR
-from latchkey.domain.purchases.subscription import Moment, PeriodType, Status
+from latchkey.domain.purchases.subscription import Moment, Status
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.google.adapter import GooglePlay
 from tests.stores.google.life import Life
 from tests.stores.google.play import (
     MONTH,
-    ORDER,
     START,
     TOKEN,
     Json,
     Play,
-    error,
     iso,
     notice,
     one_time_notice,
@@ -30,11 +28,6 @@ from tests.stores.google.play import (
 END = START + MONTH
 NEXT = "GPA.9999-8888-7777-66666"
 Happening = Callable[[Play], object]
-
-
-@pytest.fixture
-def life(google: GooglePlay, play: Play, app: ConnectedApp) -> Life:
-    return Life(google, play, app)
 
 
 def trial(play: Play) -> None:
@@ -298,9 +291,24 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
     "one-time pending": ([(pending_one_time, one_time_notice(1))], [], False),
     "one-time 2": ([(pending_one_time, one_time_notice(1)), (cancel_one_time, one_time_notice(2))], [], False),
     "voided": (
-        [BOUGHT, (later(MID, Play.refund), voided_notice())],
+        [BOUGHT, (later(MID, revoke_with_refund), voided_notice())],
         ["REFUND"],
         False,
+    ),
+    "refunded, and access left": ([BOUGHT, (later(MID, Play.refund), notice(99))], [], True),
+    "refunded after the end": (
+        [
+            BOUGHT,
+            (later(END, lambda play: play.cancel("user", state="EXPIRED")), notice(13)),
+            (later(END + DAY, Play.refund), voided_notice()),
+        ],
+        ["REFUND"],
+        False,
+    ),
+    "one-time refunded, and left": (
+        [(Play.sell, one_time_notice(1)), (later(MID, Play.refund), one_time_notice(1))],
+        [],
+        True,
     ),
     "voided after 12": (
         [BOUGHT, (later(MID, revoke_with_refund), notice(12)), (later(MID + DAY, lambda play: None), voided_notice())],
@@ -350,7 +358,7 @@ async def test_notifications_that_come_late_and_in_any_order_lead_to_the_same_st
     ends = []
     # The three neighbours that came last; each also a second time.
     for order in permutations(notification for _, notification in steps[-3:]):
-        life = Life(google, play, app)
+        life = Life(google, app, lambda: play.now)
         for notification in (*order, *reversed(order)):
             await life.hear(notification)
         standing = [(one.id, one.periods, undated(one.status), one.expired) for one in life.customer.subscriptions]
@@ -362,104 +370,3 @@ async def test_notifications_that_come_late_and_in_any_order_lead_to_the_same_st
 def undated(status: Status) -> Status:
     """Without the number of the reading that told it."""
     return replace(status, as_of=Moment(status.as_of.at))
-
-
-async def test_a_recovered_payment_misses_no_time(life: Life, play: Play) -> None:
-    steps = ROWS["1 recovered in grace"][0]
-    for happens, notification in steps:
-        happens(play)
-        await life.hear(notification)
-    paid = life.subscription.current
-    assert (paid.purchased_at, paid.paid_from, paid.ends_at) == (END + DAY, END, END + MONTH)
-    assert life.subscription.status.billing_issue_at is None
-
-
-async def test_a_grace_period_that_google_extends_day_by_day_is_one_billing_issue(life: Life, play: Play) -> None:
-    for happens, notification in (BOUGHT, GRACE):
-        happens(play)
-        await life.hear(notification)
-    play.state("IN_GRACE_PERIOD", ends_at=END + 4 * DAY)
-    assert await life.hear(notice(6)) == ["BILLING_ISSUE"]  # with the new end of access
-    status = life.subscription.status
-    assert (status.billing_issue_at, status.grace_ends_at) == (END, END + 4 * DAY)
-    assert life.subscription.current.ends_at == END
-
-
-async def test_a_planned_pause_survives_readings_that_do_not_tell_of_it(life: Life, play: Play) -> None:
-    for happens, notification in ROWS["11 pause planned"][0]:
-        happens(play)
-        await life.hear(notification)
-    assert await life.hear(notice(8)) == []
-    assert await life.read_again(TOKEN) == []
-    assert life.subscription.status.pause is not None
-
-
-async def test_renewals_that_were_never_heard_of_are_filled_in(life: Life, play: Play) -> None:
-    trial(play)
-    await life.hear(notice(4))
-    for month in range(3):
-        play.now = START + 7 * DAY + month * MONTH
-        play.renew()
-    assert await life.hear(notice(2)) == ["INITIAL_PURCHASE CONVERSION", "RENEWAL", "RENEWAL"]
-    assert [one.id for one in life.subscription.periods] == [ORDER, *(f"{ORDER}..{number}" for number in range(3))]
-    assert [one.number for one in life.subscription.periods] == [0, 1, 2, 3]
-    assert [one.price.micros for one in life.subscription.periods] == [0, 9_990_000, 9_990_000, 9_990_000]
-    assert life.subscription.periods[0].period_type is PeriodType.TRIAL
-
-
-async def test_a_chain_of_upgrades_is_one_subscription_also_where_one_was_never_heard_of(
-    life: Life, play: Play
-) -> None:
-    play.buy()
-    await life.hear(notice(4))
-    play.now = MID
-    upgrade(play)
-    play.now = MID + DAY
-    play.cancel("replacement", "second", state="EXPIRED", ends_at=play.now)
-    play.buy("third", "GPA.5", linkedPurchaseToken="second", item={"productId": "ultra"})
-    assert await life.hear(notice(4, "third")) == ["PRODUCT_CHANGE max:monthly>ultra:monthly"]
-    assert life.subscription.id == ORDER
-    assert [one.product_id for one in life.subscription.periods] == ["pro:monthly", "ultra:monthly"]
-    assert life.subscription.periods[0].ends_at == MID + DAY
-
-
-async def test_a_top_up_of_a_prepaid_plan_is_a_purchase_of_its_own(life: Life, play: Play) -> None:
-    prepaid(play)
-    await life.hear(notice(4))
-    item = play.subscriptions[TOKEN]["lineItems"][0]
-    play.now = MID
-    play.cancel("replacement", state="EXPIRED")
-    play.buy("second", NEXT, linkedPurchaseToken=TOKEN, ends_at=END + MONTH, item={"prepaidPlan": {}})
-    play.subscriptions["second"]["lineItems"][0] |= {"offerDetails": item["offerDetails"]}
-    assert await life.hear(notice(4, "second")) == ["NON_RENEWING_PURCHASE"]
-    first, second = life.customer.purchases
-    assert (first.id, first.product_id, first.ends_at) == (ORDER, "pro:pass", END)
-    assert (second.id, second.purchased_at, second.ends_at) == (NEXT, MID, END + MONTH)
-
-
-async def test_a_refund_of_an_older_order_leaves_its_date_and_access_goes_on(life: Life, play: Play) -> None:
-    play.buy()
-    await life.hear(notice(4))
-    play.now = END
-    play.renew()
-    await life.hear(notice(2))
-    play.now = END + DAY
-    play.refund(ORDER)
-    assert await life.hear(voided_notice(order_id=ORDER)) == []
-    assert life.subscription.periods[0].refunded_at == END + DAY
-    assert life.has_access()
-
-
-async def test_without_the_right_to_read_orders_access_is_still_right(life: Life, play: Play) -> None:
-    play.refuse = lambda path: error(403, "permissionDenied") if path.startswith("/orders") else None
-    play.buy()
-    assert await life.hear(notice(4)) == ["INITIAL_PURCHASE"]
-    assert life.subscription.current.price.micros == 9_990_000
-    play.now = END
-    play.renew()
-    assert await life.hear(notice(2)) == ["RENEWAL"]
-    assert life.subscription.current.purchased_at == START + MONTH
-    play.now = END + MONTH
-    play.state("ON_HOLD")
-    assert await life.hear(notice(5)) == ["BILLING_ISSUE", "EXPIRATION BILLING_ERROR"]
-    assert not life.has_access()

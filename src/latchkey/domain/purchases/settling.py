@@ -55,6 +55,10 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
     known = {period.id: period for period in before.periods}
     # A store that does not date its word tells a refund only where it was asked for the order: silence takes none back.
     seen = replace(seen, periods=tuple(_refund_stands(known.get(period.id), period) for period in seen.periods))
+    if seen.current.id in known and seen.current.id != before.current.id:
+        # Another purchase has taken its place meanwhile. How the old one stands says nothing about the new one.
+        seen = replace(seen, status=before.status)
+    seen = _still_in_grace(before, seen)
     status = replace(seen.status, as_of=before.status.as_of)
     if _settled_status(before, replace(seen, status=status)) != before.status:
         status = replace(status, as_of=moment)
@@ -63,6 +67,18 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
         status=status,
         periods=tuple(replace(period, as_of=_as_of(known, period, moment)) for period in seen.periods),
     )
+
+
+def _still_in_grace(before: Subscription, seen: Subscription) -> Subscription:
+    """Whoever cancels in a grace period keeps access until its end, and a revocation within it cuts it short. A store
+    that then names only the end of access has not extended what was paid."""
+    was, paid_until, current = before.status, before.current.ends_at, seen.current
+    if current.id != before.current.id or seen.status.billing_issue_at is not None or was.billing_issue_at is None:
+        return seen
+    if was.grace_ends_at is None or not paid_until < current.ends_at <= was.grace_ends_at:
+        return seen
+    status = replace(seen.status, billing_issue_at=was.billing_issue_at, grace_ends_at=current.ends_at)
+    return replace(seen, status=status, periods=(*seen.periods[:-1], replace(current, ends_at=paid_until)))
 
 
 def _refund_stands(known: Period | None, seen: Period) -> Period:

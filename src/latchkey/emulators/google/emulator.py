@@ -181,7 +181,10 @@ class GoogleEmulator(Emulator[Life, Notice]):
         return following if following < message.at + message.fate.late_by + _KEPT_FOR else None
 
     def first_of_chain(self, purchase: Purchase) -> Purchase:
+        """A prepaid plan is no subscription to Latchkey: each top-up, and what follows it, begins anew."""
         while purchase.replaces is not None and (before := self.life.purchases.get(purchase.replaces)):
+            if before.prepaid:
+                break
             purchase = before
         return purchase
 
@@ -191,7 +194,8 @@ class GoogleEmulator(Emulator[Life, Notice]):
         access = purchase.expires_at if purchase.subscription else None
         if not purchase.subscription:
             running = purchase.state is State.ACTIVE
-            access = latest.refunded_at
+            # A refund alone takes nothing away.
+            access = None if running else latest.refunded_at
         in_grace = purchase.state is State.IN_GRACE_PERIOD
         kind = "prepaid" if purchase.prepaid else "subscription" if purchase.subscription else "one_time"
         return Truth(

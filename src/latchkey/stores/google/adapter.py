@@ -12,15 +12,15 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming, Notification, Reading
 from latchkey.stores.errors import InvalidReceipt, StoreDown
 from latchkey.stores.google import credentials as given_credentials
+from latchkey.stores.google import line, product, push, subscription
 from latchkey.stores.google import notification as told
-from latchkey.stores.google import periods, product, push, subscription
 from latchkey.stores.google.access_token import AccessTokens
 from latchkey.stores.google.certificates import Certificates
 from latchkey.stores.google.chains import Chains
 from latchkey.stores.google.credentials import GoogleCredentials
 from latchkey.stores.google.publisher import Publisher
 from latchkey.stores.google.refusal import Gone, Unknown
-from latchkey.stores.google.resources import UNACKNOWLEDGED, VoidedPurchase, millis
+from latchkey.stores.google.resources import ACTIVE, UNACKNOWLEDGED, VoidedPurchase, millis
 from latchkey.stores.http import StoreHttp
 
 # Purchase tokens have some 150 to 200 of these signs. Google promises no form, so what is only possible is asked about.
@@ -34,9 +34,9 @@ _TOO_OLD = "Google no longer tells of this purchase: it ended more than 60 days 
 class GooglePlay:
     store = subscription.STORE
 
-    def __init__(self, http: StoreHttp, now: Callable[[], Ms]) -> None:
-        self._http = http
+    def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
         self._now = now
+        self._http = http = http or StoreHttp("Google", now)
         self._certificates = Certificates(http, now)
         self._tokens = AccessTokens(http, now)
         self._publisher = Publisher(http, self._tokens)
@@ -144,21 +144,17 @@ class GooglePlay:
         purchase = await self._publisher.subscription(app, token)
         if note := subscription.why_nothing_follows(purchase):
             return Reading(note=note)
-        wanted = subscription.order_ids(purchase)
-        if with_history:
-            whole = [one for newest in wanted for one in periods.history(newest)]
-            orders = await self._publisher.many_orders(app, list(dict.fromkeys(whole)))
-        else:
-            orders = await self._publisher.orders(app, dict.fromkeys((*wanted, *beside)))
-        replaces, replaced = await self._chains.of(app, purchase)
-        resume = None
-        if ask_for_pause and purchase.paused_state_context is None:
-            resume = await self._publisher.planned_resume(app, purchase.line_items[0].product_id, token)
+        chain = await self._chains.of(app, purchase)
+        needed = (*line.running_orders(purchase), *beside)
+        welcome = line.earlier_orders(purchase, chain, whole=with_history)
+        orders = await self._publisher.orders(app, needed, welcome)
+        told_of, resume = False, None
+        if (ask_for_pause or with_history) and purchase.subscription_state == ACTIVE:
+            told_of, resume = await self._publisher.planned_pause(app, purchase.items[0].product_id, token)
         around = subscription.Around(
             orders=orders,
-            replaces=replaces,
-            replaced=replaced,
-            pause_was_asked=ask_for_pause,
+            chain=chain,
+            tells_of_pause=told_of,
             planned_resume=resume,
             with_history=with_history,
         )

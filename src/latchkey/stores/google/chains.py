@@ -3,62 +3,51 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 
 from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.google.line import Chain
 from latchkey.stores.google.publisher import Publisher
 from latchkey.stores.google.refusal import Gone, Unknown
 from latchkey.stores.google.resources import SubscriptionPurchase
-from latchkey.stores.google.subscription import is_prepaid
 
 # Google names the purchase before for as long as a subscription lives. Whoever upgrades more often than this while
 # none of the purchases between is known goes on under a new id.
 LONGEST = 10
-_MOST_LINKS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """A purchase that was replaced. Nothing of this changes any more."""
-
-    before: str | None = None
-    product: str | None = None
-    prepaid: bool = False
+_MOST_KEPT = 2_000
 
 
 class Chains:
+    """Keeps what was read of purchases that were replaced: it does not change any more."""
+
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self._links: OrderedDict[tuple[str, str], _Link] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], SubscriptionPurchase | None] = OrderedDict()
 
-    async def of(self, app: ConnectedApp, purchase: SubscriptionPurchase) -> tuple[tuple[str, ...], str | None]:
-        """The tokens that a purchase replaced, newest first, and the product of the newest."""
-        chain: list[str] = []
-        product = None
+    async def of(self, app: ConnectedApp, purchase: SubscriptionPurchase) -> Chain:
+        """The purchases that one replaced, newest first."""
+        chain: dict[str, SubscriptionPurchase | None] = {}
         token = purchase.linked_purchase_token
         while token and len(chain) < LONGEST and token not in chain:
-            link = await self._link(app, token)
-            if link.prepaid:
+            old = await self._read(app, token)
+            if old is not None and old.is_prepaid:
                 # A prepaid plan is no subscription to Latchkey: what follows it begins anew.
                 break
-            chain.append(token)
-            product = link.product if len(chain) == 1 else product
-            token = link.before
-        return tuple(chain), product
+            chain[token] = old
+            token = old.linked_purchase_token if old is not None else None
+        return tuple(chain.items())
 
-    async def _link(self, app: ConnectedApp, token: str) -> _Link:
+    async def _read(self, app: ConnectedApp, token: str) -> SubscriptionPurchase | None:
+        """None: Google no longer tells of it."""
         key = (app.app_id, token)
-        if (known := self._links.get(key)) is not None:
-            self._links.move_to_end(key)
-            return known
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
         try:
             old = await self._publisher.subscription(app, token)
         except (Unknown, Gone):
-            link = _Link()
-        else:
-            product = old.line_items[0].product if old.line_items else None
-            link = _Link(old.linked_purchase_token, product, is_prepaid(old))
-        self._links[key] = link
-        if len(self._links) > _MOST_LINKS:
-            self._links.popitem(last=False)
-        return link
+            old = None
+        if old is None or old.is_replaced:
+            self._kept[key] = old
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
+        return old

@@ -6,7 +6,7 @@ An order is one payment: `GPA.1-2-3-4` the first, `GPA.1-2-3-4..0` the first ren
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -66,12 +66,15 @@ def refunded_at(order: Order | None) -> Ms | None:
     return told or instant(order.last_event_time) or instant(order.create_time)
 
 
-def money_back(order: Order | None, revoked_at: Ms | None = None) -> tuple[MoneyBack, ...]:
+def money_back(order: Order | None, ends_at: Ms, paid_until: Ms | None) -> tuple[MoneyBack, ...]:
+    """A refund that left the user the access is none: Google does not count such an order as voided either."""
     at = refunded_at(order)
     if at is None:
         return ()
-    # Access that was revoked together with the refund ended by the refund, also where Google dates it a moment later.
-    return (MoneyBack(at if revoked_at is None else min(at, revoked_at - 1)),)
+    if is_revoked(ends_at, paid_until):
+        # Access ended by the refund, also where Google dates the refund a moment after the end of access.
+        return (MoneyBack(min(at, ends_at - 1)),)
+    return (MoneyBack(at),) if at >= ends_at else ()
 
 
 def price_of(order: Order | None, product_id: str) -> Price | None:
@@ -121,26 +124,27 @@ def period(
         ends_at=ends_at,
         as_of=NOW,
         price=_price(item, order, kind),
-        money_back=money_back(order, ends_at if is_revoked(ends_at, paid_end(order, item.product_id)) else None),
+        money_back=money_back(order, ends_at, paid_end(order, item.product_id)),
     )
 
 
-def earlier(item: LineItem, order_id: str, orders: Mapping[str, Order], *, started_at: Ms) -> Iterator[Period]:
-    """The periods before the one of `order_id`, as far as their orders are known."""
-    for one in history(order_id)[:-1]:
+def told(
+    item: LineItem, ids: Iterable[str], orders: Mapping[str, Order], *, started_at: Ms, replaces: bool
+) -> Iterator[Period]:
+    """The periods of these orders, as far as they are known, of whatever product each was."""
+    for one in ids:
         ordered = item_of(orders.get(one), item.product_id)
         ends_at = paid_end(orders.get(one), item.product_id)
         if ordered is not None and ends_at is not None:
             named = replace(item, product_id=ordered.product_id or item.product_id, offer_details=_plan(ordered))
-            yield period(named, one, orders[one], started_at=started_at, ends_at=ends_at)
+            yield period(named, one, orders[one], started_at=started_at, ends_at=ends_at, replaces=replaces)
 
 
-def changed_from(item: LineItem, order_id: str, orders: Mapping[str, Order]) -> str | None:
-    """The product of the order before this one, where it was another."""
+def product_before(item: LineItem, order_id: str, orders: Mapping[str, Order]) -> str | None:
+    """What the order before this one was for."""
     known = history(order_id)
     ordered = item_of(orders.get(known[-2]), item.product_id) if len(known) > 1 else None
-    was = product_of(ordered.product_id, _plan(ordered).base_plan_id) if ordered is not None else item.product
-    return was if was != item.product else None
+    return product_of(ordered.product_id, _plan(ordered).base_plan_id) if ordered is not None else None
 
 
 def _plan(ordered: OrderItem) -> OfferDetails:

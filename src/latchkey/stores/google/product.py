@@ -12,7 +12,6 @@ from latchkey.stores.google.resources import UNACKNOWLEDGED, Order, ProductItem,
 from latchkey.stores.google.subscription import ADD_ON, STORE, made_up_id
 
 PURCHASED, CANCELLED, PENDING = "PURCHASED", "CANCELLED", "PENDING"
-_UNCONSUMED = "CONSUMPTION_STATE_YET_TO_BE_CONSUMED"
 
 
 def read(app_id: str, token: str, purchase: ProductPurchase, order: Order | None) -> Reading:
@@ -27,9 +26,8 @@ def read(app_id: str, token: str, purchase: ProductPurchase, order: Order | None
     at = completed_at or (periods.paid_at(order) if order is not None else None)
     if at is None:
         raise StoreDown("Google tells of a purchase without the time of its payment.")
-    back = periods.money_back(order)
-    if not back and state == CANCELLED:
-        back = (MoneyBack(_cancelled_at(order, at)),)
+    # A refund that left the user the purchase is none.
+    back = (MoneyBack(_cancelled_at(order, at)),) if state == CANCELLED else ()
     return Reading(
         seen=tuple(
             _seen(app_id, token, purchase, item, order, at, back, number)
@@ -43,6 +41,8 @@ def _cancelled_at(order: Order | None, paid_at: Ms) -> Ms:
     orders, the purchase counts as never made."""
     if order is None:
         return paid_at
+    if (refunded_at := periods.refunded_at(order)) is not None:
+        return refunded_at
     if order.state != "CANCELED":
         raise StoreDown("Google tells that a purchase is cancelled, and does not tell yet when it was.")
     event = order.order_history.cancellation_event
@@ -59,6 +59,7 @@ def _seen(
     back: tuple[MoneyBack, ...],
     number: int,
 ) -> Seen:
+    """Whether it should be used up, Google does not know: the catalog does."""
     suffix = f"{ADD_ON}{item.product_id}" if number else ""
     test = purchase.test_purchase_context is not None
     return Seen(
@@ -77,6 +78,4 @@ def _seen(
         handle=token + suffix,
         unordered=True,
         acknowledge=not number and purchase.acknowledgement_state == UNACKNOWLEDGED and not back,
-        # It is still there to be used up. Whether it should be, only the catalog knows.
-        should_consume=item.product_offer_details.consumption_state == _UNCONSUMED,
     )

@@ -29,6 +29,7 @@ T = TypeVar("T")
 _ORDERS_AT_ONCE = 100
 # More renewals than this are not read back: 20 years of months.
 _MOST_ORDERS = 240
+_MOST_ONE_BY_ONE = 12
 _VOIDED_AT_ONCE = 1000
 
 
@@ -46,39 +47,45 @@ class Publisher:
     async def product(self, app: ConnectedApp, token: str) -> ProductPurchase:
         return await self._get(app, f"/purchases/productsv2/tokens/{_part(token)}", ProductPurchase)
 
-    async def orders(self, app: ConnectedApp, wanted: Iterable[str]) -> dict[str, Order]:
-        """Those that can be read. An account without the right to read orders, and an order that Google does not know,
-        leave a gap; where Google cannot be asked now, the reading has to wait."""
+    async def orders(self, app: ConnectedApp, needed: Iterable[str], welcome: Iterable[str] = ()) -> dict[str, Order]:
+        """Those that can be read; of the `welcome` ones the last come first. An account without the right to read
+        orders, and an order that Google does not know, leave a gap; where Google cannot be asked now, the reading has
+        to wait."""
+        must = list(dict.fromkeys(needed))
+        also = [one for one in dict.fromkeys(welcome) if one not in must][-_MOST_ORDERS:]
+        if len(must) + len(also) > 1:
+            try:
+                return await self._many_orders(app, [*must, *also])
+            except (Unknown, Gone):
+                # One that Google does not know fails the call for all.
+                also = also[-_MOST_ONE_BY_ONE:]
+            except CredentialsRefused:
+                return {}
         found: dict[str, Order] = {}
-        for order_id in wanted:
+        for order_id in (*must, *also):
             try:
                 found[order_id] = await self._get(app, f"/orders/{_part(order_id)}", Order)
             except (Unknown, Gone, CredentialsRefused):
                 continue
         return found
 
-    async def many_orders(self, app: ConnectedApp, wanted: list[str]) -> dict[str, Order]:
-        """All at once. One that Google does not know fails the call, then only the newest are read."""
+    async def _many_orders(self, app: ConnectedApp, asked: list[str]) -> dict[str, Order]:
         found: dict[str, Order] = {}
-        newest = wanted[-_MOST_ORDERS:]
-        try:
-            for first in range(0, len(newest), _ORDERS_AT_ONCE):
-                query = urlencode([("orderIds", one) for one in newest[first : first + _ORDERS_AT_ONCE]])
-                page = await self._get(app, f"/orders:batchGet?{query}", Orders)
-                found |= {order.order_id: order for order in page.orders}
-        except (Unknown, Gone, CredentialsRefused):
-            pass
-        missing = [one for one in newest[-1:] if one not in found]
-        return found | await self.orders(app, missing)
+        for first in range(0, len(asked), _ORDERS_AT_ONCE):
+            query = urlencode([("orderIds", one) for one in asked[first : first + _ORDERS_AT_ONCE]])
+            page = await self._get(app, f"/orders:batchGet?{query}", Orders)
+            found |= {order.order_id: order for order in page.orders}
+        return found
 
-    async def planned_resume(self, app: ConnectedApp, product_id: str, token: str) -> Ms | None:
-        """The end of a pause that has not begun. Only the old form of the resource tells of it."""
+    async def planned_pause(self, app: ConnectedApp, product_id: str, token: str) -> tuple[bool, Ms | None]:
+        """Whether Google tells of pauses that have not begun, and when this one ends. Only the old form of the resource
+        does, and one day it may be gone."""
         path = f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}"
         try:
             old = await self._get(app, path, OldSubscription)
         except (Unknown, Gone):
-            return None
-        return millis(old.auto_resume_time_millis)
+            return False, None
+        return True, millis(old.auto_resume_time_millis)
 
     async def acknowledge(self, app: ConnectedApp, token: str, product_id: str, *, subscription: bool) -> None:
         room = "subscriptions" if subscription else "products"

@@ -13,6 +13,20 @@ from latchkey.stores.errors import StoreDown
 # `acknowledgementState` of a purchase that Google takes back unless it is acknowledged.
 UNACKNOWLEDGED = "ACKNOWLEDGEMENT_STATE_PENDING"
 
+ACTIVE, CANCELED, EXPIRED, PAUSED, IN_GRACE, ON_HOLD, PENDING, PENDING_CANCELED = (
+    f"SUBSCRIPTION_STATE_{name}"
+    for name in (
+        "ACTIVE",
+        "CANCELED",
+        "EXPIRED",
+        "PAUSED",
+        "IN_GRACE_PERIOD",
+        "ON_HOLD",
+        "PENDING",
+        "PENDING_PURCHASE_CANCELED",
+    )
+)
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -115,14 +129,29 @@ class SubscriptionPurchase(Resource, frozen=True):
     acknowledgement_state: str = ""
     external_account_identifiers: AccountIds = AccountIds()
 
+    @property
+    def items(self) -> tuple[LineItem, ...]:
+        """Without the items that wait for the end of another one."""
+        return tuple(item for item in self.line_items if item.expiry_time is not None)
 
-class ProductOffer(Resource, frozen=True):
-    consumption_state: str = ""
+    @property
+    def is_prepaid(self) -> bool:
+        return any(item.prepaid_plan is not None for item in self.line_items)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Another purchase goes on in its place."""
+        context = self.canceled_state_context
+        over = self.subscription_state in (CANCELED, EXPIRED)
+        return over and context is not None and context.replacement_cancellation is not None
+
+    def order_of(self, item: LineItem) -> str | None:
+        """The latest order of an item that was paid."""
+        return item.latest_successful_order_id or self.latest_order_id
 
 
 class ProductItem(Resource, frozen=True):
     product_id: str
-    product_offer_details: ProductOffer = ProductOffer()
 
 
 class PurchaseState(Resource, frozen=True):

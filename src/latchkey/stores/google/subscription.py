@@ -9,11 +9,20 @@ from hashlib import sha256
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import FREE
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
-from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Cause, Pause, Status, Subscription
+from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Pause, Status, Subscription
 from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods
+from latchkey.stores.google.line import Chain, Line
 from latchkey.stores.google.resources import (
+    ACTIVE,
+    CANCELED,
+    EXPIRED,
+    IN_GRACE,
+    ON_HOLD,
+    PAUSED,
+    PENDING,
+    PENDING_CANCELED,
     UNACKNOWLEDGED,
     LineItem,
     Order,
@@ -23,10 +32,6 @@ from latchkey.stores.google.resources import (
 )
 
 STORE = "play_store"
-ACTIVE, CANCELED, EXPIRED, PAUSED, IN_GRACE, ON_HOLD = (
-    f"SUBSCRIPTION_STATE_{name}" for name in ("ACTIVE", "CANCELED", "EXPIRED", "PAUSED", "IN_GRACE_PERIOD", "ON_HOLD")
-)
-PENDING, PENDING_CANCELED = "SUBSCRIPTION_STATE_PENDING", "SUBSCRIPTION_STATE_PENDING_PURCHASE_CANCELED"
 _KNOWN = frozenset({ACTIVE, CANCELED, EXPIRED, PAUSED, IN_GRACE, ON_HOLD})
 # Divides the purchase token from the product in the handle of an add-on. No token has this sign.
 ADD_ON = "#"
@@ -37,23 +42,13 @@ class Around:
     """What was read beside the purchase."""
 
     orders: Mapping[str, Order]
-    # The purchase tokens that this one replaced, newest first, and the product of the newest.
-    replaces: tuple[str, ...] = ()
-    replaced: str | None = None
-    # Google tells of a pause that has not begun only where it is asked for it: whether it was, and when the pause ends.
-    pause_was_asked: bool = False
+    # The purchases that this one replaced, newest first, by their tokens. None: Google no longer tells of it.
+    chain: Chain = ()
+    # Google tells of a pause that has not begun only if it is asked for it: whether it does, and when the pause ends.
+    tells_of_pause: bool = False
     planned_resume: Ms | None = None
     # Also the periods before the running one.
     with_history: bool = False
-
-
-def order_ids(purchase: SubscriptionPurchase) -> tuple[str, ...]:
-    """The orders that tell of the running periods; where an item replaced another one, also the order before."""
-    wanted: list[str] = []
-    for item in _items(purchase):
-        if (order_id := item.latest_successful_order_id or purchase.latest_order_id) is not None:
-            wanted += periods.history(order_id)[-1 if item.item_replacement is None else -2 :]
-    return tuple(dict.fromkeys(wanted))
 
 
 def why_nothing_follows(purchase: SubscriptionPurchase) -> str:
@@ -64,19 +59,9 @@ def why_nothing_follows(purchase: SubscriptionPurchase) -> str:
         return "The purchase was called off before it was paid."
     if purchase.subscription_state not in _KNOWN:
         raise StoreDown("Google tells of a subscription in a state that this version of Latchkey does not know.")
-    if is_replaced(purchase):
+    if purchase.is_replaced:
         return "Another purchase has replaced this one, and tells how it goes on."
-    return "" if _items(purchase) else "The purchase has no item with an end."
-
-
-def is_replaced(purchase: SubscriptionPurchase) -> bool:
-    context = purchase.canceled_state_context
-    ended = purchase.subscription_state in (CANCELED, EXPIRED)
-    return ended and context is not None and context.replacement_cancellation is not None
-
-
-def is_prepaid(purchase: SubscriptionPurchase) -> bool:
-    return any(item.prepaid_plan is not None for item in purchase.line_items)
+    return "" if purchase.items else "The purchase has no item with an end."
 
 
 def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: Around) -> Reading:
@@ -85,21 +70,16 @@ def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: Around
     return Reading(
         seen=tuple(
             _seen(app_id, token, purchase, item, around, add_on=number > 0)
-            for number, item in enumerate(_items(purchase))
+            for number, item in enumerate(purchase.items)
         )
     )
-
-
-def _items(purchase: SubscriptionPurchase) -> tuple[LineItem, ...]:
-    """Without the items that wait for the end of another one."""
-    return tuple(item for item in purchase.line_items if item.expiry_time is not None)
 
 
 def _seen(
     app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: Around, *, add_on: bool
 ) -> Seen:
     account = purchase.external_account_identifiers
-    order_id = item.latest_successful_order_id or purchase.latest_order_id or made_up_id(token)
+    order_id = purchase.order_of(item) or made_up_id(token)
     suffix = f"{ADD_ON}{item.product_id}" if add_on else ""
     seen = Seen(
         snapshot=_prepaid(app_id, purchase, item, order_id, suffix, around)
@@ -114,8 +94,8 @@ def _seen(
     if item.prepaid_plan is not None:
         return seen
     _, number = periods.split(order_id)
-    replaces = tuple(one + suffix for one in around.replaces)
-    return replace(seen, replaces=replaces, complete=around.with_history or number == 0)
+    replaces = tuple(one + suffix for one, _ in around.chain)
+    return replace(seen, replaces=replaces, complete=around.with_history or (number == 0 and not replaces))
 
 
 def _prepaid(
@@ -135,32 +115,24 @@ def _prepaid(
         purchased_at=paid_at or instant(purchase.start_time) or ends_at,
         ends_at=ends_at,
         price=periods.price_of(order, item.product_id) or FREE,
-        money_back=periods.money_back(order),
+        money_back=periods.money_back(order, ends_at, periods.paid_end(order, item.product_id)),
     )
 
 
 def _subscription(
     app_id: str, purchase: SubscriptionPurchase, item: LineItem, order_id: str, suffix: str, around: Around
 ) -> Subscription:
-    orders = around.orders
-    order = orders.get(order_id)
-    status, ends_at = _standing(purchase, item, order, around)
-    started_at = instant(purchase.start_time) or (periods.paid_at(order) if order is not None else None) or ends_at
-    first, number = periods.split(order_id)
-    running = periods.period(
-        item, order_id, order, started_at=started_at, ends_at=ends_at, replaces=around.replaced is not None
-    )
-    was = periods.changed_from(item, order_id, orders) if number else around.replaced
-    if was is not None and was != item.product:
-        running = replace(running, cause=Cause.CHANGE, changed_from=was)
-    before = periods.earlier(item, order_id, orders, started_at=started_at)
+    # An add-on has no history but its own.
+    line = Line.of(purchase, item, order_id, around.orders, () if suffix else around.chain)
+    status, ends_at = _standing(purchase, item, around.orders.get(order_id), around)
+    whole = line.periods(ends_at)
     return Subscription(
         store=STORE,
-        id=first + suffix,
+        id=line.first_order + suffix,
         environment=_environment(purchase),
         app_id=app_id,
         # Without the history, what a notification was about: an older order whose money was given back.
-        periods=(*(one for one in before if around.with_history or one.money_back), running),
+        periods=whole if around.with_history else (*(one for one in whole[:-1] if one.money_back), whole[-1]),
         status=status,
     )
 
@@ -235,7 +207,7 @@ def _planned_pause(purchase: SubscriptionPurchase, around: Around) -> Pause | No
     """A pause that begins when the running period ends."""
     resumes_at = _resume_time(purchase, around)
     if resumes_at is None:
-        return None if around.pause_was_asked else PAUSE_NOT_TOLD
+        return None if around.tells_of_pause else PAUSE_NOT_TOLD
     return Pause(0, resumes_at)
 
 
