@@ -6,7 +6,7 @@ import pytest
 
 from latchkey.emulators.google.keys import Keys, generate
 from latchkey.stores.adapter import ConnectedApp
-from latchkey.stores.google.adapter import GooglePlay
+from latchkey.stores.google.adapter import GoogleAdapter
 from tests.stores.google.life import Life
 from tests.stores.google.play import Play, connected
 
@@ -27,11 +27,11 @@ def play(keys: Keys) -> Play:
 
 
 @pytest.fixture
-def google(play: Play) -> GooglePlay:
+def google(play: Play) -> GoogleAdapter:
     """Its clock is the machine's: tokens are checked against it. What happens in the store has the clock of `play`."""
-    return GooglePlay(lambda: time.time_ns() // 1_000_000, play)
+    return GoogleAdapter(lambda: time.time_ns() // 1_000_000, play)
 
 
 @pytest.fixture
-def life(google: GooglePlay, play: Play, app: ConnectedApp) -> Life:
+def life(google: GoogleAdapter, play: Play, app: ConnectedApp) -> Life:
     return Life(google, app, lambda: play.now)

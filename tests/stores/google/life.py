@@ -16,14 +16,14 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.settling import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.adapter import ConnectedApp, Reading, Seen
-from latchkey.stores.google.adapter import GooglePlay
+from latchkey.stores.google.adapter import GoogleAdapter
 from tests.domain.shop import someone
 from tests.stores.google.play import Json
 
 
 @dataclass
 class Life:
-    google: GooglePlay
+    google: GoogleAdapter
     app: ConnectedApp
     now: Callable[[], Ms]
     customer: Customer = field(default_factory=someone)

@@ -12,7 +12,7 @@ from latchkey.emulators.google.keys import Keys
 from latchkey.stores.adapter import AppReceipt, ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
 from latchkey.stores.google.access_token import AccessTokens
-from latchkey.stores.google.adapter import GooglePlay
+from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import Answer
 from tests.stores.google.play import TOKEN, Play, connected, error
 
@@ -20,7 +20,7 @@ RECEIPT = AppReceipt(token=TOKEN)
 
 
 class TestCredentials:
-    async def test_good_ones_are_good(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_good_ones_are_good(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         await google.check_credentials(app)
         assert play.calls == ["POST /token", "GET /purchases/voidedpurchases"]
 
@@ -41,7 +41,7 @@ class TestCredentials:
     )
     async def test_bad_ones_are_refused_and_an_outage_is_no_refusal(
         self,
-        google: GooglePlay,
+        google: GoogleAdapter,
         app: ConnectedApp,
         play: Play,
         path: str,
@@ -54,7 +54,7 @@ class TestCredentials:
             await google.check_credentials(app)
 
     async def test_a_refused_key_can_be_checked_again_at_once(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.refuse = lambda path: Answer(400, {}, b'{"error": "invalid_grant"}') if path == "/token" else None
         with pytest.raises(CredentialsRefused):
@@ -94,7 +94,7 @@ class TestAccessTokens:
         )
         assert await tokens.get(app) != await tokens.get(newer)
 
-    async def test_a_refused_one_is_replaced_once(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_a_refused_one_is_replaced_once(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.buy()
         await google.read_receipt(app, RECEIPT)
         refusals = [error(401, "authError")]

@@ -14,7 +14,7 @@ from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.emulators.google.keys import Keys
 from latchkey.stores.adapter import Adapter, AppReceipt, ConnectedApp, Reading, Seen
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
-from latchkey.stores.google.adapter import GooglePlay
+from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import Answer
 from tests.stores.google.play import (
     APP_ID,
@@ -55,13 +55,13 @@ def one_time(reading: Reading) -> Purchase:
     return snapshot
 
 
-def test_it_has_the_form_of_every_adapter(google: GooglePlay) -> None:
+def test_it_has_the_form_of_every_adapter(google: GoogleAdapter) -> None:
     adapter: Adapter = google
     assert adapter.store == "play_store"
 
 
 class TestReceipts:
-    async def test_a_subscription(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_a_subscription(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.buy(externalAccountIdentifiers={"obfuscatedExternalAccountId": "ann"})
         seen = only(await google.read_receipt(app, RECEIPT))
         assert (seen.account_token, seen.handle, seen.unordered, seen.acknowledge) == ("ann", TOKEN, True, True)
@@ -71,7 +71,7 @@ class TestReceipts:
         assert seen.snapshot.current.product_id == "pro:monthly"
         assert seen.snapshot.current.price.currency == "EUR"
 
-    async def test_a_one_time_purchase(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_a_one_time_purchase(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.sell(obfuscatedExternalAccountId="ann")
         seen = only(await google.read_receipt(app, RECEIPT))
         assert (seen.account_token, seen.acknowledge) == ("ann", True)
@@ -80,11 +80,13 @@ class TestReceipts:
         assert (seen.snapshot.id, seen.snapshot.product_id) == (ORDER, "coins")
         assert (seen.snapshot.price.micros, seen.snapshot.ends_at) == (1_990_000, None)
 
-    async def test_what_is_acknowledged_is_left_alone(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_what_is_acknowledged_is_left_alone(
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
+    ) -> None:
         play.sell(acknowledgementState="ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED")
         assert only(await google.read_receipt(app, RECEIPT)).acknowledge is False
 
-    async def test_test_purchases_are_sandbox(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_test_purchases_are_sandbox(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.buy(testPurchase={})
         assert subscription(await google.read_receipt(app, RECEIPT)).environment is Environment.SANDBOX
         play.subscriptions.clear()
@@ -92,7 +94,7 @@ class TestReceipts:
         assert one_time(await google.read_receipt(app, RECEIPT)).environment is Environment.SANDBOX
 
     async def test_a_purchase_that_is_not_paid_yet_gives_nothing_and_is_not_refused(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.buy(subscriptionState="SUBSCRIPTION_STATE_PENDING")
         reading = await google.read_receipt(app, RECEIPT)
@@ -100,7 +102,7 @@ class TestReceipts:
 
     @pytest.mark.parametrize("token", [None, "", "with space", "é", "a" * 3000, "add#on", "\x00"])
     async def test_what_cannot_be_a_token_is_invalid_without_asking(
-        self, google: GooglePlay, app: ConnectedApp, play: Play, token: str | None
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play, token: str | None
     ) -> None:
         with pytest.raises(InvalidReceipt):
             await google.read_receipt(app, AppReceipt(token=token))
@@ -108,7 +110,7 @@ class TestReceipts:
 
     @pytest.mark.parametrize("token", ["/".join(["..", "..", "orders"]), "a/b?c=d", "%2e%2e", "..a"])
     async def test_a_token_stays_one_part_of_the_path(
-        self, google: GooglePlay, app: ConnectedApp, play: Play, token: str
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play, token: str
     ) -> None:
         with pytest.raises(InvalidReceipt):
             await google.read_receipt(app, AppReceipt(token=token))
@@ -119,7 +121,7 @@ class TestReceipts:
 
     @pytest.mark.parametrize("token", [".", "..", "..."])
     async def test_a_token_cannot_lead_upwards(
-        self, google: GooglePlay, app: ConnectedApp, play: Play, token: str
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play, token: str
     ) -> None:
         with pytest.raises(InvalidReceipt):
             await google.read_receipt(app, AppReceipt(token=token))
@@ -154,7 +156,7 @@ class TestReceipts:
     @pytest.mark.parametrize(("answer", "expected"), ANSWERS)
     async def test_only_google_itself_can_make_a_receipt_invalid(
         self,
-        google: GooglePlay,
+        google: GoogleAdapter,
         app: ConnectedApp,
         play: Play,
         answer: Answer,
@@ -170,19 +172,19 @@ class TestReceipts:
         assert TOKEN not in refused.value.message
 
     async def test_a_token_unknown_to_one_api_may_still_be_known_to_the_other(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.refuse = lambda path: error(500) if "productsv2" in path else None
         with pytest.raises(StoreDown):
             await google.read_receipt(app, RECEIPT)
 
-    async def test_a_reading_waits_for_its_order(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_a_reading_waits_for_its_order(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.buy()
         play.refuse = lambda path: error(503) if path.startswith("/orders") else None
         with pytest.raises(StoreDown):
             await google.read_receipt(app, RECEIPT)
 
-    def test_what_has_the_form_of_a_token(self, google: GooglePlay) -> None:
+    def test_what_has_the_form_of_a_token(self, google: GoogleAdapter) -> None:
         assert google.looks_real(AppReceipt(token="oomhdfhhmopkfdlkffnhnbml.AO-J1OyCvUpbShkG9G9HOIuxLPZl5ewSF9FIy3"))
         for token in (None, "", "short", "a b" * 20, "test_1700000000000_3f", "a" * 2000):
             assert not google.looks_real(AppReceipt(token=token))
@@ -190,7 +192,7 @@ class TestReceipts:
 
 class TestSubscriptions:
     async def test_an_introductory_price_is_what_the_order_says(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.buy(phase="introductoryPriceDetails", item={"offerPhase": {"introductoryPrice": {}}})
         play.orders[ORDER]["lineItems"][0]["total"] = {"currencyCode": "EUR", "units": "1", "nanos": 500_000_000}
@@ -198,7 +200,7 @@ class TestSubscriptions:
         assert (period.period_type, period.price.micros) == (PeriodType.INTRO, 1_500_000)
 
     async def test_add_ons_are_subscriptions_of_their_own(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         bought = play.buy()
         extra = bought["lineItems"][0] | {"productId": "extra", "expiryTime": iso(START + 2 * MONTH)}
@@ -221,13 +223,13 @@ class TestSubscriptions:
         assert [one.handle for one in again.seen] == [TOKEN, f"{TOKEN}#extra"]
 
     async def test_an_add_on_that_will_be_removed_does_not_renew(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.buy(item={"deferredItemRemoval": {}})
         assert subscription(await google.read_receipt(app, RECEIPT)).status.auto_renew is False
 
     async def test_the_product_that_follows_is_named_with_its_base_plan_where_google_tells_it(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         bought = play.buy(item={"deferredItemReplacement": {"productId": "basic"}})
         bought["lineItems"][0]["autoRenewingPlan"] = {}
@@ -236,7 +238,7 @@ class TestSubscriptions:
         assert (read.status.next_product_id, read.status.auto_renew) == ("basic:yearly", True)
 
     async def test_a_purchase_without_an_order_has_an_id_of_its_token(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         bought = play.buy()
         bought.pop("latestOrderId")
@@ -247,7 +249,7 @@ class TestSubscriptions:
         assert TOKEN not in first.id
 
     async def test_a_renewal_heard_of_alone_asks_for_the_rest(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.buy()
         for _ in range(3):
@@ -261,7 +263,7 @@ class TestSubscriptions:
         assert [one.purchased_at for one in whole.snapshot.periods] == [START + n * MONTH for n in range(4)]
 
     async def test_an_order_that_google_does_not_know_leaves_a_gap(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.buy()
         play.now += MONTH
@@ -270,7 +272,7 @@ class TestSubscriptions:
         read = subscription(await google.read_again(app, TOKEN, Environment.PRODUCTION))
         assert [one.id for one in read.periods] == [f"{ORDER}..0"]
 
-    async def test_a_chain_is_asked_for_once(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_a_chain_is_asked_for_once(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.buy("first", "GPA.1")
         play.cancel("replacement", "first", state="EXPIRED")
         play.buy("second", "GPA.2", linkedPurchaseToken="first")
@@ -280,13 +282,13 @@ class TestSubscriptions:
             assert only(await google.read_receipt(app, RECEIPT)).replaces == ("second", "first")
         assert sum("tokens/first" in call or "tokens/second" in call for call in play.calls) == 2
 
-    async def test_a_chain_that_bites_its_tail_ends(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_a_chain_that_bites_its_tail_ends(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.buy("second", "GPA.2", linkedPurchaseToken=TOKEN)
         play.buy(linkedPurchaseToken="second")
         assert only(await google.read_receipt(app, RECEIPT)).replaces == ("second", TOKEN)
 
     async def test_a_subscription_after_a_prepaid_plan_begins_anew(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.buy("prepaid", "GPA.2", item={"prepaidPlan": {}})
         play.buy(linkedPurchaseToken="prepaid")
@@ -294,12 +296,12 @@ class TestSubscriptions:
 
 
 class TestNotifications:
-    async def test_a_test_notification_says_that_it_works(self, google: GooglePlay, app: ConnectedApp) -> None:
+    async def test_a_test_notification_says_that_it_works(self, google: GoogleAdapter, app: ConnectedApp) -> None:
         told = {"packageName": "com.example.app", "testNotification": {"version": "1.0"}}
         assert "works" in (await google.read(app, text(told))).note
 
     async def test_purchases_that_google_forgot_are_noted(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         assert (await google.read(app, text(notice(13)))).note == "Google knows no such purchase."
         play.refuse = lambda path: error(410) if path.startswith("/purchases") else None
@@ -307,7 +309,7 @@ class TestNotifications:
         assert "60 days" in (await google.read_again(app, TOKEN, Environment.PRODUCTION)).note
 
     async def test_voided_purchases_of_the_last_days_can_be_listed(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         now = time.time_ns() // 1_000_000
         play.sell()
@@ -321,14 +323,14 @@ class TestNotifications:
         assert one_time(await google.read(app, found[0].payload)).refunded_at == play.now
 
     async def test_a_cancelled_purchase_whose_order_says_otherwise_is_read_again_later(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.sell(purchaseStateContext={"purchaseState": "CANCELLED"})
         with pytest.raises(StoreDown):
             await google.read(app, text(voided_notice(type=2)))
 
     async def test_a_cancelled_purchase_gives_no_access_where_orders_cannot_be_read(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.sell(purchaseStateContext={"purchaseState": "CANCELLED"})
         play.refuse = lambda path: error(403, "permissionDenied") if path.startswith("/orders") else None
@@ -347,7 +349,7 @@ class TestAcknowledging:
     )
     async def test_google_is_told(
         self,
-        google: GooglePlay,
+        google: GoogleAdapter,
         app: ConnectedApp,
         play: Play,
         product_id: str,
@@ -358,20 +360,20 @@ class TestAcknowledging:
         await google.acknowledge(app, TOKEN, product_id, subscription=is_subscription)
         assert play.acknowledged == [path]
 
-    async def test_a_second_time_does_no_harm(self, google: GooglePlay, app: ConnectedApp, play: Play) -> None:
+    async def test_a_second_time_does_no_harm(self, google: GoogleAdapter, app: ConnectedApp, play: Play) -> None:
         play.buy(acknowledgementState="ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED")
         play.refuse = lambda path: error(400, "invalid") if path.endswith(":acknowledge") else None
         await google.acknowledge(app, TOKEN, "pro:monthly", subscription=True)
 
     async def test_a_refused_one_that_google_still_waits_for_is_tried_again(
-        self, google: GooglePlay, app: ConnectedApp, play: Play
+        self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.buy()
         play.refuse = lambda path: error(400, "invalid") if path.endswith(":acknowledge") else None
         with pytest.raises(StoreDown):
             await google.acknowledge(app, TOKEN, "pro:monthly", subscription=True)
 
-    async def test_nothing_is_left_to_do_for_what_is_gone(self, google: GooglePlay, app: ConnectedApp) -> None:
+    async def test_nothing_is_left_to_do_for_what_is_gone(self, google: GoogleAdapter, app: ConnectedApp) -> None:
         await google.acknowledge(app, TOKEN, "coins", subscription=False)
 
 
@@ -399,7 +401,7 @@ async def test_it_works_over_http_too(keys: Keys) -> None:
     async with serving(handle) as address:
         addresses = {"api_base_url": address, "certificates_url": f"{address}/certs", "token_url": f"{address}/token"}
         app = connected(keys, **addresses)
-        google = GooglePlay(lambda: time.time_ns() // 1_000_000)
+        google = GoogleAdapter(lambda: time.time_ns() // 1_000_000)
         try:
             assert subscription(await google.read_receipt(app, RECEIPT)).id == ORDER
             assert subscription(await google.read_again(app, TOKEN, Environment.PRODUCTION)).id == ORDER

@@ -21,7 +21,7 @@ from latchkey.emulators.serving import running
 from latchkey.emulators.truth import Truth
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming
 from latchkey.stores.errors import Misdirected, NotAuthentic, StoreError
-from latchkey.stores.google.adapter import GooglePlay
+from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreHttp
 from tests.emulators.receiving import Service, receiving
 from tests.stores.google.life import Life
@@ -40,7 +40,7 @@ class Connection:
 
     store: GoogleEmulator
     service: Service
-    google: GooglePlay
+    google: GoogleAdapter
     app: ConnectedApp
     life: Life
     heard: int = field(default=0)
@@ -72,7 +72,7 @@ async def connected(keys: GoogleKeys) -> AsyncIterator[Connection]:
 
     async with receiving() as service, running(store) as served:
         store.notification_url = service.url
-        google = GooglePlay(now, StoreHttp("Google", now))
+        google = GoogleAdapter(now, StoreHttp("Google", now))
         credentials = google.parse_credentials(store.credentials(served.base_url), frozenset({"127.0.0.1"}))
         app = ConnectedApp(project_id="proj", app_id="app", store="play_store", credentials=credentials, version=1)
         try:

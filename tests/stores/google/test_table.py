@@ -11,7 +11,7 @@ import pytest
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.purchases.subscription import Moment, Status
 from latchkey.stores.adapter import ConnectedApp
-from latchkey.stores.google.adapter import GooglePlay
+from latchkey.stores.google.adapter import GoogleAdapter
 from tests.stores.google.life import Life
 from tests.stores.google.play import (
     MONTH,
@@ -350,7 +350,7 @@ async def test_a_row_of_the_table(life: Life, play: Play, steps: list[Step], tol
 
 @pytest.mark.parametrize("steps", [steps for steps, _, _ in ROWS.values()], ids=ROWS)
 async def test_notifications_that_come_late_and_in_any_order_lead_to_the_same_state(
-    google: GooglePlay, play: Play, app: ConnectedApp, steps: list[Step]
+    google: GoogleAdapter, play: Play, app: ConnectedApp, steps: list[Step]
 ) -> None:
     """All of it has happened before the first is heard: every order ends as the store has it, with the same money."""
     for happens, _ in steps:

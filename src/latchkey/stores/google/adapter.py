@@ -31,7 +31,7 @@ _VOIDED_FOR: Ms = 30 * DAY - 60_000
 _TOO_OLD = "Google no longer tells of this purchase: it ended more than 60 days ago."
 
 
-class GooglePlay:
+class GoogleAdapter:
     store = subscription.STORE
 
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
