@@ -24,8 +24,7 @@ from latchkey.now import real_now
 from latchkey.stores.adapter import Adapter, AppReceipt, ConnectedApp, Incoming, Reading, Seen
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.errors import StoreError
-from latchkey.stores.google.adapter import GooglePlay
-from latchkey.stores.http import StoreHttp
+from latchkey.stores.google.adapter import GoogleAdapter
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
 from tests.emulators.lives import live
@@ -85,9 +84,7 @@ class Latchkey:
 async def connected(
     name: str, apple_keys: AppleKeys, google_keys: GoogleKeys
 ) -> AsyncIterator[tuple[Emulator[Any, Any], Latchkey]]:
-    adapter: Adapter = (
-        AppleAdapter(real_now) if name == "apple" else GooglePlay(StoreHttp("Google", real_now), real_now)
-    )
+    adapter: Adapter = AppleAdapter(real_now) if name == "apple" else GoogleAdapter(real_now)
     opened: Any = app_store(apple_keys) if name == "apple" else play_store(google_keys)
     async with opened as store, running(store) as served:
         credentials = adapter.parse_credentials(store.credentials(served.base_url), LOOPBACK)
