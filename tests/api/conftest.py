@@ -19,6 +19,8 @@ from tests.api.doings import unhurried
 from tests.api.receiving import Post, delivering, posting
 
 _numbers = itertools.count(1)
+# Where a pretend store runs.
+LOOPBACK = "127.0.0.1"
 
 
 @pytest.fixture
@@ -59,7 +61,8 @@ async def sending(post: Post) -> AsyncIterator[Post]:
 async def opened(database: Database) -> AsyncIterator[Shop]:
     clock = Clock()
     demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
-    app = create_application(database, Settings(database_url=database.url, secret_key=bytes(32)), clock)
+    settings = Settings(database_url=database.url, secret_key=bytes(32), store_allow_hosts=(LOOPBACK,))
+    app = create_application(database, settings, clock)
     async with running(app):
         changes = Changes(database, clock)
         yield Shop(

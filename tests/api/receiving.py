@@ -96,6 +96,7 @@ async def posting(database: Database, folder: Path, pages: MakePages | None = No
             webhook_allow_networks=(ip_network("127.0.0.0/8"),),
             webhook_extra_ca=certificates.authority,
             webhook_timeout_ms=5_000,
+            store_allow_hosts=("127.0.0.1",),
             tls_cert=certificates.cert,
             tls_key=certificates.key,
         )

@@ -51,6 +51,8 @@ BODIES: dict[str, Any] = {
     "PATCH /virtual_currencies/{code}": {"name": "Gems"},
     "POST /apps": {"name": "Mine", "store": "test_store"},
     "POST /apps/{app_id}/public_api_keys": {"name": "mine"},
+    "PUT /apps/{app_id}/credentials": {"bundle_id": "com.example.app", "key_id": "2X9R4HXF34"},
+    "POST /store_notifications/reprocess": {"since_ms": NOW, "status": "failed"},
     "POST /api_keys": {"name": "mine", "scopes": ["read"]},
     "PATCH ": {"restore_behavior": "keep"},
     "POST /integrations/webhooks": {"name": "mine", "url": "https://example.com/hook"},

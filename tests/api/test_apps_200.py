@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.api.client import NOW, Shop
@@ -25,7 +26,9 @@ async def test_a_new_app_comes_with_a_key_that_is_shown_this_once(shop: Shop) ->
         "name": "Phone",
         "store": "app_store",
         "created_at": NOW,
+        "notification_url": made["notification_url"],
     }
+    assert re.fullmatch(r"https://localhost/incoming/[A-Za-z0-9_-]{32}", made["notification_url"])
     assert first["key"].startswith("appl_")
     assert (await shop.v1("newcomer", key=first["key"])).status == 201
     assert (await get(shop, f"apps/{made['id']}")).json() == made
@@ -47,6 +50,21 @@ async def test_apps_are_listed_oldest_first(shop: Shop) -> None:
     shop.clock.now += 1
     made = await new_app(shop)
     assert [item["id"] for item in await walk(shop, "apps?limit=1")] == ["app_demo", made["id"]]
+
+
+async def test_an_app_of_a_store_that_is_not_connected_has_no_notification_url(shop: Shop) -> None:
+    made = await new_app(shop)
+    shown = {item["id"]: item["notification_url"] for item in await walk(shop, "apps")}
+    assert shown == {"app_demo": None, made["id"]: made["notification_url"]}
+    assert (await get(shop, "apps/app_demo")).json()["notification_url"] is None
+    stripe = (await post(shop, "apps", {"name": "Web", "store": "stripe"})).json()
+    assert stripe["notification_url"] is None
+
+
+async def test_every_app_has_a_notification_url_of_its_own_that_stays(shop: Shop) -> None:
+    one, two = await new_app(shop), await new_app(shop)
+    assert one["notification_url"] != two["notification_url"]
+    assert (await get(shop, f"apps/{one['id']}")).json()["notification_url"] == one["notification_url"]
 
 
 async def test_an_app_can_change_its_key(shop: Shop) -> None:

@@ -23,13 +23,17 @@ from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.domain.events.event import EventType
 from latchkey.storage.database import Database
+from latchkey.storage.stores.journal import NewEntry
+from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.usecases.events.samples import sample
+from latchkey.usecases.stores.incoming import file_entries
 from latchkey.wire.event import Envelope
 from latchkey.wire.headers import TEST_EVENT
 from tests.api.client import DAY, NOW, Client, Reply, Shop
 from tests.api.conftest import opened
 from tests.api.doings import app_key
 from tests.api.routes import Route, routes_of
+from tests.contract.store_credentials import APPLE
 
 CONTRACT = Path(__file__).parents[2] / "contract"
 WRITE = os.environ.get("LATCHKEY_WRITE_EXAMPLES") == "1"
@@ -62,6 +66,8 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         return UUID(int=(4 << 76) | (8 << 60) | next(numbers))
 
     monkeypatch.setattr("secrets.token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
+    urls = itertools.count(1)
+    monkeypatch.setattr("secrets.token_urlsafe", lambda size: f"ExampleOfAUrlThatNobodyGuesses{next(urls):02}")
     monkeypatch.setattr("secrets.choice", lambda choices: choices[next(letters) * 7 // 5 % len(choices)])
     for module in ("api.v2.sandbox_store", "api.v2.currency_movements", "usecases.webhooks.trial_send"):
         monkeypatch.setattr(f"latchkey.{module}.uuid4", uuid)
@@ -130,12 +136,16 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
         marked = {TEST_EVENT: "true"} if is_test else {}
         return structs.replace(ANSWER, request_headers={**ANSWER.request_headers, **marked})
 
+    async def accepted(*_: object) -> None: ...
+
     monkeypatch.setattr(Sender, "send", received)
+    monkeypatch.setattr(AppleAdapter, "check_credentials", accepted)
     story = Story(shop)
     await configure(story)
     await live(story, shop)
     await operate(story)
     await refuse(story, shop)
+    await connect(story, shop)
     await clear(story)
     assert story.promised <= story.seen, story.promised - story.seen
     told = {f"events/{type}.json" for type in EventType}
@@ -199,6 +209,43 @@ async def configure(story: Story) -> None:
     await story.ask(f"GET {HOOK}/{{webhook_id}}")
     await story.ask(f"POST {HOOK}/{{webhook_id}}", {"event_types": ["RENEWAL", "EXPIRATION"]})
     await story.ask(f"PATCH {HOOK}/{{webhook_id}}", {"event_types": []})
+
+
+async def connect(story: Story, shop: Shop) -> None:
+    """The operator connects an app to its store, and looks at what the store sent."""
+    made = await shop.client.post(f"/v2/projects/{shop.project_id}/apps", {"name": "Notes", "store": "app_store"})
+    id = made.json()["id"]
+    credentials = "/apps/{app_id}/credentials"
+    await story.ask(f"GET {credentials}", app_id=id, also=".none")
+    await story.ask(f"PUT {credentials}", APPLE, app_id=id)
+    await file_entries(shop.database, [notification(shop, id)])
+    await story.ask(f"GET {credentials}", app_id=id)
+    await story.ask(f"POST {credentials}/rotate_notification_url", app_id=id)
+    listed = await story.ask("GET /store_notifications")
+    story.names["notification_id"] = listed["items"][0]["id"]
+    await story.ask("GET /store_notifications/{notification_id}")
+    await story.ask("POST /store_notifications/{notification_id}/reprocess")
+    await story.ask("POST /store_notifications/reprocess", {"since_ms": NOW - DAY, "status": "failed", "app_id": id})
+    await story.ask(f"DELETE {credentials}", app_id=id)
+    await shop.client.request("DELETE", f"/v2/projects/{shop.project_id}/apps/{id}")
+
+
+def notification(shop: Shop, app_id: str) -> NewEntry:
+    return NewEntry(
+        project_id=shop.project_id,
+        app_id=app_id,
+        store="app_store",
+        source="notification",
+        external_id="e4d93b06-6f6e-4a5c-9a4f-2d1a0a1f0001",
+        kind="DID_RENEW",
+        environment="PRODUCTION",
+        subject="2000000123456789",
+        occurred_at=NOW - 1_500,
+        received_at=NOW,
+        checked={"signature": "signed by Apple", "bundle_id": "com.example.notes"},
+        payload="eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl",
+        next_at=NOW,
+    )
 
 
 async def live(story: Story, shop: Shop) -> None:

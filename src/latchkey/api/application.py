@@ -23,6 +23,7 @@ from latchkey.api.v1 import access, attributes, identity, offerings, receipts, s
 from latchkey.api.v2 import (
     api_keys,
     apps,
+    credentials,
     currencies,
     currency_movements,
     customer_actions,
@@ -37,6 +38,7 @@ from latchkey.api.v2 import (
     products,
     project,
     replays,
+    store_notifications,
     webhooks,
 )
 from latchkey.api.v2 import clocks as test_clocks
@@ -71,6 +73,8 @@ ROUTERS = (
     entitlements.router,
     currencies.router,
     apps.router,
+    credentials.router,
+    store_notifications.router,
     api_keys.router,
     project.router,
     webhooks.router,

@@ -108,6 +108,8 @@ class App(Struct, frozen=True, kw_only=True):
     name: str
     store: AppStore
     created_at: int
+    # Where the store sends its notifications. Null for stores that are not connected.
+    notification_url: str | None
     # The app's first key, only in the response that creates the app.
     public_api_key: PublicApiKey | UnsetType = UNSET
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
@@ -10,10 +12,13 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
+from latchkey.api.v2.credentials import base_of
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
+from latchkey.usecases.services import Services
+from latchkey.usecases.stores import credentials
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.management import AppStore
@@ -35,28 +40,40 @@ class NewPublicKey(Body):
 
 @router.post("", responses=shows(wire.App, 201), status_code=201, response_class=Response)
 @audited("app.created")
-async def create_app(services: Provided, caller: WriteKey, new: NewApp) -> Response:
+async def create_app(request: Request, services: Provided, caller: WriteKey, new: NewApp) -> Response:
     """Create an app with its first public key. Only this response shows the key."""
     now = services.now()
     made = await projects.create_app(services.database, caller.project_id, new.name, new.store, now)
     issued = await keys.create_public_key(services.database, caller.project_id, made.id, made.name, now)
     first_key = render.public_api_key(caller.project_id, issued.key, issued.plaintext)
-    return reply(render.app(caller.project_id, made, first_key), 201)
+    urls = await notification_urls(request, services, caller.project_id, [made])
+    return reply(render.app(caller.project_id, made, urls.get(made.id), first_key), 201)
 
 
 @router.get("", responses=shows(Page[wire.App]), response_class=Response)
 async def list_apps(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+    request: Request,
+    services: Provided,
+    caller: ReadKey,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
 ) -> Response:
     """The project's apps, oldest first."""
     found = await projects.list_apps(services.database, caller.project_id, after=starting_after, limit=limit + 1)
-    return reply(render.listed(found, render.app, lambda item: item.id, limit, caller.project_id, "apps"))
+    urls = await notification_urls(request, services, caller.project_id, found)
+
+    def shown(project_id: str, one: projects.App) -> wire.App:
+        return render.app(project_id, one, urls.get(one.id))
+
+    return reply(render.listed(found, shown, lambda item: item.id, limit, caller.project_id, "apps"))
 
 
 @router.get("/{app_id}", responses=shows(wire.App), response_class=Response)
-async def read_app(services: Provided, caller: ReadKey, app_id: str) -> Response:
+async def read_app(request: Request, services: Provided, caller: ReadKey, app_id: str) -> Response:
     """One app."""
-    return reply(render.app(caller.project_id, await projects.load_app(services.database, caller.project_id, app_id)))
+    app = await projects.load_app(services.database, caller.project_id, app_id)
+    urls = await notification_urls(request, services, caller.project_id, [app])
+    return reply(render.app(caller.project_id, app, urls.get(app.id)))
 
 
 @router.delete("/{app_id}", responses=shows(Deleted), response_class=Response)
@@ -105,3 +122,11 @@ async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: st
         raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
     revoked = await keys.revoke_key(services.database, caller.project_id, key_id, services.now())
     return reply(render.public_api_key(caller.project_id, revoked))
+
+
+async def notification_urls(
+    request: Request, services: Services, project_id: str, apps: Sequence[projects.App]
+) -> dict[str, str]:
+    """By app, for those whose store can be connected."""
+    found = await credentials.load_some(services.stores, project_id, apps)
+    return {id: base_of(request) + one.notification_path for id, one in found.items()}

@@ -35,9 +35,11 @@ class NewCredentials(Body):
     service_account: Annotated[Any, Field(repr=False, description="Google Play: the service account's JSON.")] = None
     push_audience: Annotated[Any, Field(description="Google Play: the audience of the push subscription.")] = None
     push_service_account: Annotated[Any, Field(description="Google Play: the account that signs the pushes.")] = None
-    api_base_url: Annotated[Any, Field(description="Another host in place of the store's, if it is allowed.")] = None
-    certificates_url: Annotated[Any, Field(description="Google Play: likewise, for certificates.")] = None
-    token_url: Annotated[Any, Field(description="Google Play: likewise, for access tokens.")] = None
+    api_base_url: Annotated[
+        Any, Field(repr=False, description="Another host in place of the store's, if it is allowed.")
+    ] = None
+    certificates_url: Annotated[Any, Field(repr=False, description="Google Play: likewise, for certificates.")] = None
+    token_url: Annotated[Any, Field(repr=False, description="Google Play: likewise, for access tokens.")] = None
 
 
 @router.get("", responses=shows(wire.StoreCredentials), response_class=Response)

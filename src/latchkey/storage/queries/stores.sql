@@ -8,6 +8,10 @@ on conflict (project_id, app_id) do nothing;
 -- how an app is connected to its store
 select * from store_connections where project_id = $1 and app_id = $2;
 
+-- name: load_store_connections
+-- how several apps of a project are connected to their stores
+select * from store_connections where project_id = $1 and app_id = any($2::text[]);
+
 -- name: store_connection_by_token
 -- the app that a notification URL belongs to, also by the token before the last rotation while that is valid
 select * from store_connections

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from latchkey.storage.sql import query
 
 _ENSURE = query("ensure_store_connection")
 _LOAD = query("load_store_connection")
+_LOAD_SOME = query("load_store_connections")
 _BY_TOKEN = query("store_connection_by_token")
 _CONNECTED = query("connected_apps")
 _SAVE = query("save_store_credentials")
@@ -52,6 +54,12 @@ async def ensure(connection: Connection, project_id: str, app_id: str, token: by
 
 async def load(connection: Connection, project_id: str, app_id: str) -> StoreConnection | None:
     return _found(await connection.fetchrow(_LOAD, project_id, app_id))
+
+
+async def load_some(connection: Connection, project_id: str, app_ids: Sequence[str]) -> dict[str, StoreConnection]:
+    """By app, those that have a connection."""
+    rows = await connection.fetch(_LOAD_SOME, project_id, app_ids)
+    return {row["app_id"]: _connection(row) for row in rows}
 
 
 async def by_token(connection: Connection, token_hash: bytes, now: Ms) -> StoreConnection | None:

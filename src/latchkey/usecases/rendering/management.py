@@ -81,13 +81,16 @@ def project(one: Project) -> wire.Project:
     )
 
 
-def app(project_id: str, one: App, first_key: wire.PublicApiKey | UnsetType = UNSET) -> wire.App:
+def app(
+    project_id: str, one: App, notification_url: str | None, first_key: wire.PublicApiKey | UnsetType = UNSET
+) -> wire.App:
     return wire.App(
         id=one.id,
         project_id=project_id,
         name=one.name,
         store=one.store,
         created_at=one.created_at,
+        notification_url=notification_url,
         public_api_key=first_key,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from latchkey.storage.stores.connections import CheckResult, StoreConnection
 from latchkey.storage.stores.handles import Healings
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreError
-from latchkey.usecases.access.projects import load_app
+from latchkey.usecases.access.projects import App, load_app
 from latchkey.usecases.stores.connections import Connections, hash_of, place_of
 
 # After a rotation the old notification URL works on for this long: changing it at the store takes a while.
@@ -48,6 +48,20 @@ async def load(connections: Connections, project_id: str, app_id: str) -> Connec
             row = await storage.load(connection, project_id, app_id)
     connections.forget(project_id, app_id)
     return None if row is None else _connected(connections, row)
+
+
+async def load_some(connections: Connections, project_id: str, apps: Sequence[App]) -> dict[str, Connected]:
+    """By app, those whose store can be connected. Their notification URLs are made as in `load`."""
+    wanted = [app.id for app in apps if app.store in connections.adapters]
+    if not wanted:
+        return {}
+    async with connections.database.acquire() as connection:
+        rows = await storage.load_some(connection, project_id, wanted)
+    found = {id: _connected(connections, row) for id, row in rows.items()}
+    for id in wanted:
+        if id not in found and (made := await load(connections, project_id, id)) is not None:
+            found[id] = made
+    return found
 
 
 async def save(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:

@@ -1,0 +1,82 @@
+"""A pretend App Store that an app of the shop is connected to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import json
+
+from latchkey.emulators.apple.emulator import AppleEmulator
+from latchkey.emulators.apple.keys import AppleKeys, make_keys
+from latchkey.emulators.apple.payloads import App
+from latchkey.emulators.apple.state import Life
+from latchkey.emulators.clock import Clock
+from latchkey.emulators.serving import running
+from latchkey.usecases.services import Services
+from latchkey.usecases.stores.processing import Processor
+from tests.api.client import NOW, Reply, Shop
+
+
+@cache
+def keys() -> AppleKeys:
+    return make_keys()
+
+
+@dataclass
+class AppStore:
+    emulator: AppleEmulator
+    url: str
+
+    @property
+    def credentials(self) -> dict[str, Any]:
+        return self.emulator.credentials(self.url)
+
+    async def send(self, shop: Shop, notification_url: str, lie: str | None = None) -> list[Reply]:
+        """Send every notification that waits, in process."""
+        sent = []
+        for message in self.emulator.outbox.waiting():
+            letter = self.emulator._write(message, lie)
+            path = urlsplit(notification_url).path
+            sent.append(await shop.client.request("POST", path, key=None, body=letter.body))
+            message.state = "delivered"
+        return sent
+
+
+@asynccontextmanager
+async def app_store() -> AsyncIterator[AppStore]:
+    app = App(bundle_id="com.example.notes", app_apple_id=1_234_567_890)
+    emulator = AppleEmulator(keys(), app, Life(), Clock(starts_at=NOW, ticks=False))
+    async with running(emulator) as served:
+        yield AppStore(emulator, served.base_url)
+
+
+async def new_app(shop: Shop, store: str = "app_store") -> dict[str, Any]:
+    reply = await shop.client.post(f"/v2/projects/{shop.project_id}/apps", {"name": "Notes", "store": store})
+    assert reply.status == 201, reply
+    made: dict[str, Any] = reply.json()
+    return made
+
+
+async def put(shop: Shop, app_id: str, credentials: Any) -> Reply:
+    path = f"/v2/projects/{shop.project_id}/apps/{app_id}/credentials"
+    return await shop.client.request("PUT", path, body=json.encode(credentials))
+
+
+async def connected_app(shop: Shop, store: AppStore) -> dict[str, Any]:
+    """A new app with credentials."""
+    app = await new_app(shop)
+    reply = await put(shop, app["id"], store.credentials)
+    assert (reply.status, reply.json()["check"]["result"]) == (200, "ok"), reply
+    return app
+
+
+async def process(shop: Shop) -> int:
+    """What the background does with waiting entries."""
+    front: Any = shop.client.app
+    services: Services = front._reads._services
+    return await Processor(shop.database, services.stores, services.changes, shop.clock).process_due()

@@ -1,0 +1,122 @@
+"""An app's connection to its store: credentials saved, shown, deleted, and the notification URL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec import json
+
+from latchkey.domain.instants import DAY
+from latchkey.usecases.access import audit
+from tests.api.apple import AppStore, app_store, connected_app, new_app, put
+from tests.api.client import NOW, Shop
+from tests.api.management import delete, get, post
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[AppStore]:
+    async with app_store() as store:
+        yield store
+
+
+async def test_an_app_begins_without_credentials(shop: Shop) -> None:
+    app = await new_app(shop)
+    assert (await get(shop, f"apps/{app['id']}/credentials")).json() == {
+        "object": "store_credentials",
+        "app_id": app["id"],
+        "project_id": "proj_demo",
+        "store": "app_store",
+        "credentials": None,
+        "saved_at": None,
+        "check": {"result": "unknown", "message": "", "checked_at": None},
+        "notification_url": app["notification_url"],
+        "first_notification_at": None,
+        "last_notification_at": None,
+    }
+
+
+async def test_saved_credentials_are_checked_with_a_call_and_their_secret_is_never_shown(
+    shop: Shop, store: AppStore
+) -> None:
+    app = await new_app(shop)
+    saved = await put(shop, app["id"], store.credentials)
+    body = saved.json()
+    assert (saved.status, body["check"]) == (200, {"result": "ok", "message": "", "checked_at": NOW})
+    assert body["saved_at"] == NOW
+    assert {name: body["credentials"][name] for name in ("bundle_id", "app_apple_id", "key_id")} == {
+        "bundle_id": "com.example.notes",
+        "app_apple_id": "1234567890",
+        "key_id": store.emulator.keys.key_id,
+    }
+    assert "SHA-256" in body["credentials"]["private_key"]
+    read = await get(shop, f"apps/{app['id']}/credentials")
+    assert read.json() == body
+    secret = store.emulator.keys.private_key.splitlines()[1]
+    log = json.encode([dict(entry.detail) for entry in await audit.entries(shop.database, shop.project_id, limit=10)])
+    for text in (saved.body, read.body, log):
+        assert secret not in text.decode()
+
+
+async def test_credentials_that_the_store_refuses_are_saved_and_say_so(shop: Shop, store: AppStore) -> None:
+    app = await new_app(shop)
+    body = (await put(shop, app["id"], {**store.credentials, "key_id": "NOTTHISONE"})).json()
+    assert body["check"]["result"] == "refused"
+    assert body["check"]["message"]
+
+
+async def test_credentials_that_cannot_be_tried_are_saved_and_say_why(shop: Shop, store: AppStore) -> None:
+    app = await new_app(shop)
+    body = (await put(shop, app["id"], {**store.credentials, "api_base_url": "http://127.0.0.1:1"})).json()
+    assert body["check"]["result"] == "unknown"
+    assert body["check"]["message"].startswith("Could not check: ")
+
+
+async def test_the_first_notification_is_noted(shop: Shop, store: AppStore) -> None:
+    app = await connected_app(shop, store)
+    store.emulator.send_test()
+    shop.clock.now += 60_000
+    replies = await store.send(shop, app["notification_url"])
+    assert {reply.status for reply in replies} == {200}
+    shown = (await get(shop, f"apps/{app['id']}/credentials")).json()
+    assert (shown["first_notification_at"], shown["last_notification_at"]) == (NOW + 60_000, NOW + 60_000)
+
+
+async def test_deleted_credentials_are_gone_and_the_url_stays(shop: Shop, store: AppStore) -> None:
+    app = await connected_app(shop, store)
+    gone = await delete(shop, f"apps/{app['id']}/credentials")
+    assert gone.status == 200
+    assert (gone.json()["credentials"], gone.json()["saved_at"]) == (None, None)
+    assert gone.json()["notification_url"] == app["notification_url"]
+    store.emulator.send_test()
+    assert {reply.status for reply in await store.send(shop, app["notification_url"])} == {503}
+    assert (await delete(shop, f"apps/{app['id']}/credentials")).json() == gone.json()
+
+
+async def test_a_rotated_url_replaces_the_old_one_which_works_for_another_week(shop: Shop, store: AppStore) -> None:
+    app = await connected_app(shop, store)
+    rotated = await post(shop, f"apps/{app['id']}/credentials/rotate_notification_url", None)
+    assert rotated.status == 200
+    old, new = app["notification_url"], rotated.json()["notification_url"]
+    assert new != old
+    assert (await get(shop, f"apps/{app['id']}")).json()["notification_url"] == new
+    for after, expected in ((0, [200, 200]), (7 * DAY, [404, 200])):
+        shop.clock.now = NOW + after
+        answers = []
+        for url in (old, new):
+            store.emulator.send_test()
+            [reply] = await store.send(shop, url)
+            answers.append(reply.status)
+        assert answers == expected
+
+
+async def test_every_change_is_in_the_audit_log(shop: Shop, store: AppStore) -> None:
+    app = await connected_app(shop, store)
+    await post(shop, f"apps/{app['id']}/credentials/rotate_notification_url", None)
+    await delete(shop, f"apps/{app['id']}/credentials")
+    found = await audit.entries(shop.database, shop.project_id, limit=3)
+    assert [(entry.action, entry.subject, entry.outcome) for entry in reversed(found)] == [
+        ("app.credentials_saved", app["id"], "done"),
+        ("app.notification_url_rotated", app["id"], "done"),
+        ("app.credentials_deleted", app["id"], "done"),
+    ]
