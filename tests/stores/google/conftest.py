@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from latchkey.emulators.google.keys import Keys, generate
@@ -28,8 +26,8 @@ def play(keys: Keys) -> Play:
 
 @pytest.fixture
 def google(play: Play) -> GoogleAdapter:
-    """Its clock is the machine's: tokens are checked against it. What happens in the store has the clock of `play`."""
-    return GoogleAdapter(lambda: time.time_ns() // 1_000_000, play)
+    """The service's clock is that of the store. Tokens count by the machine's, whatever the service's says."""
+    return GoogleAdapter(lambda: play.now, play)
 
 
 @pytest.fixture

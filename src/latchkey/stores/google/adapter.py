@@ -4,6 +4,7 @@ purchase is always read from the Android Publisher API."""
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -35,10 +36,10 @@ class GoogleAdapter:
     store = subscription.STORE
 
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
-        self._now = now
         self._http = http = http or StoreHttp("Google", now)
-        self._certificates = Certificates(http, now)
-        self._tokens = AccessTokens(http, now)
+        # Tokens and certificates live by the real time, also where the service follows the clock of a pretend store.
+        self._certificates = Certificates(http, _real_now)
+        self._tokens = AccessTokens(http, _real_now)
         self._publisher = Publisher(http, self._tokens)
         self._chains = Chains(self._publisher)
 
@@ -114,10 +115,7 @@ class GoogleAdapter:
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         """Google keeps no history of notifications, but a list of voided purchases."""
-        since = max(since, self._now() - _VOIDED_FOR)
-        until = min(until, self._now())
-        if since >= until:
-            return
+        since = max(since, until - _VOIDED_FOR)
         async for one in self._publisher.voided(app, since, until):
             if one.purchase_token:
                 yield _notification(app, one, until)
@@ -189,6 +187,10 @@ class GoogleAdapter:
             return await self._subscription(app, voided.purchase_token, beside=beside)
         except Unknown:
             return await self._product(app, voided.purchase_token)
+
+
+def _real_now() -> Ms:
+    return time.time_ns() // 1_000_000
 
 
 def _token_of(handle: str) -> str:
