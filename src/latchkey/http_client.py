@@ -12,8 +12,12 @@ use of the library's objects.
 
 from __future__ import annotations
 
+import atexit
+import sys
+import time
 from collections.abc import Coroutine, Mapping
 from datetime import timedelta
+from functools import cache
 from typing import Any, Protocol, Self
 
 from pyreqwest.bytes import Bytes as Chunk
@@ -41,6 +45,17 @@ __all__ = [
     "causes_of",
     "header_pairs",
 ]
+
+
+# The library's thread may hold Python's lock for a moment after the last response. If the interpreter ends in that
+# moment, Python before 3.14 aborts the process: 5 of 60 times after one request, 0 of 300 with this pause at the end.
+EXIT_PAUSE = 0.05
+
+
+@cache
+def _pause_at_exit() -> None:
+    if sys.version_info < (3, 14):
+        atexit.register(time.sleep, EXIT_PAUSE)
 
 
 class BodyReader(Protocol):
@@ -134,6 +149,7 @@ class HttpClient:
             builder = builder.gzip(False).brotli(False).deflate(False).zstd(False)
         if middleware is not None:
             builder = builder.with_middleware(middleware)
+        _pause_at_exit()
         self._client = builder.build()
 
     async def ask(
