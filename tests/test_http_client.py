@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import time
+
 import pytest
 from pyreqwest.middleware import Next
 from pyreqwest.request import Request
 from pyreqwest.response import Response, ResponseBuilder
 
-from latchkey.http_client import HttpClient, HttpError, causes_of, header_pairs
+from latchkey import http_client
+from latchkey.http_client import EXIT_PAUSE, HttpClient, HttpError, causes_of, header_pairs
 
 URL = "https://service.test/"
 
@@ -80,3 +84,14 @@ async def test_plain_http_is_refused_unless_asked_for() -> None:
 @pytest.mark.parametrize(("error", "causes"), [(ValueError("why"), ["why"]), (ValueError(), [])])
 def test_an_error_of_somebody_else_is_its_own_cause(error: Exception, causes: list[str]) -> None:
     assert causes_of(error) == causes
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python 3.14 lets foreign threads hang instead of aborting")
+def test_a_process_that_made_a_client_pauses_once_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the library's thread can hold Python's lock when the interpreter ends, which aborts the process."""
+    registered: list[tuple[object, ...]] = []
+    monkeypatch.setattr("atexit.register", lambda *given: registered.append(given))
+    http_client._pause_at_exit.cache_clear()
+    HttpClient()
+    HttpClient()
+    assert registered == [(time.sleep, EXIT_PAUSE)]

@@ -42,7 +42,7 @@ async def test_an_unexpected_failure_is_500_and_says_nothing_of_the_inside(
     def broken() -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(on_sqlite.consumer.store.database, "reading", broken)
+    monkeypatch.setattr(on_sqlite.consumer._store.database, "reading", broken)
     reply = await on_sqlite.get(path, "ada", method)
     assert (reply.status, reply.json()) == (500, {"error": "Internal server error"})
 
@@ -179,7 +179,7 @@ async def test_without_a_retry_after_a_rate_limit_lasts_sixty_seconds(here: Worl
         reply = await here.get("/api/entitlement/pro")
         assert (reply.json()["hasAccess"], reply.json()["source"]) == (True, "database")
         assert (await here.get("/api/sync-billing", method="POST")).status == 500
-        await here.consumer.reconciler.sweep()
+        await here.consumer._reconciler.sweep()
         assert len(here.service.asked) == asked
     here.service.status = 200
     here.service.holds["ada"] = {}

@@ -45,7 +45,7 @@ async def test_a_rate_limited_job_waits_for_as_long_as_it_is_told(here: World) -
     async def limited(_: Job) -> None:
         raise RateLimited(429, "", retry_after=90)
 
-    here.consumer.runner._handlers = {"reread": limited}
+    here.consumer._runner._handlers = {"reread": limited}
     await here.consumer.later(NewJob("reread", "ada"))
     await here.jobs_done()
     assert (await here.rows(jobs_table))[0]["run_at"] == NOW + 90_000
@@ -54,7 +54,7 @@ async def test_a_rate_limited_job_waits_for_as_long_as_it_is_told(here: World) -
 async def test_a_job_of_a_dead_process_is_done_by_the_next(here: World) -> None:
     here.service.holds["ada"] = {"pro": None}
     await here.consumer.later(NewJob("reread", "ada"))
-    claimed = await here.consumer.store.jobs.claim(NOW, 10, LEASE_MS)
+    claimed = await here.consumer._store.jobs.claim(NOW, 10, LEASE_MS)
     assert [one.key for one in claimed] == ["ada"]
     await here.jobs_done()
     assert here.service.asked == []
@@ -62,7 +62,7 @@ async def test_a_job_of_a_dead_process_is_done_by_the_next(here: World) -> None:
     await here.jobs_done()
     assert (await here.copy()).subscription.is_active
     # The first process was only slow; what it reports now is ignored.
-    await here.consumer.store.jobs.postpone(claimed[0], NOW, "too late")
+    await here.consumer._store.jobs.postpone(claimed[0], NOW, "too late")
     assert (await here.counts())["billing_jobs"] == 0
 
 
@@ -77,17 +77,17 @@ async def test_a_job_that_outlasts_its_lease_stays_with_its_holder(here: World) 
         await asyncio.wait_for(renewed.wait(), PATIENCE)
         # Without the renewal, another process could claim it now.
         here.clock.now += LEASE_MS - 1
-        assert await here.consumer.store.jobs.claim(here.clock.now, 10, LEASE_MS) == []
+        assert await here.consumer._store.jobs.claim(here.clock.now, 10, LEASE_MS) == []
 
-    renew = here.consumer.store.jobs.renew
+    renew = here.consumer._store.jobs.renew
 
     async def watched(lease: str, until: int) -> None:
         await renew(lease, until)
         renewed.set()
 
-    here.consumer.store.jobs.renew = watched  # type: ignore[method-assign]  # only to know when
-    here.consumer.runner._renewal = 0.01
-    here.consumer.runner._handlers = {"long": long}
+    here.consumer._store.jobs.renew = watched  # type: ignore[method-assign]  # only to know when
+    here.consumer._runner._renewal = 0.01
+    here.consumer._runner._handlers = {"long": long}
     await here.consumer.later(NewJob("long", "x"))
     await here.jobs_done()
     assert runs == 1

@@ -131,9 +131,9 @@ async def test_a_crash_after_the_provider_took_it_rings_nobody_again(url: str, p
         await register(here, known)
         await register(here, "a phone the provider does not know".replace(" ", "-"))
         await here.deliver(failed())
-        (job,) = await here.consumer.store.jobs.claim(NOW, 10, 1_000)
-        assert here.consumer.pushes is not None
-        await here.consumer.pushes.handlers["push"](job)
+        (job,) = await here.consumer._store.jobs.claim(NOW, 10, 1_000)
+        assert here.consumer._pushes is not None
+        await here.consumer._pushes.handlers["push"](job)
         assert await phones(here) == [known]
         # The job was not marked as done. It runs again, now without the phone that was removed.
         here.clock.now += 1_000
@@ -232,10 +232,10 @@ async def test_one_user_can_be_told_something_by_hand(url: str, provider: Provid
     async with pushing(url, provider) as here:
         await register(here, await provider.device())
         await register(here, "unknown-phone")
-        assert here.consumer.pushes is not None
-        sent = await here.consumer.pushes.send("ada", Notification({"en": "Hello"}, {"en": "Demo"}))
+        assert here.consumer._pushes is not None
+        sent = await here.consumer._pushes.send("ada", Notification({"en": "Hello"}, {"en": "Demo"}))
         assert sent.invalid_player_ids == ("unknown-phone",)
-        assert not (await here.consumer.pushes.send("nobody", Notification({"en": "Hello"}, {}))).anybody
+        assert not (await here.consumer._pushes.send("nobody", Notification({"en": "Hello"}, {}))).anybody
         assert len(await phones(here)) == 1
 
 

@@ -249,7 +249,7 @@ async def test_a_200_never_means_lost(sqlite_url: str) -> None:
         async def away(_: Any) -> None:
             raise OSError("the disk is gone")
 
-        here.consumer.store.database.write = away  # type: ignore[assignment]
+        here.consumer._store.database.write = away  # type: ignore[assignment]
         assert (await here.deliver(event())).status == 500
 
 

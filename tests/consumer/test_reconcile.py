@@ -14,7 +14,7 @@ async def test_where_nothing_was_missed_nothing_differs(here: World) -> None:
     await here.deliver(one)
     here.service.feed = [one]
     here.service.holds["ada"] = {"pro": ENDS - 999}  # V2 has milliseconds, webhooks have whole seconds, rounded up
-    report = await here.consumer.reconciler.everything()
+    report = await here.consumer._reconciler.everything()
     assert report == Report(events_examined=1, users_compared=1)
     assert report.clean
 
@@ -29,7 +29,7 @@ async def test_events_that_never_arrived_are_taken_from_the_feed(here: World) ->
     ]
     await here.deliver(here.service.feed[2])
     here.service.holds = {"ada": {"pro": ENDS}, "bob": {}}
-    report = await here.consumer.reconciler.everything()
+    report = await here.consumer._reconciler.everything()
     assert [one.event_type for one in report.events_missed] == [
         "INITIAL_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION", "INITIAL_PURCHASE", "EXPIRATION",
     ]  # fmt: skip
@@ -37,20 +37,20 @@ async def test_events_that_never_arrived_are_taken_from_the_feed(here: World) ->
     assert (await here.copy("ada")).subscription.is_active
     assert not (await here.copy("bob")).subscription.is_active
     assert await here.consumer.balances("ada") == {"COIN": 5}
-    again = await here.consumer.reconciler.everything()
+    again = await here.consumer._reconciler.everything()
     assert (again.events_examined, again.clean) == (0, True)
 
 
 async def test_a_copy_that_differs_from_v2_is_overwritten_and_explained(here: World) -> None:
     await here.deliver(event())
     here.service.holds["ada"] = {"premium": None}
-    report = await here.consumer.reconciler.everything()
+    report = await here.consumer._reconciler.everything()
     (one,) = report.differences
     assert (one.app_user_id, one.mended) == ("ada", True)
     assert (list(one.local), one.service) == (["pro"], {"premium": None})
     assert one.why == "it changed without an event that reached us"
     assert set((await here.copy()).held(NOW)) == {"premium"}
-    assert (await here.consumer.reconciler.everything()).clean
+    assert (await here.consumer._reconciler.everything()).clean
 
 
 async def test_a_dry_run_changes_nothing(here: World) -> None:
@@ -58,7 +58,7 @@ async def test_a_dry_run_changes_nothing(here: World) -> None:
     before = await here.counts()
     here.service.feed = [event("EXPIRATION", entitlements={})]
     here.service.holds["ada"] = {}
-    report = await here.consumer.reconciler.everything(mend=False)
+    report = await here.consumer._reconciler.everything(mend=False)
     assert [one.outcome for one in report.events_missed] == ["not mended"]
     assert [one.mended for one in report.differences] == [False]
     assert "EXPIRATION" in report.differences[0].why
@@ -70,7 +70,7 @@ async def test_an_id_that_became_an_alias_leads_to_its_customer(here: World) -> 
     await here.deliver(event(user="$RCAnonymousID:1"))
     here.service.aliases["$RCAnonymousID:1"] = "ada"
     here.service.holds["ada"] = {"pro": ENDS}
-    report = await here.consumer.reconciler.everything()
+    report = await here.consumer._reconciler.everything()
     assert report.differences[0].why == "the id has become an alias of another customer"
     assert (await here.copy("$RCAnonymousID:1")).subscription.app_user_id == "ada"
     assert (await here.counts())["billing_subscriptions"] == 1
@@ -78,7 +78,7 @@ async def test_an_id_that_became_an_alias_leads_to_its_customer(here: World) -> 
 
 async def test_a_customer_the_service_lost_is_reported(here: World) -> None:
     await here.deliver(event())
-    report = await here.consumer.reconciler.everything()
+    report = await here.consumer._reconciler.everything()
     (one,) = report.differences
     assert (one.service, one.mended) == (None, False)
     assert "does not know" in one.why
@@ -87,16 +87,16 @@ async def test_a_customer_the_service_lost_is_reported(here: World) -> None:
 async def test_a_service_that_was_set_up_anew_is_read_from_its_beginning(here: World) -> None:
     here.service.feed = [event(user="ada")]
     here.service.holds = {"ada": {"pro": ENDS}, "bob": {"pro": ENDS}}
-    await here.consumer.reconciler.everything()
+    await here.consumer._reconciler.everything()
     here.service.feed = [event(user="bob")]
-    report = await here.consumer.reconciler.everything()
+    report = await here.consumer._reconciler.everything()
     assert [one.app_user_id for one in report.events_missed] == ["bob"]
 
 
 async def test_a_service_that_is_down_is_reported_and_nothing_is_lost(here: World) -> None:
     await here.deliver(event())
     here.service.status = 418
-    report = await here.consumer.reconciler.everything()
+    report = await here.consumer._reconciler.everything()
     assert set(report.failures) == {"feed", "ada"}
     assert (await here.copy()).subscription.is_active
 
@@ -104,7 +104,7 @@ async def test_a_service_that_is_down_is_reported_and_nothing_is_lost(here: Worl
 async def test_an_event_of_the_feed_that_fails_is_set_aside_and_one_that_is_none_reported(here: World) -> None:
     here.service.feed = [{**event(), "app_user_id": 7}, event(), event(user="bob")]
     here.service.holds = {"ada": {"pro": ENDS}, "bob": {"pro": ENDS}}
-    report = await here.consumer.reconciler.everything()
+    report = await here.consumer._reconciler.everything()
     assert len(report.events_unreadable) == 1
     assert (await here.copy("bob")).subscription.is_active
 
@@ -113,12 +113,12 @@ async def test_the_sweep_asks_about_those_it_has_not_asked_about_for_longest(her
     for user in ("ada", "bob", "cyd"):
         await here.deliver(event(user=user))
         here.service.holds[user] = {"pro": ENDS}
-    report = await here.consumer.reconciler.sweep()
+    report = await here.consumer._reconciler.sweep()
     assert report.users_compared == 3
-    assert (await here.consumer.reconciler.sweep()).users_compared == 0
+    assert (await here.consumer._reconciler.sweep()).users_compared == 0
     here.clock.now += HOUR + 1
     here.service.holds["bob"] = {}
-    report = await here.consumer.reconciler.sweep()
+    report = await here.consumer._reconciler.sweep()
     assert (report.users_compared, [one.app_user_id for one in report.differences]) == (3, ["bob"])
     assert not (await here.copy("bob")).subscription.is_active
 
@@ -127,4 +127,4 @@ async def test_an_expired_user_equals_a_service_that_lists_nothing(here: World) 
     await here.deliver(event(expiration_at_ms=NOW + 1000, entitlements=pro(NOW + 1000)))
     here.clock.now += 5000
     here.service.holds["ada"] = {}
-    assert (await here.consumer.reconciler.everything()).differences == []
+    assert (await here.consumer._reconciler.everything()).differences == []

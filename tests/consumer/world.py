@@ -132,15 +132,15 @@ class World:
         return await self.asking.request(method, path, key=None, headers={"authorization": f"Bearer {token}"})
 
     async def copy(self, user: str = "ada") -> LocalCopy:
-        found = await self.consumer.billing.local(user)
+        found = await self.consumer._billing.local(user)
         assert found is not None, f"there is no copy of {user}"
         return found
 
     async def jobs_done(self) -> None:
-        await self.consumer.runner.run_due()
+        await self.consumer._runner.run_due()
 
     async def counts(self) -> dict[str, int]:
-        async with self.consumer.store.database.reading() as connection:
+        async with self.consumer._store.database.reading() as connection:
             found = {
                 table.name: await connection.scalar(select(func.count()).select_from(table))
                 for table in metadata.sorted_tables
@@ -148,7 +148,7 @@ class World:
         return {name: count or 0 for name, count in found.items()}
 
     async def rows(self, table: Table) -> list[dict[str, Any]]:
-        async with self.consumer.store.database.reading() as connection:
+        async with self.consumer._store.database.reading() as connection:
             return [dict(row._mapping) for row in await connection.execute(select(table))]
 
 
@@ -179,7 +179,7 @@ async def world(url: str, **more: Any) -> AsyncIterator[World]:
     client = Client("https://service.test", "sk_key", project_id="p", _http=http, patience=hurried, deadline=0.01)
     chosen = settings(url, **{"verify_timeout_ms": 1, **more})
     consumer = Consumer(chosen, client=client, now=clock, identify=identify, jobs=jobs)
-    consumer.runner.start = lambda: None  # type: ignore[method-assign]  # jobs run when asked for
+    consumer._runner.start = lambda: None  # type: ignore[method-assign]  # jobs run when asked for
     if not checked:
         consumer.check_connection = _unchecked  # type: ignore[method-assign]  # so that tests can count requests
     app = consumer.app

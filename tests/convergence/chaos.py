@@ -194,7 +194,7 @@ async def converge(
             wrong_answers = await answers(asking, client, lives.ids)
         finally:
             await asking.client.close()
-            await asking.store.close()
+            await asking._store.close()
         books = await _books(database, store)
         kills = {one.role: one.kills for one in processes}
         return _report(

@@ -117,7 +117,7 @@ async def test_a_failed_payment_rings_the_phone_of_whoever_it_concerns(up: Up, c
             assert (notification.heading, notification.content) == (expected.heading, expected.content)
             assert expected.content in await seen_on(device)
 
-        copy = await consumer.billing.local("alice")
+        copy = await consumer.local("alice")
         assert copy is not None
         assert copy.subscription.subscription_status == "billing_issue"
     for log in up.folder.glob("*.log"):

@@ -57,7 +57,7 @@ def check() -> None:
 def migrate() -> None:
     async def run() -> tuple[str | None, str | None]:
         async with _opened(migrated=False) as opened:
-            return await migrate_schema(opened.store.database)
+            return await migrate_schema(opened._store.database)
 
     before, after = _run(run())
     words = "Nothing to do" if before == after else f"From {before or 'nothing'}"
@@ -69,7 +69,7 @@ def reconcile(*, mend: bool, from_start: bool, as_json: bool) -> bool:
 
     async def run() -> Report:
         async with _opened() as opened:
-            return await opened.reconciler.everything(mend=mend, from_start=from_start)
+            return await opened._reconciler.everything(mend=mend, from_start=from_start)
 
     report = _run(run())
     if as_json:
@@ -83,7 +83,7 @@ def list_set_aside() -> None:
     async def run() -> list[SetAside]:
         async with _opened() as opened:
             found: list[SetAside] = []
-            while page := await opened.store.events.list_set_aside(after=found[-1].event_id if found else None):
+            while page := await opened._store.events.list_set_aside(after=found[-1].event_id if found else None):
                 found += page
             return found
 
@@ -100,8 +100,8 @@ def reprocess(event_id: str | None) -> bool:
     async def run() -> list[Reprocessed]:
         async with _opened() as opened:
             if event_id is None:
-                return await opened.operations.reprocess_all()
-            done = await opened.operations.reprocess(event_id)
+                return await opened._operations.reprocess_all()
+            done = await opened._operations.reprocess(event_id)
             if done is None:
                 raise ConsumerFailedError(f"There is no event {event_id} that was set aside.")
             return [done]
@@ -137,11 +137,11 @@ async def _opened(*, migrated: bool = True) -> AsyncIterator[Consumer]:
     opened = Consumer(settings)
     try:
         if migrated:
-            await migrate_schema(opened.store.database)
+            await migrate_schema(opened._store.database)
         yield opened
     finally:
         await opened.client.close()
-        await opened.store.close()
+        await opened._store.close()
 
 
 def _settings(environ: Mapping[str, str], *, alone: bool) -> Settings:

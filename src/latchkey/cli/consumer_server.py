@@ -41,7 +41,7 @@ async def serve(
     """Serve on this socket until `stop` is set, then shut down cleanly. With a key, also serve the demo app."""
     consumer = Consumer(settings)
     # Before listening: a database that cannot be used is reported clearly.
-    await migrate(consumer.store.database)
+    await migrate(consumer._store.database)
     tls = Transport(
         tls_cert=Path(settings.tls_cert) if settings.tls_cert else None,
         tls_key=Path(settings.tls_key) if settings.tls_key else None,

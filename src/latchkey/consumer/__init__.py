@@ -1,9 +1,14 @@
-"""The reference consumer: receives the service's events and keeps a local copy of users' entitlements."""
+"""The reference consumer: receives the service's events and keeps a local copy of users' entitlements.
+
+The names in `__all__` are public, and keep working until a release whose notes say otherwise. Everything else in this
+package is private and may change in any release.
+"""
 
 from latchkey.consumer.billing import View
+from latchkey.consumer.connection import Checked
 from latchkey.consumer.consumer import Consumer
 from latchkey.consumer.errors import AccessUnknownError, ConsumerError, SettingsError
-from latchkey.consumer.guard import AccessRefused
+from latchkey.consumer.guard import AccessRefused, Guard
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.jobs import Job, NewJob
@@ -11,9 +16,11 @@ from latchkey.consumer.storage.jobs import Job, NewJob
 __all__ = [
     "AccessRefused",
     "AccessUnknownError",
+    "Checked",
     "Consumer",
     "ConsumerError",
     "Entitlement",
+    "Guard",
     "Job",
     "LocalCopy",
     "NewJob",

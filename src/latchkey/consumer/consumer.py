@@ -29,6 +29,7 @@ from latchkey.consumer.operations import Operations
 from latchkey.consumer.pushes import Pushes
 from latchkey.consumer.receiver import Receiver
 from latchkey.consumer.reconcile import Reconciler
+from latchkey.consumer.record import LocalCopy
 from latchkey.consumer.runner import Handler, Runner
 from latchkey.consumer.settings import Settings
 from latchkey.consumer.storage.jobs import Job, NewJob
@@ -60,7 +61,7 @@ class Consumer:
         now: Callable[[], Ms] = real_now,
     ) -> None:
         self.settings = settings
-        self.store = Store(settings.database_url)
+        self._store = Store(settings.database_url)
         self.client = client or Client(
             settings.service_url,
             settings.api_key,
@@ -69,29 +70,29 @@ class Consumer:
         )
         self._identify = identify or JwtUsers(settings)
         self._now = now
-        self.metrics = Metrics()
-        self.billing = Billing(self.store, self.client, settings, now)
-        self.pushes = Pushes.from_settings(self.store, settings, now) if settings.pushes else None
-        pushing = self.pushes.handlers if self.pushes is not None else {}
+        self._metrics = Metrics()
+        self._billing = Billing(self._store, self.client, settings, now)
+        self._pushes = Pushes.from_settings(self._store, settings, now) if settings.pushes else None
+        pushing = self._pushes.handlers if self._pushes is not None else {}
         handlers: dict[str, Handler] = {REREAD: self._reread, SWEEP: self._sweep, **pushing, **(jobs or {})}
-        self.runner = Runner(self.store.jobs, handlers, now, workers=settings.job_workers)
-        follow_up = self.pushes.follow_up if self.pushes is not None else None
-        self.intake = Intake(self.store, now, jobs_added=self.runner.wake, follow_up=follow_up)
-        self.reconciler = Reconciler(self.store, self.billing, self.intake, now, strict=settings.strict_body)
-        self.operations = Operations(self.store, self.intake, settings, self.metrics)
-        self._receiver = Receiver(self.intake, settings, self.metrics)
-        self._endpoints = Endpoints(self.billing, self.store, settings, self._identify, self.metrics, now)
-        self._devices = DeviceEndpoints(self.store, settings, self._identify, now)
+        self._runner = Runner(self._store.jobs, handlers, now, workers=settings.job_workers)
+        follow_up = self._pushes.follow_up if self._pushes is not None else None
+        self._intake = Intake(self._store, now, jobs_added=self._runner.wake, follow_up=follow_up)
+        self._reconciler = Reconciler(self._store, self._billing, self._intake, now, strict=settings.strict_body)
+        self._operations = Operations(self._store, self._intake, settings, self._metrics)
+        self._receiver = Receiver(self._intake, settings, self._metrics)
+        self._endpoints = Endpoints(self._billing, self._store, settings, self._identify, self._metrics, now)
+        self._devices = DeviceEndpoints(self._store, settings, self._identify, now)
         self.routes: list[BaseRoute] = self._routes()
         self._connection: asyncio.Task[Checked] | None = None
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         """Pass it to the app (`FastAPI(lifespan=consumer.lifespan)`), or enter it in your own lifespan."""
-        await migrate(self.store.database)
+        await migrate(self._store.database)
         if self.settings.sweep_seconds:
-            await self.store.jobs.ensure(NewJob(SWEEP, SWEEP), self._now() + self.settings.sweep_seconds * 1000)
-        self.runner.start()
+            await self._store.jobs.ensure(NewJob(SWEEP, SWEEP), self._now() + self.settings.sweep_seconds * 1000)
+        self._runner.start()
         checking = asyncio.create_task(self.check_connection())
         try:
             yield
@@ -100,12 +101,12 @@ class Consumer:
                 if task is not None:
                     task.cancel()
             await asyncio.wait({checking})
-            await self.intake.drain()
-            await self.runner.stop()
+            await self._intake.drain()
+            await self._runner.stop()
             await self.client.close()
-            if self.pushes is not None:
-                await self.pushes.close()
-            await self.store.close()
+            if self._pushes is not None:
+                await self._pushes.close()
+            await self._store.close()
 
     async def check_connection(self, deadline: float = CHECK_DEADLINE) -> Checked:
         """Whether the service can be reached and accepts the key. Checked once per start, in the background: the
@@ -138,7 +139,7 @@ class Consumer:
     def require_entitlement(self, entitlement_id: str) -> Guard:
         """`Depends(consumer.require_entitlement("pro"))` in FastAPI, `@consumer.require_entitlement("pro")` on a
         Starlette route."""
-        return Guard(entitlement_id, self.billing, self._identify, self._now)
+        return Guard(entitlement_id, self._billing, self._identify, self._now)
 
     async def view(self, app_user_id: str) -> View:
         """What is known about a user now: the local copy if the verification rule trusts it, else V2."""
@@ -151,6 +152,10 @@ class Consumer:
         if holds is None:
             raise AccessUnknownError(view.failure or UNKNOWN)
         return holds
+
+    async def local(self, app_user_id: str) -> LocalCopy | None:
+        """The local copy as it is, without verification; None if there is none."""
+        return await self._billing.local(app_user_id)
 
     async def balances(self, app_user_id: str) -> dict[str, int | float]:
         """The user's virtual currency balances by code."""
@@ -166,11 +171,11 @@ class Consumer:
 
     async def later(self, job: NewJob) -> None:
         """Add a background job; it survives a restart."""
-        await self.store.database.write(lambda connection: self.store.jobs.add(connection, [job], self._now()))
-        self.runner.wake()
+        await self._store.database.write(lambda connection: self._store.jobs.add(connection, [job], self._now()))
+        self._runner.wake()
 
     def _routes(self) -> list[BaseRoute]:
-        of, to = self._endpoints, self.operations
+        of, to = self._endpoints, self._operations
         return [
             Route("/webhooks/billing", Endpoint(POST=self._receiver.receive)),
             Route("/api/subscription-status", Endpoint(GET=of.subscription_status)),
@@ -190,10 +195,10 @@ class Consumer:
         ]
 
     async def _reread(self, job: Job) -> None:
-        await self.billing.refresh(job.key, details=True, deadline=REREAD_DEADLINE)
+        await self._billing.refresh(job.key, details=True, deadline=REREAD_DEADLINE)
 
     async def _sweep(self, _: Job) -> Ms:
-        await self.reconciler.sweep()
+        await self._reconciler.sweep()
         return self._now() + self.settings.sweep_seconds * 1000
 
 

@@ -116,7 +116,7 @@ class DemoApp:
                     continue
 
     async def _story(self, user: str) -> bytes:
-        copy = await self._consumer.billing.local(user)
+        copy = await self._consumer.local(user)
         return msgspec.json.encode(tell(user, copy, self._shop.shown_time(user), self._arrivals.of(user)))
 
     async def _act(self, request: Request) -> Response:
