@@ -5,8 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from latchkey.emulators.apple.keys import AppleKeys, make_keys
+from latchkey.emulators.google.emulator import GoogleKeys
+from latchkey.emulators.google.emulator import make_keys as make_google_keys
 from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
+from tests.emulators.google.shop import play_store
 from tests.stores.world import World, world
 
 
@@ -18,4 +21,15 @@ def apple_keys() -> AppleKeys:
 @pytest.fixture
 async def apple(database: Database, apple_keys: AppleKeys) -> AsyncIterator[World]:
     async with app_store(apple_keys, environment="Production") as store, world(database, store) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def google_keys() -> GoogleKeys:
+    return make_google_keys()
+
+
+@pytest.fixture
+async def google(database: Database, google_keys: GoogleKeys) -> AsyncIterator[World]:
+    async with play_store(google_keys) as store, world(database, store) as made:
         yield made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
@@ -32,9 +32,22 @@ GOOGLE_ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("recover", {}),
     ("refund", {}),
     ("revoke", {}),
+    ("defer", {}),
+    ("pause", {}),
+    ("resume", {}),
+    ("change", {"product_id": "team_monthly:monthly"}),
+    ("change", {"product_id": "pro_yearly:yearly"}),
+    ("resubscribe", {}),
+    ("top_up", {}),
+    ("fail_billing", {"grace_days": 7}),
 )
 ACTS = {"apple": APPLE_ACTS, "google": GOOGLE_ACTS}
-SUBSCRIPTIONS = ("pro_monthly", "pro_yearly", "team_monthly")
+SUBSCRIPTIONS = {
+    "apple": ("pro_monthly", "pro_yearly", "team_monthly"),
+    "google": ("pro_monthly:monthly", "pro_yearly:yearly", "team_monthly:monthly", "pro_monthly:prepaid"),
+}
+FAULTS: dict[str, float] = {"drop": 0.15, "duplicate": 0.2, "reorder": 0.2, "late": 0.2, "late_by_hours": 9.0}
+GIVE_BACK = frozenset({"refund", "revoke"})
 ONE_TIME = ("pro_lifetime", "coins_100")
 
 
@@ -42,24 +55,31 @@ async def live(world: World, seed: int, steps: int = 25, buyers: int = 4) -> Non
     """Some months of several customers. The store misbehaves all the time."""
     dice = random.Random(seed)
     await world.processor.read_histories()
-    world.store.misbehave(seed=seed, drop=0.15, duplicate=0.2, reorder=0.2, late=0.2, late_by_hours=9.0)
+    world.store.misbehave(**FAULTS, seed=seed)
     bought: list[str] = []
     for step in range(steps):
         if not bought or dice.random() < 0.25:
             buyer = f"buyer{dice.randrange(buyers)}"
             token = f"00000000-0000-4000-8000-{seed:06d}{buyer[-1]:0>6}" if dice.random() < 0.7 else None
             one_time = dice.random() < 0.2
-            product = dice.choice(ONE_TIME if one_time else SUBSCRIPTIONS)
+            product = dice.choice(ONE_TIME if one_time else SUBSCRIPTIONS[world.store.name])
             sale: dict[str, Any] = {"product_id": product, "buyer": buyer, "account_token": token}
-            if product == "pro_monthly" and dice.random() < 0.5:
+            if product in ("pro_monthly", "pro_monthly:monthly") and dice.random() < 0.5:
                 sale["trial"] = True
             try:
                 bought.append(world.store.sell(**sale))
+                if world.store.name == "google":
+                    # As the app does. Google takes back what nobody acknowledges, also if the push was lost.
+                    world.store.act(bought[-1], "acknowledge")
             except Refusal:
                 continue
         else:
             act, options = dice.choice(ACTS[world.store.name])
             at = dice.randrange(len(bought))
+            if world.store.name == "google":
+                # What was lost of a refund is in Google's list of voided purchases, by the real clock's last 30 days;
+                # this clock is elsewhere. The adapter's own tests read the list.
+                world.store.misbehave(**{**FAULTS, "seed": seed, "drop": 0.0 if act in GIVE_BACK else FAULTS["drop"]})
             try:
                 bought[at] = world.store.act(bought[at], act, **options)
             except Refusal:
@@ -79,9 +99,15 @@ async def converges(world: World) -> None:
         await world.processor.read_histories()
         await world.process()
     await world.move(world.now + 1)
-    missing = [one for one in world.store.truth() if not one.replaced]
-    for truth in missing:
-        await agrees(world, truth)
+    for truth in world.store.truth():
+        if not truth.replaced:
+            if world.store.name == "google" and not await world.is_known(truth.id):
+                # Google can only be asked about a token. Phones show what they hold at every launch.
+                assert (await world.show_receipt(truth.purchase, truth.buyer)).status == 200, truth
+                if truth.ends_at is not None and truth.ends_at < world.now - 60 * DAY:
+                    # Google forgets the token of what ended 60 days ago. Nobody has heard of this one.
+                    continue
+            await agrees(world, truth)
     assert not [entry.message for entry in await world.journal(status="failed")]
 
 
@@ -93,14 +119,22 @@ async def agrees(world: World, truth: Truth) -> None:
         known = customer.purchase(store, truth.id)
     assert known is not None, truth
     if isinstance(known, Purchase):
-        assert known.refunded_at == truth.refunded_at, truth
+        _same_refund(world, known.refunded_at, truth)
         assert (known.access_ends_at is None or known.access_ends_at > world.now) == truth.active, truth
         return
     assert known.current.product_id.partition(":")[0] == truth.product_id.partition(":")[0], (truth, known)
     assert (known.access_ends_at > world.now) == truth.active, (truth, known)
     assert known.current.ends_at == truth.ends_at, (truth, known)
-    assert known.current.refunded_at == truth.refunded_at, (truth, known)
+    _same_refund(world, known.current.refunded_at, truth)
     if truth.active:
         assert known.status.auto_renew == truth.auto_renew, (truth, known)
         assert known.status.next_product_id == truth.next_product_id, (truth, known)
         assert known.access_ends_at == truth.access_ends_at, (truth, known)
+
+
+def _same_refund(world: World, known: Ms | None, truth: Truth) -> None:
+    if world.store.name == "apple":
+        assert known == truth.refunded_at, truth
+    else:
+        # Google dates the voided purchase, the order and the push differently, by moments.
+        assert (known is None) == (truth.refunded_at is None), truth

@@ -6,10 +6,19 @@ from __future__ import annotations
 import pytest
 
 from latchkey.emulators.apple.keys import AppleKeys
+from latchkey.emulators.google.emulator import GoogleKeys
 from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
+from tests.emulators.google.shop import play_store
 from tests.stores.lives import converges, live
 from tests.stores.world import world
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_google_converges(database: Database, google_keys: GoogleKeys, seed: int) -> None:
+    async with play_store(google_keys) as store, world(database, store) as made:
+        await live(made, seed)
+        await converges(made)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from latchkey.api.application import create_application
-from latchkey.delivery.sealing import Sealer
+from latchkey.api.services import connect
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.serving import Served, running
-from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.customers import records
 from latchkey.storage.database import Database
@@ -23,7 +22,7 @@ from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import pass_time
 from latchkey.usecases.sandbox.demo import add_catalog
 from latchkey.usecases.stores import credentials, journal
-from latchkey.usecases.stores.connections import Connections, adapters
+from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.processing import Processor
 from tests.api.client import Client, Reply
 from tests.api.serving import serving
@@ -52,14 +51,17 @@ class World:
         await credentials.save(self.connections, PROJECT, self.app_id, self.store.credentials(self.served.base_url))
 
     async def settle(self) -> None:
-        """Send what the store has to send, and process everything that is due by now."""
+        """Send what the store has to send, and process everything that is due by now or in a few seconds."""
         await self.store.deliver()
         await self.process()
+        await self.move(self.now + 15_000)
 
     async def process(self) -> None:
         while await self.processor.process_due():
             pass
         while await self.processor.check_due():
+            pass
+        while await self.processor.acknowledge_due():
             pass
         await self.pass_time()
 
@@ -75,6 +77,10 @@ class World:
 
         while self.now < to:
             await self.store.move(to if every is None else min(self.now + every, to), between)
+
+    async def is_known(self, store_id: str) -> bool:
+        async with self.database.acquire() as connection:
+            return await records.owner_of(connection, PROJECT, (STORES[self.store.name], store_id)) is not None
 
     async def owner(self, store_id: str) -> Customer:
         store = STORES[self.store.name]
@@ -126,9 +132,7 @@ async def world(database: Database, store: Emulator[Any, Any]) -> AsyncIterator[
         issued = await keys.create_public_key(database, PROJECT, app.id, "Notes", now())
         secret = await keys.create_secret_key(database, PROJECT, "Server", now(), rate_limit=keys.FASTEST)
         application = create_application(database, settings, now)
-        # The pretend store's API checks the caller's token by the real clock, as a store does.
-        hosts = frozenset(settings.store_allow_hosts)
-        connections = Connections(database, Sealer(settings.secret_key), adapters(real_now), hosts, now)
+        connections = connect(database, settings, now)
         changes = Changes(database, now)
         try:
             async with serving(application) as url:

@@ -1,0 +1,110 @@
+"""Google Play: pushes that carry no state, acknowledgement, chains, and receipts while Google cannot be asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latchkey.domain.instants import DAY, HOUR, MINUTE
+from latchkey.usecases.stores import credentials
+from tests.stores.world import PROJECT, World
+
+DOWN: dict[str, Any] = {"kind": "error", "status": 503}
+
+
+async def types(world: World, app_user_id: str) -> list[str]:
+    return [one["type"] for one in await world.events(app_user_id)]
+
+
+async def access(world: World, app_user_id: str) -> set[str]:
+    reply = await world.client.get(f"/v2/projects/{PROJECT}/customers/{app_user_id}/active_entitlements")
+    assert reply.status == 200, reply
+    return {one["entitlement_id"] for one in reply.json()["items"]}
+
+
+async def test_a_push_becomes_an_event_and_access_and_the_purchase_is_acknowledged(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.store.deliver()
+    await google.process()
+    assert await types(google, "ada") == ["INITIAL_PURCHASE"]
+    assert await access(google, "ada") == {"pro"}
+    # The app has ten seconds to do it first.
+    assert not google.store.known(bought).acknowledged
+    google.store.clock.move_to(google.now + MINUTE)
+    await google.process()
+    assert google.store.known(bought).acknowledged
+
+
+async def test_an_acknowledgement_is_tried_until_it_holds(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.store.deliver()
+    await google.process()
+    google.store.misbehave(api=DOWN)
+    google.store.clock.move_to(google.now + MINUTE)
+    await google.processor.acknowledge_due()
+    google.store.behave()
+    google.store.clock.move_to(google.now + HOUR)
+    await google.processor.acknowledge_due()
+    assert google.store.known(bought).acknowledged
+
+
+async def test_a_receipt_gives_access_for_a_day_while_the_store_is_down_and_then_the_real_thing(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    google.store.misbehave(drop=1.0, api=DOWN)
+    reply = await google.show_receipt(bought, "ada")
+    assert reply.status == 200, reply
+    assert "pro" in reply.json()["subscriber"]["entitlements"]
+    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    # The phone comes again, and gets no second day.
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    google.store.behave()
+    google.store.clock.move_to(google.now + HOUR)
+    await google.process()
+    assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
+
+
+async def test_a_made_up_token_gives_a_day_once_in_thirty_and_ends(google: World) -> None:
+    google.store.misbehave(api=DOWN)
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="eve")
+    forged = google.store.receipt(bought)["fetch_token"][:-4] + "evil"
+    assert (await google.show_receipt(bought, "eve", fetch_token=forged)).status == 200
+    google.store.clock.move_to(google.now + 25 * HOUR)
+    await google.pass_time()
+    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+    again = await google.show_receipt(bought, "eve", fetch_token=forged[:-1] + "x")
+    assert (again.status, again.json()["code"]) == (503, 7101)
+    assert await access(google, "eve") == set()
+
+
+async def test_a_token_that_google_does_not_know_is_invalid_while_google_answers(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="eve")
+    forged = google.store.receipt(bought)["fetch_token"][:-4] + "evil"
+    reply = await google.show_receipt(bought, "eve", fetch_token=forged)
+    assert (reply.status, reply.json()["code"]) == (400, 7103)
+    assert (await google.client.get("/v1/subscribers/eve")).status == 404
+
+
+async def test_without_credentials_nothing_is_given(google: World) -> None:
+    await credentials.delete(google.connections, PROJECT, google.app_id)
+    google.store.clock.move_to(google.now + 10_000)
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    google.store.misbehave(api=DOWN)
+    reply = await google.show_receipt(bought, "ada")
+    assert (reply.status, reply.json()["code"]) == (503, 7101)
+    assert (await google.client.get("/v1/subscribers/ada")).status == 404
+
+
+async def test_a_consumable_is_used_up(google: World) -> None:
+    coins = google.store.sell(product_id="coins_100", buyer="ada")
+    reply = await google.show_receipt(coins, "ada")
+    assert reply.status == 200, reply
+    assert reply.json()["purchased_products"] == {"coins_100": {"should_consume": True}}
+
+
+async def test_a_lost_renewal_heals(google: World) -> None:
+    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    await google.move(google.now + 29 * DAY)
+    google.store.misbehave(drop=1.0)
+    await google.move(google.now + 3 * DAY, every=3 * HOUR)
+    assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL"]
