@@ -21,7 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "wire": set(),
     "domain": set(),
     # The service.
-    "stores": {"domain", "wire", "http_client"},
+    "stores": {"domain", "wire", "http_client", "now"},
     # Pretend stores. They share no code with the adapters that check what they send.
     "emulators": {"domain", "http_client", "now", "server", "settings"},
     "storage": {"domain", "wire"},

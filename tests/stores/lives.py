@@ -46,7 +46,7 @@ SUBSCRIPTIONS = {
     "apple": ("pro_monthly", "pro_yearly", "team_monthly"),
     "google": ("pro_monthly:monthly", "pro_yearly:yearly", "team_monthly:monthly", "pro_monthly:prepaid"),
 }
-FAULTS: dict[str, float] = {"drop": 0.15, "duplicate": 0.2, "reorder": 0.2, "late": 0.2, "late_by_hours": 9.0}
+FAULTS: dict[str, Any] = {"drop": 0.15, "duplicate": 0.2, "reorder": 0.2, "late": 0.2, "late_by_hours": 9.0}
 GIVE_BACK = frozenset({"refund", "revoke"})
 ONE_TIME = ("pro_lifetime", "coins_100")
 

@@ -13,7 +13,6 @@ from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhooks
 from latchkey.domain.instants import Ms
-from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
@@ -34,8 +33,7 @@ def connect(database: Database, settings: Settings, now: Callable[[], Ms]) -> Co
     """The apps' connections to their stores."""
     extra_ca = settings.store_extra_ca.read_bytes() if settings.store_extra_ca is not None else None
     hosts = frozenset(settings.store_allow_hosts)
-    # The stores know no clock but the real one: it dates the tokens that we show them.
-    return Connections(database, Sealer(settings.secret_key), adapters(real_now, extra_ca), hosts, now)
+    return Connections(database, Sealer(settings.secret_key), adapters(extra_ca), hosts, now)
 
 
 def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metrics: Metrics) -> Services:

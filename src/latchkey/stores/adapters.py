@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from latchkey.domain.instants import Ms
+from latchkey.now import real_now
 from latchkey.stores.adapter import Adapter
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreHttp
 
 
-def adapters(now: Callable[[], Ms], extra_ca: bytes | None = None) -> Mapping[str, Adapter]:
-    """By the store's name. Each keeps connections open; close them with `close`."""
+def adapters(extra_ca: bytes | None = None) -> Mapping[str, Adapter]:
+    """By the store's name. Each keeps connections open; close them with `close`. The stores know no clock but the real
+    one: it dates the tokens that we show them."""
     made: tuple[Adapter, ...] = (
-        AppleAdapter(now, StoreHttp("Apple", now, extra_ca=extra_ca)),
-        GoogleAdapter(now, StoreHttp("Google", now, extra_ca=extra_ca)),
+        AppleAdapter(real_now, StoreHttp("Apple", real_now, extra_ca=extra_ca)),
+        GoogleAdapter(real_now, StoreHttp("Google", real_now, extra_ca=extra_ca)),
     )
     return {one.store: one for one in made}

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import json
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.storage.stores import connections as storage
 from latchkey.storage.stores import handles, journal
 from latchkey.storage.stores.connections import CheckResult, StoreConnection
@@ -128,7 +128,7 @@ async def healings(connections: Connections, project_id: str, days: int = 30) ->
 async def _required(connections: Connections, project_id: str, app_id: str) -> Connected:
     found = await load(connections, project_id, app_id)
     if found is None:
-        raise Invalid("Apps of this store need no credentials.", param="app_id")
+        raise Refusal("Apps of this store need no credentials.", param="app_id")
     return found
 
 
