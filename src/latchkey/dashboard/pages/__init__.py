@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from latchkey.dashboard.pages import (
     account,
+    app_stores,
     apps,
     audit,
     catalog,
@@ -17,6 +18,7 @@ from latchkey.dashboard.pages import (
     events,
     experiments,
     home,
+    journal,
     keys,
     openid,
     overview,
@@ -55,6 +57,8 @@ ALL = tuple(
         experiments,
         currencies,
         apps,
+        app_stores,
+        journal,
         keys,
         settings,
         team,

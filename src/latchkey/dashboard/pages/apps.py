@@ -5,11 +5,13 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.pages.app_stores import shown_connection
 from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.usecases.access import keys, projects
+from latchkey.usecases.stores.standing import standing_of
 
 pages = Pages()
 
@@ -23,7 +25,16 @@ async def list_apps(visit: Visit) -> Response:
     found = await projects.list_apps(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
     shown = found[:ON_A_PAGE]
     more = visit.path("apps", after=shown[-1].id) if len(found) > ON_A_PAGE else None
-    return visit.page("apps.html", here="apps", apps=shown, stores=STORES, more=more, after=after, curl=curl)
+    return visit.page(
+        "apps.html",
+        here="apps",
+        apps=shown,
+        stores=STORES,
+        more=more,
+        after=after,
+        curl=curl,
+        standing=await standing_of(visit.services.stores, visit.project_id),
+    )
 
 
 @pages.get("/apps/new", Needs.MANAGE)
@@ -99,6 +110,8 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
         here="apps",
         app=app,
         store=STORES[app.store],
+        connection=await shown_connection(visit, app),
+        error_here=bool(error),
         keys=shown,
         more=visit.path("apps", app.id, after=shown[-1].id) if len(found) > ON_A_PAGE else None,
         error=error,

@@ -15,14 +15,9 @@ ON_A_PAGE = 50
 # Actions that only the command line or the API does, so no page declares them.
 ELSEWHERE = (
     "account.invited",
-    "app.credentials_deleted",
-    "app.credentials_saved",
-    "app.notification_url_rotated",
     "customer.created",
     "entitlement.products_attached",
     "entitlement.products_detached",
-    "store_notification.reprocessed",
-    "store_notifications.reprocessed",
 )
 # The largest possible position.
 MOST = 2**63 - 1

@@ -154,6 +154,22 @@ select count(*) from again;
 -- entries of a project by status
 select status, count(*) as count from store_notifications where project_id = $1 group by status;
 
+-- name: count_failed_notifications
+-- entries of a project that failed, up to a limit
+select count(*) from (
+    select 1 from store_notifications where project_id = $1 and status = 'failed' limit $2
+) as failed;
+
+-- name: count_store_troubles
+-- for all projects: apps of these stores without credentials, with refused ones, and failed entries up to a limit
+select
+    count(*) filter (where c.credentials is null) as missing,
+    count(*) filter (where c.credentials is not null and c.check_result = 'refused') as refused,
+    (select count(*) from (select 1 from store_notifications where status = 'failed' limit $2) as f) as failed
+from apps a
+left join store_connections c on c.project_id = a.project_id and c.app_id = a.id
+where a.store = any($1::text[]);
+
 -- name: prune_notifications
 -- a batch of finished entries from before a moment
 with old as (

@@ -23,6 +23,7 @@ _CHECKED = query("note_store_check")
 _ROTATE = query("rotate_notification_token")
 _NOTIFIED = query("note_notified")
 _HISTORY_READ = query("note_history_read")
+_COUNT_TROUBLES = query("count_store_troubles")
 _GRANT = query("take_temporary_grant")
 
 CheckResult = Literal["ok", "refused", "unknown"]
@@ -107,6 +108,22 @@ async def note_notified(connection: Connection, project_id: str, app_id: str, at
 
 async def note_history_read(connection: Connection, project_id: str, app_id: str, to: Ms) -> None:
     await connection.execute(_HISTORY_READ, project_id, app_id, to)
+
+
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    # Apps without credentials, and with refused ones.
+    missing: int
+    refused: int
+    # Failed entries of the journal, at most 1,000.
+    failed: int
+
+
+async def count_troubles(connection: Connection, stores: Sequence[str]) -> Troubles:
+    """Of all projects, for the apps of these stores."""
+    row = await connection.fetchrow(_COUNT_TROUBLES, list(stores), 1000)
+    assert row is not None
+    return Troubles(row["missing"], row["refused"], row["failed"])
 
 
 async def take_temporary_grant(connection: Connection, project_id: str, app_id: str, hour: int, cap: int) -> bool:

@@ -30,6 +30,7 @@ _LIST = query("list_notifications")
 _REPROCESS = query("reprocess_notification")
 _REPROCESS_ALL = query("reprocess_notifications")
 _COUNT = query("count_notifications")
+_COUNT_FAILED = query("count_failed_notifications")
 _PRUNE = query("prune_notifications")
 
 Source = Literal["notification", "receipt", "history"]
@@ -194,6 +195,12 @@ async def count(connection: Connection, project_id: str) -> dict[Status, int]:
     for row in await connection.fetch(_COUNT, project_id):
         found[row["status"]] = row["count"]
     return found
+
+
+async def count_failed(connection: Connection, project_id: str, most: int) -> int:
+    """How many failed, at most `most`."""
+    failed: int = await connection.fetchval(_COUNT_FAILED, project_id, most)
+    return failed
 
 
 async def prune(connection: Connection, before: Ms) -> bool:

@@ -1,0 +1,84 @@
+"""The credentials of each store as a form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from latchkey.dashboard.form import Form
+from latchkey.domain.refusal import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    label: str
+    hint: str = ""
+    # The content of a file: a text area.
+    file: bool = False
+    # Never sent back to the browser.
+    secret: bool = False
+    # Another address in place of the store's own. Offered only where the settings allow one.
+    address: bool = False
+
+
+FIELDS: dict[str, tuple[Field, ...]] = {
+    "app_store": (
+        Field("bundle_id", "Bundle ID", "Such as com.example.app."),
+        Field("app_apple_id", "Apple ID of the app", "A number such as 1234567890, under App Information."),
+        Field("issuer_id", "Issuer ID", "Above the list of in-app purchase keys."),
+        Field("key_id", "Key ID", "Beside the key in that list, such as 2X9R4HXF34."),
+        Field("private_key", "Private key", "The content of the .p8 file.", file=True, secret=True),
+        Field("root_certificates", "Apple's root certificates", "PEM, one after the other.", file=True),
+        Field("api_base_url", "Address of the App Store Server API", address=True),
+    ),
+    "play_store": (
+        Field("package_name", "Package name", "Such as com.example.app."),
+        Field("service_account", "Key of the service account", "The content of the JSON file.", file=True, secret=True),
+        Field("push_audience", "Audience of the push subscription", "Exactly as in the push subscription."),
+        Field(
+            "push_service_account",
+            "Service account of the push subscription",
+            "Its e-mail address, such as pubsub-push@my-project.iam.gserviceaccount.com.",
+        ),
+        Field("api_base_url", "Address of the Android Publisher API", address=True),
+        Field("certificates_url", "Address of Google's certificates", address=True),
+        Field("token_url", "Address for access tokens", address=True),
+    ),
+}
+# How Apple's questions about a purchase whose buyer wants the money back are answered.
+CONSUMPTION = {
+    "": "Do not answer",
+    "NONE": "Answer, without a preference",
+    "DECLINE": "Answer, and prefer that Apple declines",
+    "GRANT_FULL": "Answer, and prefer a full refund",
+    "GRANT_PRORATED": "Answer, and prefer a refund of the unused time",
+}
+
+
+def read(store: str, form: Form) -> dict[str, Any]:
+    """As the API takes them. What is empty is left out."""
+    given: dict[str, Any] = {field.name: form.raw(field.name).strip() for field in FIELDS[store]}
+    given = {name: value for name, value in given.items() if value}
+    if "root_certificates" in given:
+        given["root_certificates"] = [one + _END for one in given["root_certificates"].split(_END) if one.strip()]
+    if store == "app_store" and (answer := form.text("consumption")):
+        if answer not in CONSUMPTION:
+            raise Invalid("There is no such answer to consumption requests.", param="consumption")
+        preference = {} if answer == "NONE" else {"refund_preference": answer}
+        given["consumption"] = {"customer_consented": True, **preference}
+    return given
+
+
+def filled(store: str, form: Form, shown: Mapping[str, Any] | None) -> dict[str, str]:
+    """What the form shows: what was just sent, else what is saved. Never a secret."""
+    values = {}
+    for field in FIELDS[store]:
+        saved = "" if field.file or shown is None else str(shown.get(field.name, ""))
+        values[field.name] = "" if field.secret else form.text(field.name, saved)
+    values["consumption"] = form.text("consumption")
+    return values
+
+
+_END = "-----END CERTIFICATE-----"

@@ -1,0 +1,69 @@
+"""How a project's apps stand with their stores: what an operator has to do, and what the safety net made good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from latchkey.storage.stores import journal
+from latchkey.stores.registry import STORES
+from latchkey.usecases.access.projects import list_apps
+from latchkey.usecases.stores import credentials
+from latchkey.usecases.stores.connections import Connections
+
+# Apps that are looked at, and failed entries that are counted.
+MOST_APPS = 200
+MOST_FAILED = 1000
+HEALED_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTrouble:
+    app_id: str
+    app_name: str
+    # The store's name for people.
+    store: str
+    # `missing`: there are no credentials. `refused`: the store does not accept them.
+    what: Literal["missing", "refused"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    troubles: tuple[StoreTrouble, ...] = ()
+    # Failed entries of the journal, at most `MOST_FAILED`.
+    failed: int = 0
+    # Of the last `HEALED_DAYS` days: purchases that were read again, and those in which something was missing.
+    checks: int = 0
+    healed: int = 0
+
+
+async def standing_of(connections: Connections, project_id: str) -> Standing:
+    apps = await list_apps(connections.database, project_id, limit=MOST_APPS)
+    connected = await credentials.load_some(connections, project_id, apps)
+    if not connected:
+        return Standing()
+    troubles = []
+    for app in apps:
+        if (one := connected.get(app.id)) is None:
+            continue
+        missing = one.row.credentials is None
+        if missing or one.row.check_result == "refused":
+            troubles.append(
+                StoreTrouble(
+                    app_id=app.id,
+                    app_name=app.name,
+                    store=STORES[app.store].title,
+                    what="missing" if missing else "refused",
+                    message="" if missing else one.row.check_message,
+                )
+            )
+    healings = (await credentials.healings(connections, project_id, HEALED_DAYS)).values()
+    async with connections.database.acquire() as connection:
+        failed = await journal.count_failed(connection, project_id, MOST_FAILED)
+    return Standing(
+        troubles=tuple(troubles),
+        failed=failed,
+        checks=sum(one.checks for one in healings),
+        healed=sum(one.healed for one in healings),
+    )
