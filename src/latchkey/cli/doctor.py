@@ -30,6 +30,8 @@ from latchkey.settings import Problem, Settings, gather
 from latchkey.storage import migrate
 from latchkey.storage.database import connect, without_password
 from latchkey.storage.errors import StorageError
+from latchkey.storage.stores.connections import count_troubles
+from latchkey.stores.adapters import adapters
 
 OLDEST_POSTGRESQL = 15
 LEAST_DISK = 2 * 1024**3
@@ -142,6 +144,8 @@ async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
             yield Finding("good", "database", words)
         yield (fitting := await schema(connection))
         yield await skew(connection)
+        if fitting.mark == "good" and (finding := await stores(connection)):
+            yield finding
         if key and fitting.mark != "bad":
             yield await sealing(connection, key)
     finally:
@@ -176,6 +180,26 @@ async def skew(connection: Any) -> Finding:
     if off > LARGEST_SKEW_MS:
         return Finding("bad", "clock", words, "Synchronize both machines with NTP: subscriptions end by the clock.")
     return Finding("good", "clock", words)
+
+
+async def stores(connection: Any) -> Finding | None:
+    """`serve` starts all the same, but purchases of these apps are not taken."""
+    found = await count_troubles(connection, tuple(adapters(real_now)))
+    said = [
+        f"{count:,} {words}"
+        for count, words in (
+            (found.missing, "without credentials"),
+            (found.refused, "whose credentials the store refuses"),
+        )
+        if count
+    ]
+    if said:
+        remedy = "See `latchkey app list`, then `latchkey app credentials set`. Their receipts are answered with 503."
+        return Finding("unknown", "stores", f"apps of real stores: {', '.join(said)}", remedy)
+    if found.failed:
+        remedy = "See `latchkey journal list --status failed`; after a fix, `latchkey journal reprocess --since 3d`."
+        return Finding("unknown", "stores", f"{found.failed:,} journal entries failed", remedy)
+    return None
 
 
 async def sealing(connection: Any, key: bytes) -> Finding:

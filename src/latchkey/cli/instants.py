@@ -1,11 +1,32 @@
-"""Instants as people read them."""
+"""Instants as people read and type them."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+
+from latchkey.domain.instants import DAY, EARLIEST, HOUR, LATEST, MINUTE, Ms
+from latchkey.domain.refusal import Refusal
+
+_UNITS = {"m": MINUTE, "h": HOUR, "d": DAY}
 
 
 def shown(instant: int | None) -> str:
     if instant is None:
         return ""
     return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def typed(text: str, now: Ms) -> Ms:
+    """A date and time in UTC, or how long ago: 90m, 6h, 3d."""
+    if ago := re.fullmatch(r"(\d{1,6})([mhd])", text.strip()):
+        return max(now - int(ago[1]) * _UNITS[ago[2]], EARLIEST)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        moment = None
+    if moment is not None:
+        at = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        if EARLIEST <= at <= LATEST:
+            return at
+    raise Refusal(f"{text[:50]!r} is no moment. Give a date such as 2027-01-31T08:00, or how long ago: 90m, 6h, 3d.")

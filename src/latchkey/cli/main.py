@@ -37,6 +37,8 @@ _COMMANDS = (
     ("project", "app", "service"),
     ("key", "app", "service"),
     ("user", "app", "service"),
+    ("app", "app", "service"),
+    ("journal", "app", "service"),
     ("trust", "trust", "service"),
     ("trust", "untrust", "service"),
     ("doctor", "doctor", "service"),

@@ -1,0 +1,178 @@
+"""`latchkey journal`: what stores and phones sent, and processing it again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+from msgspec import json
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from latchkey.cli.audited import audited
+from latchkey.cli.instants import shown, typed
+from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.dashboard.payloads import opened
+from latchkey.domain.refusal import Refusal
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.storage.stores.journal import Entry, Filter, Status
+from latchkey.usecases.access.projects import load_app
+from latchkey.usecases.stores import journal
+
+app = typer.Typer(no_args_is_help=True, help="What stores and phones sent: list it, examine it, process it again.")
+
+AppOption = Annotated[str | None, typer.Option("--app", help="Only this app (its id).")]
+StatusOption = Annotated[Status | None, typer.Option(help="Only entries of this status.")]
+SinceOption = Annotated[
+    str | None, typer.Option(help="Received since: a date such as 2027-01-31T08:00 (UTC), or 90m, 6h, 3d ago.")
+]
+_COLOURS = {"applied": "green", "failed": "red", "waiting": "yellow", "ignored": "dim"}
+
+
+@app.command("list")
+def show_list(
+    app_id: AppOption = None,
+    status: StatusOption = None,
+    kind: Annotated[str | None, typer.Option(help="How the store's name for it begins, such as DID_RENEW.")] = None,
+    purchase: Annotated[str | None, typer.Option(help="The store's id of the purchase.")] = None,
+    since: SinceOption = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """List entries, newest first."""
+    wanted = Filter(
+        app_id=app_id,
+        status=status,
+        kind=kind,
+        subject=purchase,
+        since=None if since is None else typed(since, real_now()),
+    )
+
+    async def run() -> tuple[list[Entry], dict[Status, int]]:
+        async with Database(database_url(config, data), max_size=1) as database:
+            owner = await chosen(database, project)
+            found = await journal.page(database, owner, wanted, after=None, limit=limit)
+            return found, await journal.counts(database, owner)
+
+    found, counts = asyncio.run(run())
+    table = Table(
+        Column("id", no_wrap=True),
+        Column("received", min_width=10),
+        Column("kind", overflow="fold"),
+        "status",
+        Column("purchase", overflow="fold"),
+        Column("outcome", overflow="fold"),
+        box=None,
+    )
+    for one in found:
+        table.add_row(
+            journal.name_of(one),
+            shown(one.received_at),
+            _plain(one.kind),
+            _coloured(one.status),
+            _plain(one.subject or ""),
+            f"{len(one.event_ids)} event(s)" if one.event_ids else _plain(one.message),
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(", ".join(f"{count:,} {status}" for status, count in counts.items()), style="dim")
+
+
+@app.command("show")
+def show_entry(
+    notification_id: Annotated[str, typer.Argument(help="Its id, as `latchkey journal list` shows it.")],
+    raw: Annotated[bool, typer.Option("--raw", help="Print only the payload, as it came.")] = False,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Show one entry: what was checked, what followed, and the payload."""
+
+    async def run() -> Entry:
+        async with Database(database_url(config, data), max_size=1) as database:
+            return await journal.load(database, await chosen(database, project), notification_id)
+
+    one = asyncio.run(run())
+    if raw:
+        sys.stdout.write(one.payload + "\n")
+        return
+    table = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)
+    for name, value in (
+        ("id", journal.name_of(one)),
+        ("app", one.app_id),
+        ("source", one.source),
+        ("kind", one.kind),
+        ("environment", one.environment or ""),
+        ("purchase", one.subject or ""),
+        ("store's id", one.external_id),
+        ("happened", shown(one.occurred_at)),
+        ("received", shown(one.received_at)),
+        ("finished", shown(one.finished_at)),
+        ("next attempt", shown(one.next_at) if one.status == "waiting" else ""),
+        ("attempts", str(one.attempts)),
+        ("message", one.message),
+        ("customer", one.app_user_id or ""),
+        ("events", ", ".join(one.event_ids)),
+        *((f"checked: {name}", str(value)) for name, value in one.checked.items()),
+    ):
+        if value:
+            table.add_row(_plain(name), _plain(value))
+    console = Console(highlight=False)
+    console.print(_coloured(one.status))
+    console.print(table)
+    said = opened(one.payload)
+    if said is not None:
+        sys.stdout.write(json.format(json.encode(said), indent=2).decode() + "\n")
+
+
+@app.command("reprocess")
+def reprocess(
+    notification_id: Annotated[str | None, typer.Argument(help="One entry; or use --since.")] = None,
+    since: SinceOption = None,
+    status: StatusOption = None,
+    app_id: AppOption = None,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Process one entry again, or all that were received since a moment. What is known already changes nothing."""
+    if (notification_id is None) == (since is None):
+        raise Refusal("Give the id of one entry, or --since for all that were received since then.")
+    if notification_id is not None and (status or app_id):
+        raise Refusal("--status and --app go with --since.")
+    now = real_now()
+    start = None if since is None else typed(since, now)
+
+    async def run() -> int:
+        async with Database(database_url(config, data), max_size=1) as database:
+            owner = await chosen(database, project)
+            if notification_id is not None:
+                async with audited(database, owner, "store_notification.reprocessed", notification_id):
+                    await journal.reprocess(database, owner, notification_id, now)
+                return 1
+            assert start is not None
+            if app_id is not None:
+                await load_app(database, owner, app_id)
+            detail = {"since_ms": str(start), "status": status or "all", "app": app_id or "all"}
+            async with audited(database, owner, "store_notifications.reprocessed", "store notifications", **detail):
+                return await journal.reprocess_since(database, owner, start, status, app_id, now)
+
+    count = asyncio.run(run())
+    words = f"{count:,} {'entry is' if count == 1 else 'entries are'} processed again."
+    Console(highlight=False).print(f"[green]✓[/green] {words}" if count else "There is nothing to process again.")
+
+
+def _coloured(status: Status) -> str:
+    return f"[{_COLOURS[status]}]{status}[/]"
+
+
+def _plain(text: str) -> str:
+    """Text from outside, without what a terminal would obey."""
+    return escape("".join(one if one.isprintable() else "\ufffd" for one in text))

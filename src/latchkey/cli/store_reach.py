@@ -1,0 +1,61 @@
+"""The connections to the stores, for commands: the database, the secret key, and where the service is reached."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from latchkey.api.services import connect
+from latchkey.cli import secret_key
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.files import read_json
+from latchkey.cli.reach import database_url, is_of_up
+from latchkey.delivery.sealing import UnsealableError
+from latchkey.domain.refusal import Refusal
+from latchkey.now import real_now
+from latchkey.settings import Problem, Settings, SettingsRefusedError, load
+from latchkey.storage.database import Database
+from latchkey.usecases.stores.connections import Connections
+
+
+@asynccontextmanager
+async def reached(config: Path | None, data: Path) -> AsyncIterator[Connections]:
+    settings = load(os.environ, config)
+    settings = _with(settings, database_url(config, data), _secret_key(settings, config, data))
+    async with Database(settings.database_url, max_size=2) as database:
+        async with database.acquire() as connection:
+            wrong = await secret_key.problem_with(connection, settings.secret_key)
+        if wrong is not None:
+            raise SettingsRefusedError([wrong])
+        connections = connect(database, settings, real_now)
+        try:
+            yield connections
+        except UnsealableError:
+            raise Refusal(
+                "LATCHKEY_SECRET_KEY is not the one that the credentials in this database were encrypted with."
+            ) from None
+        finally:
+            await connections.close()
+
+
+def base_of(config: Path | None, data: Path) -> str:
+    """Where the service is reached, if this machine knows it."""
+    if is_of_up(config, data):
+        return str(read_json(DataFolder(data).connection).get("base_url", ""))
+    return ""
+
+
+def _secret_key(settings: Settings, config: Path | None, data: Path) -> bytes:
+    if is_of_up(config, data):
+        return DataFolder(data).secret_key()
+    if not settings.secret_key:
+        remedy = "Give the one that `latchkey serve` runs with: it encrypts the credentials."
+        raise SettingsRefusedError([Problem("LATCHKEY_SECRET_KEY", "is missing.", remedy)])
+    return settings.secret_key
+
+
+def _with(settings: Settings, url: str, key: bytes) -> Settings:
+    fields = {name: getattr(settings, name) for name in Settings.__struct_fields__}
+    return Settings(**{**fields, "database_url": url, "secret_key": key})
