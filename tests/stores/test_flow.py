@@ -112,6 +112,20 @@ async def test_a_uuid_is_one_person_in_any_spelling(apple: World) -> None:
     assert (await apple.owner(second)).app_user_id == (BUYER[:-1] + "2").upper()
 
 
+async def test_erasing_a_customer_erases_what_the_store_told_of_them(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    assert (await apple.client.request("DELETE", f"/v2/projects/{PROJECT}/customers/{BUYER}")).status == 200
+    assert await apple.journal() == []
+    assert await apple.database.pool.fetchval("select count(*) from store_handles") == 0
+    # What the store tells afterwards brings nobody back.
+    apple.store.act(bought, "cancel")
+    await apple.settle()
+    [entry] = await apple.journal()
+    assert (entry.status, entry.app_user_id) == ("ignored", None)
+    assert (await apple.client.get(f"/v1/subscribers/{BUYER}")).status == 404
+
+
 async def test_a_one_time_purchase_says_whether_to_use_it_up(apple: World) -> None:
     coins = apple.store.sell(product_id="coins_100", buyer="ada")
     reply = await apple.show_receipt(coins, "ada")

@@ -58,6 +58,7 @@ create index store_notifications_waiting on store_notifications (next_at) where 
 create index store_notifications_of_project on store_notifications (project_id, id desc);
 create index store_notifications_failed on store_notifications (project_id, id desc) where status = 'failed';
 create index store_notifications_of_subject on store_notifications (subject, project_id) where subject is not null;
+create index store_notifications_of_user on store_notifications (app_user_id, project_id) where app_user_id is not null;
 create index store_notifications_old on store_notifications (received_at);
 
 -- What a store can be asked about: one row for each purchase token or original transaction.

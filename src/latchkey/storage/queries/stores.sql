@@ -66,16 +66,16 @@ update store_connections set history_read_to = greatest(history_read_to, $3) whe
 with filed as (
     insert into store_notifications (
         project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
-        payload, next_at
+        payload, next_at, app_user_id
     )
     select distinct on (external_id, app_id, project_id) *
     from unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[],
-        $10::bigint[], $11::json[], $12::text[], $13::bigint[]
+        $10::bigint[], $11::json[], $12::text[], $13::bigint[], $14::text[]
     )
     as n (
         project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
-        payload, next_at
+        payload, next_at, app_user_id
     )
     on conflict (external_id, app_id, project_id) do nothing
     returning id, external_id, app_id, project_id
@@ -104,7 +104,8 @@ select min(next_at) from store_notifications where status = 'waiting';
 -- name: finish_notifications
 -- what became of notifications
 update store_notifications n
-set status = d.status, message = d.message, finished_at = d.at, app_user_id = d.app_user_id,
+set status = d.status, message = d.message, finished_at = d.at,
+    app_user_id = coalesce(d.app_user_id, n.app_user_id),
     event_ids = coalesce(string_to_array(nullif(d.event_ids, ''), ','), '{}'), next_at = d.at
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])
     as d (id, status, message, at, app_user_id, event_ids)
@@ -264,3 +265,13 @@ values ($1, $2, $3, 1)
 on conflict (project_id, app_id, hour) do update set granted = g.granted + 1
 where g.granted < $4
 returning granted;
+
+-- name: forget_store_data
+-- remove what the stores told of a customer who is erased: journal entries, and what its purchases can be read again with
+with entries as (
+    delete from store_notifications where project_id = $1 and app_user_id = any($3::text[])
+)
+delete from store_handles h
+using purchase_owners o
+where o.project_id = $1 and o.customer_id = $2
+    and h.project_id = o.project_id and h.store = o.store and h.store_id = o.store_id;

@@ -18,6 +18,7 @@ _CLAIM_CHECKS = query("claim_checks")
 _SET_CHECK = query("set_check_at")
 _CLAIM_ACKNOWLEDGEMENTS = query("claim_acknowledgements")
 _SET_ACKNOWLEDGE = query("set_acknowledge_at")
+_FORGET = query("forget_store_data")
 _NOTE_HEALING = query("note_healing")
 _HEALINGS = query("list_healings")
 
@@ -85,6 +86,11 @@ async def claim_acknowledgements(connection: Connection, now: Ms, lease_until: M
 
 async def set_acknowledge(connection: Connection, handle: Handle, at: Ms | None) -> None:
     await connection.execute(_SET_ACKNOWLEDGE, handle.project_id, handle.store, _hash(handle.handle), at)
+
+
+async def forget(connection: Connection, project_id: str, customer_key: int, app_user_ids: Iterable[str]) -> None:
+    """Remove what the stores told of a customer who is erased, while it still owns its purchases."""
+    await connection.execute(_FORGET, project_id, customer_key, list(app_user_ids))
 
 
 async def note_healing(connection: Connection, handle: Handle, now: Ms, *, healed: bool) -> None:

@@ -54,6 +54,8 @@ class NewEntry:
     payload: str
     # When it may be processed. Later than now where whoever files it processes it too.
     next_at: Ms
+    # Who showed it, where somebody did.
+    app_user_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,7 @@ async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tupl
         [json.encode(one.checked) for one in entries],
         [one.payload for one in entries],
         [one.next_at for one in entries],
+        [one.app_user_id for one in entries],
     )
     return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
 

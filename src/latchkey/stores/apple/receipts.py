@@ -162,7 +162,11 @@ def _chains_under(root_certificates: tuple[str, ...]) -> Chains:
 
 
 def _is_receipt_root_missing(intermediate: x509.Certificate, root_certificates: tuple[str, ...]) -> bool:
-    names = intermediate.issuer.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    try:
+        names = intermediate.issuer.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    except ValueError:
+        # A broken name is parsed only when somebody looks at it.
+        return False
     if [one.value for one in names] != [_RECEIPT_ROOT]:
         return False
     roots = (x509.load_pem_x509_certificate(one.encode()) for one in root_certificates)

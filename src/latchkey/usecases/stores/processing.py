@@ -15,6 +15,7 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.database import Database
 from latchkey.storage.errors import CollisionError, OutageError
+from latchkey.storage.passing import PASSING
 from latchkey.storage.stores import connections as storage
 from latchkey.storage.stores import handles, journal
 from latchkey.storage.stores.handles import Handle
@@ -75,7 +76,7 @@ class Processor:
         except CredentialsRefused as error:
             await self._refused(entry, error)
             return await self._again(entry, error.message, None)
-        except (OutageError, CollisionError):
+        except (CollisionError, *PASSING):
             # Nothing was decided. The lease runs out and the entry is due again.
             return None
         except OwnerErased as error:
@@ -243,10 +244,11 @@ async def run_stores(
     woken = asyncio.Event()
     chores = [
         asyncio.create_task(_listen(database, woken)),
+        # One batch a second: the stores allow some thousand calls a minute, and notifications come first.
         asyncio.create_task(_every(1.0, processor.acknowledge_due)),
-        asyncio.create_task(_every(5.0, processor.check_due)),
+        asyncio.create_task(_every(1.0, processor.check_due)),
         asyncio.create_task(_every(60.0, processor.read_histories)),
-        asyncio.create_task(_every(3600.0, lambda: _prune(database, now() - kept_days * DAY))),
+        asyncio.create_task(_every(600.0, lambda: _prune(database, now() - kept_days * DAY))),
     ]
     try:
         while not stop.is_set():
@@ -291,20 +293,21 @@ async def _listen(database: Database, woken: asyncio.Event) -> None:
 async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
-            while await work():
-                pass
+            await work()
         except Exception as error:
             _complain("chore of the stores failed", error)
         await asyncio.sleep(seconds)
 
 
-async def _prune(database: Database, before: Ms) -> bool:
-    async with database.acquire() as connection:
-        return await journal.prune(connection, before)
+async def _prune(database: Database, before: Ms) -> None:
+    more = True
+    while more:
+        async with database.acquire() as connection:
+            more = await journal.prune(connection, before)
 
 
 def _complain(what: str, error: Exception) -> None:
-    if isinstance(error, OutageError | OSError):
+    if isinstance(error, PASSING):
         log.warning(what, reason=str(error))
     else:
         log.error(what, exc_info=error)

@@ -44,4 +44,5 @@ class ShownReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
             checked={},
             payload=payload.decode(),
             next_at=next_at,
+            app_user_id=self.app_user_id,
         )
