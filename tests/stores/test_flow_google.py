@@ -34,6 +34,17 @@ async def test_a_push_becomes_an_event_and_access_and_the_purchase_is_acknowledg
     assert google.store.known(bought).acknowledged
 
 
+async def test_an_app_sees_the_product_and_its_base_plan_apart(google: World) -> None:
+    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    shown = (await google.client.get("/v1/subscribers/ada")).json()["subscriber"]
+    assert shown["subscriptions"]["pro_monthly"]["product_plan_identifier"] == "monthly"
+    entitlement = shown["entitlements"]["pro"]
+    assert (entitlement["product_identifier"], entitlement["product_plan_identifier"]) == ("pro_monthly", "monthly")
+    [event] = await google.events("ada")
+    assert event["product_id"] == "pro_monthly:monthly"
+
+
 async def test_an_acknowledgement_is_tried_until_it_holds(google: World) -> None:
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.store.deliver()

@@ -184,7 +184,7 @@ async def skew(connection: Any) -> Finding:
 
 async def stores(connection: Any) -> Finding | None:
     """`serve` starts all the same, but purchases of these apps are not taken."""
-    found = await count_troubles(connection, tuple(adapters(real_now)))
+    found = await count_troubles(connection, tuple(adapters()))
     said = [
         f"{count:,} {words}"
         for count, words in (

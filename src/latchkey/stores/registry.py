@@ -22,6 +22,8 @@ class Store:
     platforms: frozenset[str] = frozenset()
     # Where a user manages an active subscription, if the store has such a page.
     management_url: str | None = None
+    # Whether a subscription is sold in several base plans. Its product id is then `product:plan`.
+    base_plans: bool = False
     # The store's share of a price at its small-business rate. What a project really pays may differ.
     commission: float = 0.0
 
@@ -50,6 +52,7 @@ STORES: dict[str, Store] = {
             key_prefix="goog_",
             platforms=frozenset({"android"}),
             management_url="https://play.google.com/store/account/subscriptions",
+            base_plans=True,
             commission=0.15,
         ),
         Store(
@@ -70,6 +73,9 @@ STORES: dict[str, Store] = {
 
 # Roku devices send this platform, but their store has no entry yet.
 PLATFORMS = frozenset({"roku"}).union(*(store.platforms for store in STORES.values()))
+
+
+BASE_PLANS = frozenset(store.name for store in STORES.values() if store.base_plans)
 
 
 def takehome(store: str | None) -> float:

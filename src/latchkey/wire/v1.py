@@ -35,6 +35,8 @@ class Subscription(Struct, frozen=True, kw_only=True, gc=False):
     ownership_type: str
     period_type: str
     store: str
+    # The base plan, where the store has such plans.
+    product_plan_identifier: str | UnsetType = UNSET
 
 
 class NonSubscription(Struct, frozen=True, kw_only=True, gc=False):

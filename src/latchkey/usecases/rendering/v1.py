@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType, structs
 
-from latchkey.domain.access.entitlements import on_record
+from latchkey.domain.access.entitlements import Access, on_record
 from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
-from latchkey.stores.registry import STORES
+from latchkey.stores.registry import BASE_PLANS, STORES
 from latchkey.stores.test_store.billing import STORE as TEST_STORE
 from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.lifetime import lifetime_end
@@ -37,9 +37,7 @@ def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -
             original_purchase_date=_iso(_first_purchase_at(customer)),
             non_subscriptions=_non_subscriptions(customer, public, token) if customer.purchases else {},
             subscriptions=_subscriptions(customer, now),
-            entitlements={
-                id: event.entitlement(access, now) for id, access in on_record(customer, view.catalog).items()
-            },
+            entitlements={id: _entitlement(access, now) for id, access in on_record(customer, view.catalog).items()},
             subscriber_attributes={
                 name: v1.Attribute(value=one.value, updated_at_ms=one.updated_at)
                 for name, one in visible(customer).items()
@@ -59,13 +57,18 @@ def _subscriptions(customer: Customer, now: Ms) -> dict[str, v1.Subscription]:
         if purchase.kind is PurchaseKind.ONE_TIME and purchase.ends_at is None:
             continue
         end = purchase.access_ends_at or lifetime_end(purchase.purchased_at)
-        if end >= ends.get(purchase.product_id, end):
-            ends[purchase.product_id] = end
-            shown[purchase.product_id] = _as_subscription(purchase, now)
+        product_id = _product(purchase.store, purchase.product_id)
+        if end >= ends.get(product_id, end):
+            ends[product_id] = end
+            shown[product_id] = _as_subscription(purchase, now)
     several = bool(ends) or len(customer.subscriptions) > 1
     for subscription in customer.subscriptions:
         # Later periods overwrite earlier ones; another subscription to the same product only if it ends later.
-        for product_id, period in {period.product_id: period for period in subscription.periods}.items():
+        latest = {period.product_id: period for period in subscription.periods}
+        if subscription.store in BASE_PLANS:
+            # Apps look for the product. Of several plans of one product, the later period counts.
+            latest = {_product(subscription.store, id): period for id, period in latest.items()}
+        for product_id, period in latest.items():
             if several:
                 end = _end(subscription, period)
                 if end < ends.get(product_id, end):
@@ -98,6 +101,7 @@ def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
         # The vendor's Android SDK drops a subscription of any type it does not know.
         period_type=PeriodType.NORMAL,
         store=purchase.store,
+        product_plan_identifier=_plan(purchase.store, purchase.product_id),
     )
 
 
@@ -120,6 +124,25 @@ def _subscription(subscription: Subscription, period: Period, now: Ms) -> v1.Sub
         ownership_type=subscription.ownership,
         period_type=period.period_type,
         store=subscription.store,
+        product_plan_identifier=_plan(subscription.store, period.product_id),
+    )
+
+
+def _product(store: str, product_id: str) -> str:
+    return product_id.partition(":")[0] if store in BASE_PLANS else product_id
+
+
+def _plan(store: str, product_id: str) -> str | UnsetType:
+    return (product_id.partition(":")[2] or UNSET) if store in BASE_PLANS else UNSET
+
+
+def _entitlement(access: Access, now: Ms) -> v1.Entitlement:
+    shown = event.entitlement(access, now)
+    store, product_id = access.source.store, access.product_id
+    if store not in BASE_PLANS:
+        return shown
+    return structs.replace(
+        shown, product_identifier=_product(store, product_id), product_plan_identifier=_plan(store, product_id)
     )
 
 
@@ -129,7 +152,7 @@ def _non_subscriptions(customer: Customer, public: bool, token: str | None) -> d
         if purchase.kind is PurchaseKind.ONE_TIME:
             hidden = public and purchase.store == TEST_STORE and purchase.id != token
             id = disguised(customer.project_id, purchase.id) if hidden else purchase.id
-            found.setdefault(purchase.product_id, []).append(_non_subscription(purchase, id))
+            found.setdefault(_product(purchase.store, purchase.product_id), []).append(_non_subscription(purchase, id))
     return found
 
 
