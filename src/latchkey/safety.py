@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from latchkey.settings import Problem, Settings
+from latchkey.settings import Problem, Settings, control_urls
 from latchkey.storage import migrate
 from latchkey.storage.database import connect
 from latchkey.storage.errors import StorageError
@@ -44,8 +44,14 @@ def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
 def problems_of_connections(settings: Settings) -> list[Problem]:
     """Settings that would prevent outgoing connections: to webhook receivers, and to the OpenID provider."""
     found = _authorities("LATCHKEY_WEBHOOK_EXTRA_CA", settings.webhook_extra_ca)
+    found += _authorities("LATCHKEY_STORE_EXTRA_CA", settings.store_extra_ca)
     if "api" in settings.roles:
         found += _openid(settings)
+        try:
+            control_urls(settings.store_emulators)
+        except ValueError as error:
+            remedy = "Name pretend stores on this machine only, or leave it empty."
+            found.append(Problem("LATCHKEY_STORE_EMULATORS", f"{error}.", remedy))
     return found
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct, inspect
@@ -27,6 +28,7 @@ Role = Literal["api", "clock", "delivery"]
 ROLES: tuple[Role, ...] = get_args(Role)
 # Connections that may wait to be accepted by one process.
 BACKLOG = 1024
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # Never printed, and only in a file that its owner alone can read.
 SECRETS = frozenset({"database_url", "secret_key", "openid_client_secret"})
 
@@ -91,6 +93,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     attempts_kept_days: Annotated[int, Meta(ge=1, le=36_500)] = 30
     store_allow_hosts: tuple[str, ...] = ()
     store_extra_ca: File = None
+    store_emulators: tuple[str, ...] = ()
     store_journal_kept_days: Annotated[int, Meta(ge=1, le=36_500)] = 90
     temporary_grants: bool = True
     temporary_grants_per_hour: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
@@ -114,6 +117,25 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def tls(self) -> bool:
         return self.tls_cert is not None and self.tls_key is not None
+
+
+def control_urls(setting: tuple[str, ...]) -> dict[tuple[str, str], str]:
+    """The setting `store_emulators`: control addresses by project and app. ValueError says what is wrong."""
+    found: dict[tuple[str, str], str] = {}
+    for one in setting:
+        place, _, url = one.partition("=")
+        project_id, _, app_id = place.strip().partition("/")
+        try:
+            parts = urlsplit(url.strip())
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            host, parts = None, urlsplit("")
+        if not project_id or not app_id or not host or parts.scheme != "http":
+            raise ValueError(f"{one!r} is not PROJECT/APP=http://127.0.0.1:PORT/control")
+        if host not in _LOOPBACK:
+            raise ValueError(f"{host} is not this machine; a control API has no password and is on loopback only")
+        found[project_id, app_id] = url.strip().rstrip("/")
+    return found
 
 
 def load(

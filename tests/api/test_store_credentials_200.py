@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import json
 
+from latchkey.api.services import connect
 from latchkey.domain.instants import DAY
+from latchkey.settings import Settings
 from latchkey.usecases.access import audit
 from tests.api.apple import AppStore, app_store, connected_app, new_app, put
 from tests.api.client import NOW, Shop
@@ -70,6 +72,16 @@ async def test_credentials_that_cannot_be_tried_are_saved_and_say_why(shop: Shop
     body = (await put(shop, app["id"], {**store.credentials, "api_base_url": "http://127.0.0.1:1"})).json()
     assert body["check"]["result"] == "unknown"
     assert body["check"]["message"].startswith("Could not check: ")
+
+
+async def test_a_host_that_is_no_longer_allowed_disconnects_its_app_and_no_other(shop: Shop, store: AppStore) -> None:
+    app = await connected_app(shop, store)
+    stricter = connect(shop.database, Settings(secret_key=bytes(32)), lambda: NOW)
+    known = await stricter.of_app(shop.project_id, app["id"])
+    assert known is not None
+    assert known.connected is None
+    assert app["id"] not in [one.app_id for one, _ in await stricter.all_connected()]
+    await stricter.close()
 
 
 async def test_the_first_notification_is_noted(shop: Shop, store: AppStore) -> None:

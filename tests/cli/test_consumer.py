@@ -22,7 +22,7 @@ SECRET = "webhook-secret"
 
 @pytest.fixture(scope="module")
 def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "up-consumer", "--port", "0") as up:
+    with Up(short_folder / "up-consumer", "--port", "0", "--no-stores") as up:
         up.wait_until_ready()
         yield up
         assert up.terminate() == 0
@@ -63,6 +63,8 @@ def last_event(up: Up, user: str) -> str | None:
 
 
 def test_connection_json_tells_all_about_the_consumer(up: Up) -> None:
+    # Started with --no-stores.
+    assert up.connection["stores"] == {}
     consumer = up.connection["consumer"]
     assert set(consumer) == {"base_url", "webhook_url", "webhook_secret", "operator_token", "users"}
     assert consumer["webhook_url"] == consumer["base_url"] + "/webhooks/billing"

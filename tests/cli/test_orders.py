@@ -17,6 +17,9 @@ FULL = Settings(
     secret_key=bytes(range(32)),
     webhook_allow_networks=(ip_network("127.0.0.0/8"), ip_network("fc00::/7")),
     webhook_extra_ca=Path("/etc/authority.pem"),
+    store_extra_ca=Path("/etc/stores.pem"),
+    store_allow_hosts=("127.0.0.1:9443",),
+    store_emulators=("proj_a/app_b=http://127.0.0.1:9001/control",),
     openid_extra_ca=Path("/etc/openid.pem"),
     operations_url="https://ops.example.com",
 )

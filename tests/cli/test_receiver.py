@@ -59,7 +59,7 @@ class App:
 
 @pytest.fixture(scope="module")
 def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "forwarding", "--port", "0") as up:
+    with Up(short_folder / "forwarding", "--port", "0", "--no-stores") as up:
         up.wait_until_ready()
         yield up
         assert up.terminate() == 0

@@ -9,7 +9,9 @@ import signal
 import ssl
 import stat
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import asyncpg
@@ -51,8 +53,9 @@ def alive(pid: int) -> bool:
 def test_connection_json_says_where_everything_is_and_only_to_its_owner(up: Up) -> None:
     assert set(up.connection) == {
         "base_url", "ca_cert", "project_id", "api_key", "public_api_key", "database_url", "push", "consumer",
-        "dashboard",
+        "dashboard", "stores",
     }  # fmt: skip
+    assert set(up.connection["stores"]) == {"apple", "google"}
     assert stat.S_IMODE((up.folder / "connection.json").stat().st_mode) == 0o600
     assert up.connection["api_key"].startswith("sk_")
     assert up.connection["public_api_key"].startswith("test_")
@@ -88,12 +91,59 @@ def test_the_push_sandbox_answers_where_it_says(up: Up) -> None:
     assert (status, json.loads(said)["notifications"]) == (200, [])
 
 
+def emulate(up: Up, *words: str) -> str:
+    told = typed("emulate", *words, "--data", up.folder, COLUMNS="300")
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+def entitlement(up: Up, customer: str) -> dict[str, Any]:
+    _, said = up.get(f"/v1/subscribers/{customer}", Authorization=f"Bearer {up.connection['api_key']}")
+    found: dict[str, Any] = json.loads(said).get("subscriber", {}).get("entitlements", {}).get("pro", {})
+    return found
+
+
+def test_a_customer_buys_as_apple_and_as_google_and_both_are_verified(up: Up) -> None:
+    # Its id is no UUID, so the receipt is shown for it; then the notification finds it known.
+    sold = emulate(up, "sell", "pro_monthly", "--customer", "ada")
+    id = sold.split("purchase ")[-1].strip()
+    assert entitlement(up, "ada")["product_identifier"] == "pro_monthly"
+    # A UUID travels as the account token: nobody but the store tells of this purchase.
+    grace = "6fa459ea-ee8a-3ca4-894e-db77e160355e"
+    emulate(up, "sell", "pro_monthly:monthly", "--customer", grace)
+    wait_until(lambda: entitlement(up, grace), "the notification of Google Play was not processed")
+    for app in up.connection["stores"].values():
+        path = f"/v2/projects/{up.connection['project_id']}/apps/{app['app_id']}/credentials"
+        _, said = up.get(path, Authorization=f"Bearer {up.connection['api_key']}")
+        shown = json.loads(said)
+        assert shown["check"]["result"] == "ok"
+        assert shown["credentials"]["api_base_url"] == app["api_url"]
+    before = emulate(up, "clock")
+    assert before.count("The clock of") == 2
+    emulate(up, "act", id[:12], "refund")
+    wait_until(lambda: not entitlement(up, "ada") or is_over(up, "ada"), "the refund of the App Store had no effect")
+    listed = emulate(up, "notifications")
+    assert "REFUND" in listed
+    assert "200" in listed
+    told = typed("emulate", "sell", "nothing", "--data", up.folder)
+    assert "No pretend store here sells 'nothing'" in told.stderr
+    assert "latchkey emulate sell" in up.output
+
+
+def is_over(up: Up, customer: str) -> bool:
+    return bool(entitlement(up, customer)["expires_date"] < datetime.now(UTC).isoformat())
+
+
 def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:
+    # The last thing that the pretend stores write at their first start.
+    wait_until(lambda: (up.folder / "stores" / "google" / "credentials.json").exists())
     for name in (
         "connection.json",
         "demo.json",
         "push/push.json",
         "consumer/consumer.json",
+        "stores/apple/keys.json",
+        "stores/google/keys.json",
         "secret.key",
         "tls/server.key",
         "tls/authority.key",

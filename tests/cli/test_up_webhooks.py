@@ -106,7 +106,7 @@ def test_settings_of_the_environment_are_taken_or_said_not_to_apply(short_folder
 
 
 def test_a_webhook_to_this_machine_needs_nothing_configured(short_folder: Path) -> None:
-    with Up(short_folder / "hooked", "--port", "0") as up:
+    with Up(short_folder / "hooked", "--port", "0", "--no-stores") as up:
         up.wait_until_ready()
         tls = up.folder / "tls"
         with Listening(tls / "server.pem", tls / "server.key") as listening:

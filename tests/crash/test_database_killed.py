@@ -23,7 +23,7 @@ BUSY = "do $$ begin loop begin loop end loop; exception when query_canceled then
 
 @pytest.fixture
 def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "killed", "--port", "0") as up:
+    with Up(short_folder / "killed", "--port", "0", "--no-stores") as up:
         up.wait_until_ready()
         yield up
         assert up.terminate() == 0

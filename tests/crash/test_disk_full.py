@@ -31,7 +31,7 @@ else:
 
     @pytest.fixture(scope="module")
     def up(disk: SmallDisk) -> Iterator[Up]:
-        with Up(disk.path / "up", "--port", "0") as up:
+        with Up(disk.path / "up", "--port", "0", "--no-stores") as up:
             up.wait_until_ready()
             yield up
             disk.make_room()

@@ -62,6 +62,19 @@ async def test_a_life_told_through_the_control_api(desk: Desk, apple_keys: Apple
     assert (overview["store"], overview["notifications"]["delivered"]) == ("apple", 3)
 
 
+async def test_a_notification_can_come_later_than_the_sale(desk: Desk) -> None:
+    sale = {"product_id": "pro_monthly", "buyer": "ada", "notify_after": "PT30S"}
+    _, bought = await desk.ask("POST", "/purchases", sale)
+    where = f"/notifications?purchase={bought['purchase']}"
+    [waiting] = (await desk.get(where))["notifications"]
+    assert (waiting["state"], waiting["attempts"]) == ("waiting", [])
+    await desk.ask("PUT", "/clock", {"by": "PT30S"})
+    [sent] = (await desk.get(where))["notifications"]
+    assert sent["state"] == "delivered"
+    status, wrong = await desk.ask("POST", "/purchases", {**sale, "notify_after": "soon"})
+    assert (status, wrong["param"]) == (400, "notify_after")
+
+
 async def test_products_can_be_added_and_sold(desk: Desk) -> None:
     new = {"id": "gold", "period": "P1W", "price": 2.5, "currency": "EUR", "group": "gold"}
     assert (await desk.ask("PUT", "/products", new))[0] == 200

@@ -35,7 +35,7 @@ PAGE = """<!doctype html><title>signed out</title><script type=module>
 
 @pytest.fixture(scope="module")
 def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "chain", "--port", "0") as up:
+    with Up(short_folder / "chain", "--port", "0", "--no-stores") as up:
         up.wait_until_ready()
         yield up
         assert up.terminate() == 0

@@ -25,7 +25,7 @@ from tests.runtime.test_device import seen_on
 
 @pytest.fixture(scope="module")
 def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "story", "--port", "0") as up:
+    with Up(short_folder / "story", "--port", "0", "--no-stores") as up:
         up.wait_until_ready()
         yield up
         assert up.terminate() == 0

@@ -144,6 +144,7 @@ def test_authorities_for_webhooks_are_a_file_with_certificates(
     (tmp_path / "junk").write_text("no certificate")
     for bad in ("missing", "junk"):
         assert "LATCHKEY_WEBHOOK_EXTRA_CA" in said(replace(safe, webhook_extra_ca=tmp_path / bad))
+        assert "LATCHKEY_STORE_EXTRA_CA" in said(replace(safe, store_extra_ca=tmp_path / bad))
 
 
 async def test_a_migrated_database_is_fine_and_an_empty_or_absent_one_is_not(

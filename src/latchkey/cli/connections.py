@@ -38,6 +38,17 @@ class DashboardConnection(msgspec.Struct, frozen=True, kw_only=True):
     password: str | None
 
 
+class StoreConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """A pretend store and the demo's app in it; one of `stores` in connection.json."""
+
+    app_id: str
+    public_api_key: str
+    # The store's API, as the service asks it.
+    api_url: str
+    # Sells, acts and moves the clock; see docs/emulators.md.
+    control_url: str
+
+
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     ca_cert: str
@@ -48,3 +59,5 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     push: PushConnection
     consumer: ConsumerConnection
     dashboard: DashboardConnection
+    # By "apple" and "google"; empty with --no-stores.
+    stores: dict[str, StoreConnection] = {}

@@ -7,6 +7,7 @@ secret.key        encrypts webhook secrets in the database
 demo.json         the demo's keys and the dashboard's first password, so that the next `up` has the same ones
 connection.json   where everything is, for scripts and tests; written before the service is ready
 consumer/         the reference consumer: its secrets, its local copy
+stores/           the pretend App Store and Google Play: their keys, their purchases
 push/             the push sandbox: its key, its devices, what was sent
 device/           the phone of `latchkey device`
 latchkey.log      the log of the service's processes
@@ -33,6 +34,7 @@ class DataFolder:
         self.demo = self.path / "demo.json"
         self.push = self.path / "push"
         self.consumer = self.path / "consumer"
+        self.stores = self.path / "stores"
         self.log = self.path / "latchkey.log"
 
     def prepare(self) -> None:
@@ -47,6 +49,9 @@ class DataFolder:
             write_private(path, os.urandom(32))
         return path.read_bytes()
 
+    def remembered(self, name: str) -> str | None:
+        return read_json(self.demo).get(name)
+
     def remembered_keys(self) -> tuple[str | None, str | None]:
         kept = read_json(self.demo)
         return kept.get("api_key"), kept.get("public_api_key")
@@ -57,7 +62,7 @@ class DataFolder:
             write_json(self.demo, after)
 
     def remembered_password(self) -> str | None:
-        return read_json(self.demo).get("dashboard_password")
+        return self.remembered("dashboard_password")
 
     def write_connection(self, connection: Connection) -> None:
         write_json(self.connection, connection)

@@ -10,6 +10,8 @@ import msgspec
 
 from latchkey.settings import Settings
 
+_PATHS = ("tls_cert", "tls_key", "webhook_extra_ca", "store_extra_ca", "openid_extra_ca")
+
 
 class Orders(msgspec.Struct, frozen=True):
     """Sent through the socket, so that secrets are not in arguments or the environment."""
@@ -34,13 +36,15 @@ def settings_to_wire(settings: Settings) -> dict[str, Any]:
 
 
 def settings_from_wire(values: dict[str, Any]) -> Settings:
-    paths = {name: values[name] for name in ("tls_cert", "tls_key", "webhook_extra_ca", "openid_extra_ca")}
+    paths = {name: values[name] for name in _PATHS}
     return Settings(
         **{
             **values,
             **{name: Path(value) if value else None for name, value in paths.items()},
             "secret_key": msgspec.convert(values["secret_key"], bytes),
             "roles": tuple(values["roles"]),
+            "store_allow_hosts": tuple(values["store_allow_hosts"]),
+            "store_emulators": tuple(values["store_emulators"]),
             "webhook_allow_networks": tuple(ip_network(network) for network in values["webhook_allow_networks"]),
         }
     )

@@ -42,6 +42,8 @@ class Child:
     name: str
     roles: tuple[str, ...]
     listening: socket.socket | None = None
+    # More sockets for it. Its settings say by number which is which.
+    also: tuple[socket.socket, ...] = ()
     # The program, and its settings if they differ from the service's.
     module: str = "latchkey.cli.child"
     settings: dict[str, Any] | None = field(default=None, repr=False)
@@ -125,7 +127,7 @@ class Supervisor:
     async def _start(self, child: Child) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        passed = [theirs.fileno()] + ([child.listening.fileno()] if child.listening is not None else [])
+        sockets = (theirs, *((child.listening,) if child.listening is not None else ()), *child.also)
         child.ready.clear()
         child.line = ours
         child.process = await asyncio.create_subprocess_exec(
@@ -133,7 +135,7 @@ class Supervisor:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
-            pass_fds=passed,
+            pass_fds=[one.fileno() for one in sockets],
             env={name: value for name, value in os.environ.items() if not name.startswith("LATCHKEY_")},
         )  # fmt: skip
         theirs.close()

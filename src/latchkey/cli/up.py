@@ -8,6 +8,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,10 +19,11 @@ from rich.table import Table
 from latchkey import logs
 from latchkey.cli import demo_consumer
 from latchkey.cli.authority import Certificates, ensure_certificates, may_sign_for
-from latchkey.cli.connections import Connection, DashboardConnection, PushConnection
+from latchkey.cli.connections import Connection, DashboardConnection, PushConnection, StoreConnection
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.database_watch import keep_running
 from latchkey.cli.demo_consumer import DemoConsumer
+from latchkey.cli.demo_stores import DemoStores
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.push_sandbox import push_sandbox
 from latchkey.cli.reach import DATA
@@ -34,7 +36,7 @@ from latchkey.settings import ROLES, Settings
 from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
-from latchkey.usecases.sandbox.demo import OWNER, Demo, ensure_demo, ensure_owner
+from latchkey.usecases.sandbox.demo import OWNER, STORE_APPS, Demo, ensure_demo, ensure_owner, ensure_store_app
 
 Said = Callable[[str], None]
 
@@ -48,6 +50,9 @@ def up(
     workers: Annotated[
         int | None, typer.Option(help="How many processes answer requests. [default: one for two cores]", min=0)
     ] = None,
+    stores: Annotated[
+        bool, typer.Option("--stores/--no-stores", help="A pretend App Store and Google Play beside it.")
+    ] = True,
 ) -> None:
     """Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project."""
     # The supervisor's own log. The processes log to a file.
@@ -71,10 +76,12 @@ def up(
             status.stop()
             announce(console, DataFolder(data), connection, chosen)
 
-        raise typer.Exit(asyncio.run(run(data, chosen, said, started)))
+        raise typer.Exit(asyncio.run(run(data, chosen, said, started, with_stores=stores)))
 
 
-async def run(data: Path, chosen: UpSettings, said: Said, started: Callable[[Connection], None]) -> int:
+async def run(
+    data: Path, chosen: UpSettings, said: Said, started: Callable[[Connection], None], *, with_stores: bool
+) -> int:
     host, port = chosen.given.host, chosen.given.port
     signal = StopSignal()
     folder = DataFolder(data)
@@ -89,22 +96,39 @@ async def run(data: Path, chosen: UpSettings, said: Said, started: Callable[[Con
             folder.push, certificates, host=host, shown_host=bracketed(reachable(host)), first_port=port and port + 2
         )
         consumer = DemoConsumer(folder.consumer, host, bracketed(reachable(host)), first_port=port and port + 1)
+        stores = DemoStores(folder.stores, first_port=port and port + 3) if with_stores else None
         async with pushing as push:
             with os.fdopen(folder.open_log(), "wb") as log:
                 consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
                 supervisor = Supervisor([*plan(ROLES, listening), consuming], output=log)
-                signal.hurry = supervisor.kill
+                selling = Supervisor([], output=log)
+
+                def hurry() -> None:
+                    supervisor.kill()
+                    selling.kill()
+
+                signal.hurry = hurry
                 # The processes load their code while the database starts.
                 await supervisor.spawn()
                 try:
                     connection = await prepare(
-                        folder, server, certificates, push, consumer, chosen, listening[0], supervisor, signal, said
+                        Parts(folder, server, certificates, push, consumer, stores),
+                        chosen,
+                        listening[0],
+                        supervisor,
+                        signal,
+                        said,
                     )
                     started(connection)
+                    if stores is not None:
+                        # Only now: nobody waits for them, and the service has both cores while it starts.
+                        selling.children.append(stores.child(connection, certificates))
+                        await selling.spawn()
+                        selling.begin(chosen.given)
                     await keep_running(server, signal, said)
                     said("Stopping")
                 finally:
-                    await supervisor.stop()
+                    await asyncio.gather(selling.stop(), supervisor.stop())
     except StoppedError:
         pass
     finally:
@@ -112,28 +136,45 @@ async def run(data: Path, chosen: UpSettings, said: Said, started: Callable[[Con
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What `up` has beside the service."""
+
+    folder: DataFolder
+    server: EmbeddedServer
+    certificates: Certificates
+    push: PushConnection
+    consumer: DemoConsumer
+    # None with --no-stores.
+    stores: DemoStores | None
+
+
 async def prepare(
-    folder: DataFolder,
-    server: EmbeddedServer,
-    certificates: Certificates,
-    push: PushConnection,
-    consumer: DemoConsumer,
+    parts: Parts,
     chosen: UpSettings,
     listening: socket.socket,
     supervisor: Supervisor,
     signal: StopSignal,
     said: Said,
 ) -> Connection:
+    folder, certificates, consumer, stores = parts.folder, parts.certificates, parts.consumer, parts.stores
     said("Starting PostgreSQL")
-    await asyncio.to_thread(server.start, said)
+    await asyncio.to_thread(parts.server.start, said)
     host, port = chosen.given.host, listening.getsockname()[1]
     settings = chosen.settings(
-        certificates, folder.authorities, database_url=server.url(), port=port, secret_key=folder.secret_key()
+        certificates,
+        folder.authorities,
+        store_hosts=stores.hosts if stores is not None else (),
+        store_emulators=stores.emulators if stores is not None else (),
+        database_url=parts.server.url(),
+        port=port,
+        secret_key=folder.secret_key(),
     )
-    demo, password = await signal.unless_asked(prepare_database(folder, settings, consumer, said))
-    connection = describe(settings, certificates, demo, password, push, consumer, reachable(host))
+    prepared = await signal.unless_asked(prepare_database(parts, settings, said))
+    demo = prepared.demo
+    connection = describe(settings, parts, prepared, reachable(host))
     folder.write_connection(connection)
-    told = consumer.settings(connection.base_url, demo.project_id, certificates, push)
+    told = consumer.settings(connection.base_url, demo.project_id, certificates, parts.push)
     supervisor.children[-1].settings = {**told, "demo_key": demo.secret_key}
     said("Starting the service")
     supervisor.begin(settings)
@@ -142,9 +183,15 @@ async def prepare(
     return connection
 
 
-async def prepare_database(
-    folder: DataFolder, settings: Settings, consumer: DemoConsumer, said: Said
-) -> tuple[Demo, str | None]:
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    demo: Demo
+    password: str | None
+    stores: dict[str, StoreConnection]
+
+
+async def prepare_database(parts: Parts, settings: Settings, said: Said) -> Prepared:
+    folder, public_keys = parts.folder, dict[str, str]()
     connection = await connect(settings.database_url, application_name="latchkey up")
     try:
         # No other process uses this database, so the after parts can run too.
@@ -155,31 +202,33 @@ async def prepare_database(
         secret, public = folder.remembered_keys()
         demo = await ensure_demo(database, real_now(), secret_key=secret, public_key=public)
         password = await ensure_owner(database, real_now(), folder.remembered_password())
-        await consumer.connect(database, demo.project_id, settings)
-    folder.remember(api_key=demo.secret_key, public_api_key=demo.public_key, dashboard_password=password)
-    return demo, password
+        await parts.consumer.connect(database, demo.project_id, settings)
+        for store in STORE_APPS if parts.stores is not None else ():
+            known = folder.remembered(f"{store}_api_key")
+            public_keys[store] = await ensure_store_app(database, real_now(), store, known)
+    folder.remember(
+        api_key=demo.secret_key,
+        public_api_key=demo.public_key,
+        dashboard_password=password,
+        **{f"{store}_api_key": key for store, key in public_keys.items()},
+    )
+    return Prepared(demo, password, parts.stores.connections(public_keys) if parts.stores is not None else {})
 
 
-def describe(
-    settings: Settings,
-    certificates: Certificates,
-    demo: Demo,
-    password: str | None,
-    push: PushConnection,
-    consumer: DemoConsumer,
-    address: str,
-) -> Connection:
+def describe(settings: Settings, parts: Parts, prepared: Prepared, address: str) -> Connection:
+    demo = prepared.demo
     base_url = f"https://{bracketed(address)}:{settings.port}"
     return Connection(
         base_url=base_url,
-        ca_cert=str(certificates.authority),
+        ca_cert=str(parts.certificates.authority),
         project_id=demo.project_id,
         api_key=demo.secret_key,
         public_api_key=demo.public_key,
         database_url=settings.database_url,
-        push=push,
-        consumer=consumer.connection,
-        dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=password),
+        push=parts.push,
+        consumer=parts.consumer.connection,
+        dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=prepared.password),
+        stores=prepared.stores,
     )
 
 
@@ -221,9 +270,12 @@ def announce(console: Console, folder: DataFolder, connection: Connection, chose
     table.add_row("Reference consumer", connection.consumer.base_url)
     table.add_row("Demo app", f"{connection.consumer.base_url}/")
     table.add_row("Push sandbox", connection.push.base_url)
+    where = "" if folder.path == DATA.absolute() else f" --data {folder.path}"
+    if connection.stores:
+        selling = f"latchkey emulate sell pro_monthly --customer ada{where}"
+        table.add_row("Pretend stores", f"{selling} (as Apple; pro_monthly:monthly as Google)")
     table.add_row("Demo project", connection.project_id)
     table.add_row("Certificate authority", connection.ca_cert)
-    where = "" if folder.path == DATA.absolute() else f" --data {folder.path}"
     table.add_row(
         "  for browsers", f"latchkey trust{where} makes browsers trust it; latchkey untrust{where} undoes that"
     )

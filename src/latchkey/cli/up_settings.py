@@ -24,6 +24,7 @@ OWN: Mapping[str, str] = {
     "behind_proxy": "it always listens with TLS",
     "roles": "it runs all of them",
     "secret_key": "it keeps a key in its folder",
+    "store_emulators": "it names its own pretend stores",
 }
 CONSUMER = f"{PREFIX}CONSUMER_"
 
@@ -35,9 +36,17 @@ class UpSettings:
     taken: Sequence[str]
     ignored: Sequence[tuple[str, str]]
 
-    def settings(self, certificates: Certificates, authorities: Path, **own: Any) -> Settings:
+    def settings(
+        self,
+        certificates: Certificates,
+        authorities: Path,
+        *,
+        store_hosts: tuple[str, ...] = (),
+        store_emulators: tuple[str, ...] = (),
+        **own: Any,
+    ) -> Settings:
         """The service's settings: the given ones, and those that `up` sets. `authorities` is the file for the
-        certificate authorities of webhooks."""
+        certificate authorities of webhooks. `store_hosts` are the pretend stores, each with its port."""
         given = self.given
         # A receiver on this machine, with a certificate of this folder's authority, needs no setting.
         trusted = certificates.authority
@@ -52,6 +61,8 @@ class UpSettings:
             tls_key=certificates.key,
             webhook_allow_networks=(*LOOPBACK, *given.webhook_allow_networks),
             webhook_extra_ca=trusted,
+            store_allow_hosts=(*store_hosts, *given.store_allow_hosts),
+            store_emulators=store_emulators,
             **own,
         )
 

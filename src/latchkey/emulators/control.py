@@ -3,7 +3,8 @@
 GET  /control                                  what this is, its clock, its counts
 GET  /control/products                         what is for sale;   PUT adds or replaces one
 GET  /control/purchases                        what the store thinks of every purchase
-POST /control/purchases                        sell: {"product_id": "pro_monthly", "buyer": "ada", "trial": true}
+POST /control/purchases                        sell: {"product_id": "pro_monthly", "buyer": "ada", "trial": true};
+                                               with "notify_after": "PT30S" a phone can show its receipt first
 GET  /control/purchases/{id}                   one of them, with the body for `POST /v1/receipts`
 POST /control/purchases/{id}/acts              {"act": "cancel"}, {"act": "fail_billing", "grace_days": 16}, ...
 GET  /control/clock                            PUT moves it: {"by": "P1M"} or {"to": "2027-01-31T12:00:00Z"}
@@ -108,7 +109,12 @@ class _Control:
         return self._shown(str(request.path_params["id"]))
 
     async def sell(self, request: Request) -> Any:
-        id = self._store.sell(**await _body(request))
+        asked = await _body(request)
+        after = asked.pop("notify_after", None)
+        held_until = None if after is None else _later(self._store.clock.now(), after, "notify_after")
+        id = self._store.sell(**asked)
+        if held_until is not None:
+            self._store.outbox.hold(id, held_until)
         await self._store.deliver()
         return self._shown(id)
 
@@ -184,10 +190,7 @@ def moment(move: _ClockMove, now: Ms) -> Ms:
     if (move.by is None) == (move.to is None):
         raise Invalid('Say either {"by": "P1M"} or {"to": "2027-01-31T12:00:00Z"}.', param="by")
     if move.by is not None:
-        try:
-            to = add(now, parse_duration(move.by))
-        except ValueError as error:
-            raise Invalid(str(error), param="by") from None
+        to = _later(now, move.by, "by")
     elif isinstance(move.to, int):
         to = move.to
     else:
@@ -201,6 +204,13 @@ def moment(move: _ClockMove, now: Ms) -> Ms:
     if to - now > _FARTHEST:
         raise Invalid("The clock moves at most 20 years at a time.", param="by")
     return to
+
+
+def _later(now: Ms, by: object, param: str) -> Ms:
+    try:
+        return add(now, parse_duration(str(by)))
+    except ValueError as error:
+        raise Invalid(str(error), param=param) from None
 
 
 def checked_url(url: object) -> str:

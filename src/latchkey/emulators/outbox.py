@@ -88,6 +88,12 @@ class Outbox:
         self.messages.append(message)
         del self.messages[:-_MOST]
 
+    def hold(self, subject: str, until: Ms) -> None:
+        """Send what waits about this purchase not before `until`."""
+        for one in self.waiting():
+            if one.subject == subject:
+                one.due_at = max(one.due_at, until)
+
     def waiting(self) -> list[Message]:
         return [one for one in self.messages if one.state == "waiting"]
 

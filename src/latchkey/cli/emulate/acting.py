@@ -1,58 +1,15 @@
-"""Talks to a running pretend store through its control API."""
+"""What is typed and shown when somebody acts in a pretend store."""
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.instants import shown
 from latchkey.domain.refusal import Refusal
-from latchkey.http_client import HttpClient, HttpError
-
-FOLDERS = {"apple": Path(".latchkey-apple"), "google": Path(".latchkey-google")}
-# A year of a life in one move sends dozens of notifications.
-_PATIENCE = 600.0
-
-
-def folder_of(given: Path | None) -> Folder:
-    """The one that was named, else the one pretend store that runs here."""
-    if given is not None:
-        return Folder(given)
-    here = [Folder(one) for one in FOLDERS.values() if Folder(one).control.exists()]
-    if len(here) > 1:
-        raise Refusal("Two pretend stores run here; say which with --folder .latchkey-apple or .latchkey-google.")
-    if not here:
-        raise Refusal("No pretend store runs here. Start one with `latchkey emulate apple`, or name its --folder.")
-    return here[0]
-
-
-def ask(folder: Path | None, method: str, path: str, body: Any = None) -> Any:
-    """What the control API answers. Its refusals are raised with their own message."""
-    return asyncio.run(_ask(folder_of(folder).control_url(), method, path, body))
-
-
-async def _ask(control_url: str, method: str, path: str, body: Any) -> Any:
-    headers = {"Content-Type": "application/json"}
-    raw = msgspec.json.encode(body) if body is not None else None
-    async with HttpClient(timeout=_PATIENCE, https_only=False, use_proxy=False) as http:
-        try:
-            reply = await http.ask(method, control_url + path, headers=headers, body=raw)
-        except HttpError as error:
-            raise Refusal(f"The pretend store at {control_url} does not answer. Is it still running?") from error
-    try:
-        said = msgspec.json.decode(reply.body)
-    except msgspec.DecodeError:
-        said = {}
-    if reply.status != 200:
-        wrong = said.get("error") if isinstance(said, dict) else None
-        raise Refusal(str(wrong or f"The pretend store answered {reply.status}."))
-    return said
 
 
 def options(words: list[str]) -> dict[str, Any]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
 from rich.console import Console
 
-from latchkey.cli.emulate.acting import FOLDERS, ask, options, show_notifications, show_purchases
+from latchkey.cli.emulate.acting import options, show_notifications, show_purchases
+from latchkey.cli.emulate.finding import FOLDERS, Wanted
 from latchkey.cli.emulate.folder import Folder
-from latchkey.cli.emulate.starting import Wishes, authority_of_up, run
+from latchkey.cli.emulate.starting import TITLES, Wishes, authority_of_up, run
 from latchkey.cli.reach import DATA
 
 app = typer.Typer(
@@ -21,8 +22,12 @@ app = typer.Typer(
 )
 
 FolderOption = Annotated[
-    Path | None, typer.Option("--folder", help="The folder of the pretend store. Not needed if only one runs here.")
+    Path | None, typer.Option("--folder", help="The folder of the pretend store, if it runs elsewhere.")
 ]
+StoreOption = Annotated[
+    Literal["apple", "google"] | None, typer.Option("--store", help="Which, if both run here and it is not clear.")
+]
+UpOption = Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up` with pretend stores.")]
 ServiceOption = Annotated[
     str, typer.Option("--service-url", help="Where Latchkey is. Only used in the instructions that are printed.")
 ]
@@ -116,9 +121,11 @@ def _run(
 def connect(
     notification_url: Annotated[str, typer.Argument(help="The notification_url of your app in Latchkey.")],
     folder: FolderOption = None,
+    store: StoreOption = None,
+    data: UpOption = DATA,
 ) -> None:
     """Tell a running pretend store where to send notifications. Those that wait are sent at once."""
-    said = ask(folder, "PUT", "/notification_url", {"url": notification_url})
+    said = Wanted(folder, store, data).one().ask("PUT", "/notification_url", {"url": notification_url})
     _console().print(f"Notifications go to {said['notification_url']}")
 
 
@@ -126,13 +133,23 @@ def connect(
 def sell(
     product_id: Annotated[str, typer.Argument(help="What is bought; at Google product:plan for a subscription.")],
     buyer: Annotated[str, typer.Option(help="A name for the customer of the store.")] = "somebody",
+    customer: Annotated[
+        str | None,
+        typer.Option(help="The customer in Latchkey: by account token if it is a UUID, else by a receipt."),
+    ] = None,
     more: Annotated[
         list[str] | None, typer.Argument(help="Options such as trial=true account_token=... (docs/emulators.md).")
     ] = None,
     folder: FolderOption = None,
+    store: StoreOption = None,
+    data: UpOption = DATA,
 ) -> None:
     """Sell something, and show the purchase."""
-    _show(ask(folder, "POST", "/purchases", {"product_id": product_id, "buyer": buyer, **options(more or [])}))
+    chosen, sale = Wanted(folder, store, data).that_sells(product_id), {"product_id": product_id}
+    if customer is None:
+        _show(chosen.ask("POST", "/purchases", {"buyer": buyer, **sale, **options(more or [])}))
+    else:
+        _show(chosen.sell_to(customer, {**sale, **options(more or [])}))
 
 
 @app.command()
@@ -141,38 +158,46 @@ def act(
     name: Annotated[str, typer.Argument(metavar="ACT", help="cancel, refund, fail_billing, ... (docs/emulators.md).")],
     more: Annotated[list[str] | None, typer.Argument(help="Options such as grace_days=16.")] = None,
     folder: FolderOption = None,
+    store: StoreOption = None,
+    data: UpOption = DATA,
 ) -> None:
     """Let something happen to a purchase."""
-    id = _whole_id(folder, purchase)
-    _show(ask(folder, "POST", f"/purchases/{id}/acts", {"act": name, **options(more or [])}))
+    chosen, id = Wanted(folder, store, data).that_knows(purchase)
+    _show(chosen.ask("POST", f"/purchases/{id}/acts", {"act": name, **options(more or [])}))
 
 
 @app.command()
 def clock(
     to: Annotated[str | None, typer.Argument(help="How far (P1M, P7D, PT1H), or to when (2027-01-31).")] = None,
     folder: FolderOption = None,
+    store: StoreOption = None,
+    data: UpOption = DATA,
 ) -> None:
-    """Show the store's clock, or move it forward. Everything on the way happens and is sent."""
-    if to is None:
-        said = ask(folder, "GET", "/clock")
-    else:
-        said = ask(folder, "PUT", "/clock", {"by": to} if to.startswith("P") else {"to": to})
-    _console().print(f"The store's clock: {said['now']}")
+    """Show the clocks of the stores, or move them forward. Everything on the way happens and is sent."""
+    for one in Wanted(folder, store, data).all():
+        if to is None:
+            said = one.ask("GET", "/clock")
+        else:
+            said = one.ask("PUT", "/clock", {"by": to} if to.startswith("P") else {"to": to})
+        _console().print(f"The clock of {TITLES.get(one.name, 'the store')}: {said['now']}")
 
 
 @app.command()
-def purchases(folder: FolderOption = None) -> None:
-    """List what the store thinks of every purchase."""
-    show_purchases(_console(), ask(folder, "GET", "/purchases")["purchases"])
+def purchases(folder: FolderOption = None, store: StoreOption = None, data: UpOption = DATA) -> None:
+    """List what the stores think of every purchase."""
+    show_purchases(_console(), [bought for one in Wanted(folder, store, data).all() for bought in one.purchases()])
 
 
 @app.command()
 def notifications(
-    limit: Annotated[int, typer.Option(help="How many to show at most.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(help="How many to show of each store at most.", min=1, max=1000)] = 20,
     folder: FolderOption = None,
+    store: StoreOption = None,
+    data: UpOption = DATA,
 ) -> None:
     """List notifications with what the service answered, newest first."""
-    show_notifications(_console(), ask(folder, "GET", f"/notifications?limit={limit}")["notifications"])
+    asked = [one.ask("GET", f"/notifications?limit={limit}") for one in Wanted(folder, store, data).all()]
+    show_notifications(_console(), [sent for said in asked for sent in said["notifications"]])
 
 
 @app.command()
@@ -180,9 +205,12 @@ def receipt(
     purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
     app_user_id: Annotated[str, typer.Option(help="The user of your app.")] = "somebody",
     folder: FolderOption = None,
+    store: StoreOption = None,
+    data: UpOption = DATA,
 ) -> None:
     """Print the body for `POST /v1/receipts` of a purchase, as JSON."""
-    found = ask(folder, "GET", f"/purchases/{_whole_id(folder, purchase)}")
+    chosen, id = Wanted(folder, store, data).that_knows(purchase)
+    found = chosen.ask("GET", f"/purchases/{id}")
     body = msgspec.json.encode({"app_user_id": app_user_id, **found["receipt"]})
     print(msgspec.json.format(body, indent=2).decode())
 
@@ -194,22 +222,18 @@ def misbehave(
     ] = None,
     end: Annotated[bool, typer.Option("--end", help="Behave again, and send what was held back.")] = False,
     folder: FolderOption = None,
+    store: StoreOption = None,
+    data: UpOption = DATA,
 ) -> None:
-    """Show how the store misbehaves, change it, or end it."""
-    if end:
-        said = ask(folder, "DELETE", "/misbehaviour")
-    elif more:
-        said = ask(folder, "PUT", "/misbehaviour", options(more))
-    else:
-        said = ask(folder, "GET", "/misbehaviour")
-    print(msgspec.json.format(msgspec.json.encode(said), indent=2).decode())
-
-
-def _whole_id(folder: Path | None, beginning: str) -> str:
-    """The id of the purchase that begins so; the words as they are if that is not exactly one."""
-    known = [one["purchase"] for one in ask(folder, "GET", "/purchases")["purchases"]]
-    found = [one for one in known if one.startswith(beginning)]
-    return found[0] if len(found) == 1 else beginning
+    """Show how the stores misbehave, change it, or end it."""
+    for one in Wanted(folder, store, data).all():
+        if end:
+            said = one.ask("DELETE", "/misbehaviour")
+        elif more:
+            said = one.ask("PUT", "/misbehaviour", options(more))
+        else:
+            said = one.ask("GET", "/misbehaviour")
+        print(msgspec.json.format(msgspec.json.encode(said), indent=2).decode())
 
 
 def _show(purchase: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from latchkey.cli.authority import ensure_certificates
 from latchkey.cli.data_folder import DataFolder
-from latchkey.cli.emulate.acting import FOLDERS
+from latchkey.cli.emulate.finding import FOLDERS
 from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind, bind_wished

@@ -1,4 +1,5 @@
-"""The demo project of `latchkey up`: a small catalog, one app in the test store, and two keys."""
+"""The demo project of `latchkey up`: a small catalog, one app in the test store, two keys, and an app in each pretend
+store."""
 
 from __future__ import annotations
 
@@ -19,6 +20,11 @@ from latchkey.usecases.access.team import add_member, places
 
 PROJECT_ID = "proj_demo"
 APP_ID = "app_demo"
+# By the names of the pretend stores: id, name and store of the app that is sold there.
+STORE_APPS = {
+    "apple": ("app_demo_ios", "Demo app for iOS", "app_store"),
+    "google": ("app_demo_android", "Demo app for Android", "play_store"),
+}
 OWNER = "owner@latchkey.local"
 
 
@@ -47,6 +53,16 @@ async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, pu
     assert secret_key is not None
     assert public_key is not None
     return Demo(PROJECT_ID, secret_key, public_key)
+
+
+async def ensure_store_app(database: Database, now: Ms, name: str, public_key: str | None) -> str:
+    """The demo's app in a store, created on the first call. Returns its public key: the given one if it still works."""
+    app_id, title, store = STORE_APPS[name]
+    with contextlib.suppress(Conflict):
+        await create_app(database, PROJECT_ID, title, store, now, app_id=app_id)
+    if public_key is None or not await _is_good(database, public_key, "public"):
+        public_key = (await create_public_key(database, PROJECT_ID, app_id, "latchkey up", now)).plaintext
+    return public_key
 
 
 async def add_catalog(database: Database, project_id: str, now: Ms) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+import structlog
 from msgspec import json
 
 from latchkey.delivery.sealing import Sealer
@@ -16,6 +17,8 @@ from latchkey.storage.stores import connections
 from latchkey.storage.stores.connections import StoreConnection
 from latchkey.stores.adapter import Adapter, ConnectedApp
 from latchkey.stores.adapters import adapters as adapters
+
+log = structlog.get_logger("latchkey.stores")
 
 # How long a process may go on with credentials or a URL that were changed elsewhere.
 _CACHED_MS = 2_000
@@ -48,7 +51,7 @@ class Connections:
         self.allowed_hosts = allowed_hosts
         self.now = now
         self._cache: dict[object, tuple[Ms, Known | None]] = {}
-        self._parsed: dict[tuple[str, str], tuple[int, ConnectedApp]] = {}
+        self._parsed: dict[tuple[str, str], tuple[int, ConnectedApp | None]] = {}
 
     async def by_token(self, token: str) -> Known | None:
         """The app of a notification URL. None: there is no such URL."""
@@ -112,17 +115,27 @@ class Connections:
             return None
         key = found.project_id, found.app_id
         version, app = self._parsed.get(key, (None, None))
-        if version != found.version or app is None:
+        if version != found.version:
             given = json.decode(self.sealer.unseal(found.credentials, place_of(*key)))
-            app = ConnectedApp(
-                project_id=found.project_id,
-                app_id=found.app_id,
-                store=found.store,
-                credentials=self.parse(found.store, given),
-                version=found.version,
-            )
+            app = self._made(found, given)
             self._parsed[key] = found.version, app
         return app
+
+    def _made(self, found: StoreConnection, given: Mapping[str, Any]) -> ConnectedApp | None:
+        """None if these settings refuse what others allowed: such an app is as good as not connected, and no other app
+        suffers from it."""
+        try:
+            credentials = self.parse(found.store, given)
+        except ValueError as error:
+            log.error("saved credentials not usable", app_id=found.app_id, store=found.store, reason=str(error))
+            return None
+        return ConnectedApp(
+            project_id=found.project_id,
+            app_id=found.app_id,
+            store=found.store,
+            credentials=credentials,
+            version=found.version,
+        )
 
 
 def hash_of(token: str) -> bytes:

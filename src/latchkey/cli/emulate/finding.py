@@ -1,0 +1,142 @@
+"""Finds the pretend stores that run here: in a folder that is named, in this folder, or in a `latchkey up`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from latchkey.cli.connections import Connection, StoreConnection
+from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.emulate.folder import Folder
+from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.http_client import HttpClient, HttpError
+from latchkey.usecases.sandbox.pretend_store import PretendStore, account_token
+
+FOLDERS = {"apple": Path(".latchkey-apple"), "google": Path(".latchkey-google")}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    # "apple" or "google"; "" where only its folder was named.
+    name: str
+    control_url: str
+    # The app of the `latchkey up` that it belongs to, where it does.
+    app: StoreConnection | None = None
+    up: Connection | None = None
+
+    def ask(self, method: str, path: str = "", body: Any = None) -> Any:
+        return asyncio.run(PretendStore(self.control_url).ask(method, path, body))
+
+    @property
+    def authority(self) -> bytes | None:
+        return Path(self.up.ca_cert).read_bytes() if self.up is not None else None
+
+    def purchases(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = self.ask("GET", "/purchases")["purchases"]
+        return listed
+
+    def sell_to(self, customer: str, sale: Mapping[str, Any]) -> dict[str, Any]:
+        if self.app is None and account_token(customer) is None:
+            raise Refusal(
+                "Only the stores of a `latchkey up` can show a receipt for a customer. Give an id that is a UUID, "
+                "or use `latchkey emulate receipt`."
+            )
+
+        async def show(receipt: Mapping[str, Any]) -> None:
+            await self._show({"app_user_id": customer, **receipt})
+
+        return asyncio.run(PretendStore(self.control_url).sell_to(customer, sale, show))
+
+    async def _show(self, receipt: Mapping[str, Any]) -> None:
+        """As the demo's app on a phone does it."""
+        assert self.app is not None
+        assert self.up is not None
+        async with HttpClient(timeout=60, extra_ca=self.authority, use_proxy=False) as http:
+            try:
+                reply = await http.ask(
+                    "POST",
+                    f"{self.up.base_url}/v1/receipts",
+                    authorization=f"Bearer {self.app.public_api_key}",
+                    headers={"Content-Type": "application/json"},
+                    body=msgspec.json.encode(receipt),
+                )
+            except HttpError as error:
+                raise Refusal(f"{self.up.base_url} does not answer. Is `latchkey up` still running?") from error
+        if reply.status >= 300:
+            raise Refusal(f"The service did not take the receipt: {reply.status} {reply.body[:300].decode()}")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which pretend stores a command means."""
+
+    folder: Path | None
+    store: str | None
+    data: Path
+
+    def all(self) -> list[Found]:
+        """The one that was named, else all that run here, else those of the `latchkey up` here."""
+        if self.folder is not None:
+            return [Found("", Folder(self.folder).control_url())]
+        here = [Found(name, Folder(one).control_url()) for name, one in FOLDERS.items() if Folder(one).control.exists()]
+        found = [one for one in here or self._of_up() if self.store in (None, one.name)]
+        if not found:
+            which = {"apple": "App Store", "google": "Google Play"}.get(self.store or "", "store")
+            raise Refusal(
+                f"No pretend {which} runs here. Start one with `latchkey emulate {self.store or 'apple'}` or "
+                "`latchkey up`, or name its --folder or the --data of its `up`."
+            )
+        return found
+
+    def one(self) -> Found:
+        found = self.all()
+        if len(found) > 1:
+            raise Refusal("Two pretend stores run here; say which with --store apple or --store google.")
+        return found[0]
+
+    def that_sells(self, product_id: str) -> Found:
+        """The store that has this product: ids of subscriptions have another form at Google."""
+        found = self.all()
+        if len(found) == 1:
+            return found[0]
+        selling = [
+            one
+            for one in found
+            if any(product_id == (p.get("name") or p["id"]) for p in one.ask("GET", "/products")["products"])
+        ]
+        return _only(selling, f"No pretend store here sells {product_id!r}.")
+
+    def that_knows(self, purchase: str) -> tuple[Found, str]:
+        """The store with the purchase that begins so, and the whole id; the words as they are if only one runs."""
+        found = self.all()
+        known = [(one, p["purchase"]) for one in found for p in one.purchases() if p["purchase"].startswith(purchase)]
+        if len(known) == 1:
+            return known[0]
+        if len(found) == 1:
+            return found[0], purchase
+        exact = [one for one in known if one[1] == purchase]
+        if not known:
+            raise NotFound(f"No pretend store here knows a purchase {purchase!r}.")
+        if len(exact) != 1:
+            raise Refusal(f"More than one purchase begins with {purchase!r}.")
+        return exact[0]
+
+    def _of_up(self) -> list[Found]:
+        try:
+            up = msgspec.json.decode(DataFolder(self.data).connection.read_bytes(), type=Connection)
+        except (OSError, msgspec.MsgspecError):
+            return []
+        return [Found(name, app.control_url, app, up) for name, app in up.stores.items()]
+
+
+def _only(found: list[Found], otherwise: str) -> Found:
+    if not found:
+        raise NotFound(otherwise)
+    if len(found) > 1:
+        raise Refusal("Two pretend stores sell that; say which with --store apple or --store google.")
+    return found[0]
