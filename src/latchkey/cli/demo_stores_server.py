@@ -4,7 +4,6 @@ would, through the service's API."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import socket
 import sys
@@ -42,20 +41,9 @@ class _RefusedError(Exception):
 
 async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
     authority = Path(told.service_ca).read_bytes
-    async with contextlib.AsyncExitStack() as stack:
-        http = await stack.enter_async_context(HttpClient(timeout=60, extra_ca=authority(), use_proxy=False))
+    async with HttpClient(timeout=60, extra_ca=authority(), use_proxy=False) as http:
         work: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
-        for one in told.stores:
-            folder = Folder(Path(one.folder))
-            folder.prepare()
-            store = _open(one, folder, authority)
-            served = await stack.enter_async_context(
-                running(store, listening=_socket(one.api), control=_socket(one.control))
-            )
-            write_json(folder.control, {"store": store.name, "control_url": served.control_url})
-            stack.callback(folder.control.unlink, missing_ok=True)
-            credentials = store.credentials(served.base_url)
-            work.append(asyncio.create_task(_live(store, _Connecting(http, told, one, folder, credentials))))
+        work += [asyncio.create_task(_live(told, one, http, authority)) for one in told.stores]
         # A store that fails ends the process, and the supervisor starts it again.
         done, rest = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         for task in rest:
@@ -65,9 +53,23 @@ async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
             await task
 
 
-async def _live(store: Emulator[Any, Any], connecting: _Connecting) -> None:
-    await store.outbox.send_to(await connecting.until_done())
-    await keep_time(store)
+async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authority: Authority) -> None:
+    folder = Folder(Path(one.folder))
+    folder.prepare()
+    store = _open(one, folder, authority)
+
+    async def connect(base_url: str) -> None:
+        # Before anybody can sell: the service could not check such a sale.
+        connecting = _Connecting(http, told, one, folder, store.credentials(base_url))
+        store.notification_url = await connecting.until_done()
+
+    sockets = _socket(one.api), _socket(one.control)
+    async with running(store, listening=sockets[0], control=sockets[1], before_control=connect) as served:
+        write_json(folder.control, {"store": store.name, "control_url": served.control_url})
+        try:
+            await keep_time(store)
+        finally:
+            folder.control.unlink(missing_ok=True)
 
 
 class _Connecting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,10 @@ async def running(
     control: socket.socket | None = None,
     tls: Tls | None = None,
     shown_host: str = _LOOPBACK,
+    before_control: Callable[[str], Awaitable[None]] | None = None,
 ) -> AsyncIterator[Served]:
-    """Serves until the block ends. Without sockets, on free ports of loopback."""
+    """Serves until the block ends. Without sockets, on free ports of loopback. `before_control` gets the address of the
+    store's API, which answers already; the control API does when it is done."""
     own = listening or bind(_LOOPBACK, 0)
     other = control or bind(_LOOPBACK, 0)
     async with contextlib.AsyncExitStack() as stack:
@@ -55,11 +57,11 @@ async def running(
         stack.callback(other.close)
         stack.push_async_callback(store.close)
         await stack.enter_async_context(_listening(store.application(), own, tls))
+        base_url = f"{'https' if tls else 'http'}://{shown_host}:{own.getsockname()[1]}"
+        if before_control is not None:
+            await before_control(base_url)
         await stack.enter_async_context(_listening(control_application(store), other, None))
-        scheme = "https" if tls else "http"
-        yield Served(
-            f"{scheme}://{shown_host}:{own.getsockname()[1]}", f"http://{_LOOPBACK}:{other.getsockname()[1]}/control"
-        )
+        yield Served(base_url, f"http://{_LOOPBACK}:{other.getsockname()[1]}/control")
 
 
 async def keep_time(store: Emulator[Any, Any], every: float = 0.5) -> None:
