@@ -170,7 +170,7 @@ async def test_pages_for_an_app_of_the_test_store_or_of_nobody_are_404(site: Sit
         assert (await me.get(f"{start}/{app}/setup")).status == 404
         assert (await me.post(f"{start}/{app}/credentials", {"bundle_id": "x"})).status == 404
     for path in ("credentials/delete", "notification-url/rotate"):
-        assert (await me.post(f"{start}/app_demo/{path}", {"confirm": "yes"})).status == 400
+        assert (await me.post(f"{start}/app_demo/{path}", {"confirm": "yes"})).status == 422
         assert (await me.post(f"{start}/app_none/{path}", {"confirm": "yes"})).status == 404
 
 

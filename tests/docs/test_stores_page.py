@@ -1,0 +1,48 @@
+"""docs/stores.md, and the set-up pages, say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from latchkey.api.v2.credentials import NewCredentials
+from latchkey.dashboard.store_form import FIELDS
+from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND
+from latchkey.settings import Settings
+from latchkey.storage.stores.journal import Status
+from latchkey.stores.adapters import adapters
+from latchkey.stores.apple import credentials as apple
+from latchkey.stores.google import credentials as google
+from latchkey.usecases.stores import credentials, processing, taking
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
+TEMPLATES = ROOT / "src" / "latchkey" / "dashboard" / "templates"
+UNITS = {"s": SECOND, "min": MINUTE, "hour": HOUR}
+
+
+def test_the_numbers_in_the_page_are_those_of_the_code() -> None:
+    [told] = re.findall(r"tried again after (.*), and then every (hour), for (\d+) days", PAGE)
+    waits = tuple(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+) (s|min)", told[0]))
+    assert (*waits, UNITS[told[1]]) == processing.RETRIES
+    assert int(told[2]) * DAY == processing.GIVEN_UP_AFTER
+    assert f"another {credentials.OVERLAP // DAY} days" in PAGE
+    assert f"first {taking.SILENCE // HOUR} hours after its end" in PAGE
+    plain = Settings()
+    for name in ("store_journal_kept_days", "temporary_grants_per_hour", "temporary_grants"):
+        assert f"| `{name}` | {str(getattr(plain, name)).lower()} |" in PAGE
+
+
+def test_every_status_of_an_entry_is_explained() -> None:
+    assert set(re.findall(r"^\| `(\w+)` \| [A-Z]", PAGE, re.MULTILINE)) == set(Status.__args__)  # type: ignore[attr-defined]
+
+
+def test_every_store_that_can_be_connected_has_a_form_a_set_up_page_and_its_fields_in_the_api() -> None:
+    known = adapters(lambda: 0)
+    assert set(FIELDS) == set(known)
+    for store, wanted in (("app_store", apple._REQUIRED), ("play_store", google._REQUIRED)):
+        names = {field.name for field in FIELDS[store]}
+        assert set(wanted) <= names
+        assert names <= set(NewCredentials.model_fields)
+        assert all(f"{name}:" in PAGE for name in wanted), store
+        assert (TEMPLATES / f"setup_{store}.html").exists()
