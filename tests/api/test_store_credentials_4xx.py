@@ -56,10 +56,10 @@ async def test_400_names_the_field_and_nothing_is_saved(shop: Shop) -> None:
 
 async def test_an_app_of_the_test_store_has_no_credentials(shop: Shop) -> None:
     refused(await get(shop, "apps/app_demo/credentials"), 404, "resource_missing", "app_id")
-    refused(await put(shop, "app_demo", good()), 400, "parameter_error", "app_id")
-    refused(await delete(shop, "apps/app_demo/credentials"), 400, "parameter_error", "app_id")
+    refused(await put(shop, "app_demo", good()), 422, "unprocessable_entity_error", "app_id")
+    refused(await delete(shop, "apps/app_demo/credentials"), 422, "unprocessable_entity_error", "app_id")
     path = "apps/app_demo/credentials/rotate_notification_url"
-    refused(await post(shop, path, None), 400, "parameter_error", "app_id")
+    refused(await post(shop, path, None), 422, "unprocessable_entity_error", "app_id")
 
 
 async def test_404_for_an_app_that_is_not_there(shop: Shop) -> None:

@@ -21,25 +21,40 @@ from latchkey.wire import stores as wire
 router = APIRouter(prefix="/v2/projects/{project_id}/apps/{app_id}/credentials", tags=["V2 apps"])
 
 
-class NewCredentials(Body):
-    """The fields of the app's store. The store's adapter checks them, so that its messages fit the store."""
+AppleId = Annotated[int, Field(gt=0, lt=10**15)]
 
-    bundle_id: Annotated[Any, Field(description="App Store: the app's bundle id.")] = None
-    app_apple_id: Annotated[Any, Field(description="App Store: the app's Apple id, a number.")] = None
-    issuer_id: Annotated[Any, Field(description="App Store: the issuer id of the in-app purchase keys.")] = None
-    key_id: Annotated[Any, Field(description="App Store: the id of the in-app purchase key.")] = None
-    private_key: Annotated[Any, Field(repr=False, description="App Store: the key, PEM.")] = None
-    root_certificates: Annotated[Any, Field(description="App Store: Apple's root certificates, a list of PEM.")] = None
-    consumption: Annotated[Any, Field(description="App Store: how to answer consumption requests.")] = None
-    package_name: Annotated[Any, Field(description="Google Play: the app's package name.")] = None
-    service_account: Annotated[Any, Field(repr=False, description="Google Play: the service account's JSON.")] = None
-    push_audience: Annotated[Any, Field(description="Google Play: the audience of the push subscription.")] = None
-    push_service_account: Annotated[Any, Field(description="Google Play: the account that signs the pushes.")] = None
-    api_base_url: Annotated[
-        Any, Field(repr=False, description="Another host in place of the store's, if it is allowed.")
+
+class NewCredentials(Body):
+    """The fields of the app's store. The store's adapter checks what they hold, so that its messages fit the store."""
+
+    bundle_id: Annotated[str | None, Field(description="App Store: the app's bundle id.")] = None
+    app_apple_id: Annotated[AppleId | str | None, Field(description="App Store: the app's Apple id, a number.")] = None
+    issuer_id: Annotated[str | None, Field(description="App Store: the issuer id of the in-app purchase keys.")] = None
+    key_id: Annotated[str | None, Field(description="App Store: the id of the in-app purchase key.")] = None
+    private_key: Annotated[str | None, Field(repr=False, description="App Store: the key, PEM.")] = None
+    root_certificates: Annotated[
+        list[str] | str | None, Field(description="App Store: Apple's root certificates, a list of PEM.")
     ] = None
-    certificates_url: Annotated[Any, Field(repr=False, description="Google Play: likewise, for certificates.")] = None
-    token_url: Annotated[Any, Field(repr=False, description="Google Play: likewise, for access tokens.")] = None
+    consumption: Annotated[
+        dict[str, Any] | None, Field(description="App Store: how to answer consumption requests.")
+    ] = None
+    package_name: Annotated[str | None, Field(description="Google Play: the app's package name.")] = None
+    service_account: Annotated[
+        dict[str, Any] | str | None, Field(repr=False, description="Google Play: the service account's JSON.")
+    ] = None
+    push_audience: Annotated[str | None, Field(description="Google Play: the audience of the push subscription.")] = (
+        None
+    )
+    push_service_account: Annotated[
+        str | None, Field(description="Google Play: the account that signs the pushes.")
+    ] = None
+    api_base_url: Annotated[
+        str | None, Field(repr=False, description="Another host in place of the store's, if it is allowed.")
+    ] = None
+    certificates_url: Annotated[
+        str | None, Field(repr=False, description="Google Play: likewise, for certificates.")
+    ] = None
+    token_url: Annotated[str | None, Field(repr=False, description="Google Play: likewise, for access tokens.")] = None
 
 
 @router.get("", responses=shows(wire.StoreCredentials), response_class=Response)
