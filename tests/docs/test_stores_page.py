@@ -38,7 +38,7 @@ def test_every_status_of_an_entry_is_explained() -> None:
 
 
 def test_every_store_that_can_be_connected_has_a_form_a_set_up_page_and_its_fields_in_the_api() -> None:
-    known = adapters(lambda: 0)
+    known = adapters()
     assert set(FIELDS) == set(known)
     for store, wanted in (("app_store", apple._REQUIRED), ("play_store", google._REQUIRED)):
         names = {field.name for field in FIELDS[store]}
