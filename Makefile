@@ -56,9 +56,10 @@ fmt: setup ## format the code
 bench: setup ## measure speed as ratios to a bare ceiling
 	@$(BIN)/python -m bench
 
-chaos: setup ## kill everything at random under load (WHAT=delivery or consumer, SEED=7 SECONDS=60 DATABASE=postgresql)
-	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,delivery).chaos $(if $(SEED),--seed $(SEED)) \
-		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
+chaos: setup ## random trouble (WHAT=delivery, consumer or stores; SEED=7 SECONDS=60; for consumer DATABASE=postgresql)
+	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(if $(filter stores,$(WHAT)),stores,delivery)).chaos \
+		$(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
+		$(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
 
 screenshots: setup ## take the pictures of the docs anew (FOLDER=/tmp/pictures for elsewhere)
 	@$(BIN)/python -m tests.dashboard.screenshots $(if $(FOLDER),--folder $(FOLDER))

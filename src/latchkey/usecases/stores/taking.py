@@ -32,6 +32,9 @@ _TRIES = 8
 _LONGEST_CHAIN = 20
 # The store has this long to tell of a renewal, or of the end, before it is asked.
 SILENCE: Ms = 2 * HOUR
+# Whatever runs longer is asked for this often meanwhile. Google forgets a purchase 60 days after its end: a lost
+# revocation of a yearly subscription could not be found out at the end of the year any more.
+LONGEST_SILENCE: Ms = 30 * DAY
 # Google takes a purchase back after three days without acknowledgement. The app usually acknowledges at once.
 ACKNOWLEDGE_AFTER: Ms = 10_000
 
@@ -196,12 +199,12 @@ def _applying(
 
 
 def check_at(subscription: Subscription, now: Ms) -> Ms | None:
-    """When the store should have spoken again. After the end it is asked less and less often, for two months."""
+    """When the store should have spoken again, or is asked without cause. After the end it is asked less and less often, for two months."""
     ends = subscription.access_ends_at
     if subscription.status.pause is not None:
         ends = max(ends, subscription.status.pause.resumes_at)
     if ends + SILENCE > now:
-        return ends + SILENCE
+        return min(ends + SILENCE, now + LONGEST_SILENCE)
     since = now - ends
     return now + max(SILENCE, since // 2) if since < 60 * DAY else None
 
