@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from latchkey.cli.authority import Certificates, ensure_certificates
@@ -38,6 +38,9 @@ class Ground:
     database: Database
     key: str
     project_id: str = PROJECT_ID
+    secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    # Of pretend stores.
+    store_hosts: tuple[str, ...] = ()
 
     def settings(self, port: int) -> Settings:
         return Settings(
@@ -46,10 +49,11 @@ class Ground:
             port=port,
             tls_cert=self.certificates.cert,
             tls_key=self.certificates.key,
-            secret_key=os.urandom(32),
+            secret_key=self.secret,
             drain_seconds=2,
             log_format="json",
             log_level="warning",
+            store_allow_hosts=self.store_hosts,
         )
 
     @asynccontextmanager

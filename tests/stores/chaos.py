@@ -1,5 +1,5 @@
-"""Random lives in pretend stores that lose, repeat, reorder and delay what they send, one seed after the other until the
-time is over.
+"""Random lives in pretend stores that lose, repeat, reorder and delay what they send, one seed after the other until
+the time is over.
 
     python -m tests.stores.chaos --seed 7 --seconds 60
 

@@ -18,11 +18,6 @@ def apple_keys() -> AppleKeys:
     return make_keys()
 
 
-@pytest.fixture(scope="session")
-def google_keys() -> GoogleKeys:
-    return make_google_keys()
-
-
 @pytest.fixture
 async def apple(database: Database, apple_keys: AppleKeys) -> AsyncIterator[World]:
     async with app_store(apple_keys, environment="Production") as store, world(database, store) as made:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import pytest
 
+from latchkey.domain.instants import DAY
 from latchkey.emulators.apple.keys import AppleKeys
 from latchkey.emulators.google.emulator import GoogleKeys
 from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
-from tests.stores.lives import converges, live
+from tests.stores.lives import agrees, converges, live
 from tests.stores.world import world
 
 
@@ -26,3 +27,19 @@ async def test_apple_converges(database: Database, apple_keys: AppleKeys, seed: 
     async with app_store(apple_keys, environment="Production") as store, world(database, store) as made:
         await live(made, seed)
         await converges(made)
+
+
+async def test_a_lost_revocation_of_a_yearly_subscription_is_found_within_a_month(
+    database: Database, google_keys: GoogleKeys
+) -> None:
+    """Google keeps no list of what it sent, and forgets a purchase two months after its end."""
+    async with play_store(google_keys) as store, world(database, store) as made:
+        bought = store.sell(product_id="pro_yearly:yearly", buyer="ada", account_token="ada")
+        await made.settle()
+        await made.move(made.now + DAY)
+        store.misbehave(drop=1.0)
+        store.act(bought, "revoke")
+        await made.move(made.now + 31 * DAY, every=DAY)
+        [truth] = store.truth()
+        assert not truth.active
+        await agrees(made, truth)

@@ -19,6 +19,7 @@ _SHARE_CLOCKS = query("share_clocks")
 _LOCK = query("lock_customers")
 _OWNER_OF = query("owner_of_purchase")
 _CREATE = query("create_customers")
+_CURRENT_OWNERS = query("current_owners_of_purchases")
 _KNOWN_IDS = query("known_app_user_ids")
 _OWNERS = query("owners_of_purchases")
 _SAVE = query("save_customers")
@@ -95,9 +96,26 @@ async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> s
     return owner
 
 
-async def known_ids(connection: Any, project_id: str, app_user_ids: Sequence[str]) -> set[str]:
-    """Those of the ids that a customer has."""
-    return {row["app_user_id"] for row in await connection.fetch(_KNOWN_IDS, project_id, list(app_user_ids))}
+@dataclass(frozen=True, slots=True)
+class Owner:
+    # None: the customer was erased.
+    key: int | None
+    app_user_id: str | None
+
+
+async def current_owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], Owner]:
+    """As `owner_of`, for several purchases, and also those whose owner was erased."""
+    rows = await connection.fetch(_CURRENT_OWNERS, *_columns(asked, 3))
+    return {
+        (row["project_id"], row["store"], row["store_id"]): Owner(row["customer_id"], row["app_user_id"])
+        for row in rows
+    }
+
+
+async def known_ids(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of the (project, app user id) that a customer has."""
+    rows = await connection.fetch(_KNOWN_IDS, *_columns(asked, 2))
+    return {(row["project_id"], row["app_user_id"]) for row in rows}
 
 
 async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:

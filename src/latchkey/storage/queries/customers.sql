@@ -29,9 +29,18 @@ from purchase_owners o
 join customers c on c.project_id = o.project_id and c.id = o.customer_id
 where o.project_id = $1 and o.store = $2 and o.store_id = $3;
 
+-- name: current_owners_of_purchases
+-- who owns these purchases now; a null id if the owner was erased
+select o.project_id, o.store, o.store_id, o.customer_id, c.app_user_id
+from unnest($1::text[], $2::text[], $3::text[]) as asked (project_id, store, store_id)
+join purchase_owners o using (project_id, store, store_id)
+left join customers c on c.project_id = o.project_id and c.id = o.customer_id;
+
 -- name: known_app_user_ids
 -- which of these ids a customer has
-select app_user_id from aliases where project_id = $1 and app_user_id = any($2::text[]);
+select project_id, app_user_id
+from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
+join aliases using (project_id, app_user_id);
 
 -- name: create_customers
 -- create customers: whoever claims the app user id first creates the row, others find it when they look again

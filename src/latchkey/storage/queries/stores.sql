@@ -190,13 +190,22 @@ select count(*) from gone;
 select * from store_handles
 where project_id = $1 and store = $2 and handle_hash = any($3::bytea[]);
 
--- name: save_handle
--- a store told of a purchase by this handle
+-- name: save_handles
+-- stores told of purchases by these handles
 insert into store_handles as h (
     project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, first_seen_at,
     last_told_at, check_at, acknowledge_at
 )
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12)
+select project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, at, at, check_at,
+    acknowledge_at
+from unnest(
+    $1::text[], $2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+    $10::bigint[], $11::bigint[], $12::bigint[]
+)
+as n (
+    project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, at, check_at,
+    acknowledge_at
+)
 on conflict (project_id, store, handle_hash) do update
 set app_id = excluded.app_id, product_id = excluded.product_id, store_id = excluded.store_id,
     last_told_at = excluded.last_told_at, check_at = excluded.check_at,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
@@ -13,7 +13,7 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _LOAD = query("load_handles")
-_SAVE = query("save_handle")
+_SAVE = query("save_handles")
 _CLAIM_CHECKS = query("claim_checks")
 _SET_CHECK = query("set_check_at")
 _CLAIM_ACKNOWLEDGEMENTS = query("claim_acknowledgements")
@@ -53,22 +53,25 @@ async def load(connection: Connection, project_id: str, store: str, handles: Ite
     return {row["handle"]: _handle(row) for row in rows}
 
 
-async def save(connection: Connection, handle: Handle, now: Ms) -> None:
-    """The store told of it now."""
+async def save(connection: Connection, told: Sequence[tuple[Handle, Ms]]) -> None:
+    """The stores told of these at that moment. Of several words about one handle the last counts."""
+    last = {(one.project_id, one.store, _hash(one.handle)): (one, at) for one, at in told}
+    # Always in this order: two transactions that write in different orders could wait for each other.
+    ordered = sorted(last.items(), key=lambda one: one[0])
     await connection.execute(
         _SAVE,
-        handle.project_id,
-        handle.store,
-        _hash(handle.handle),
-        handle.handle,
-        handle.app_id,
-        handle.environment,
-        handle.store_id,
-        handle.kind,
-        handle.product_id,
-        now,
-        handle.check_at,
-        handle.acknowledge_at,
+        [project_id for (project_id, _, _), _ in ordered],
+        [store for (_, store, _), _ in ordered],
+        [hashed for (_, _, hashed), _ in ordered],
+        [one.handle for _, (one, _) in ordered],
+        [one.app_id for _, (one, _) in ordered],
+        [one.environment for _, (one, _) in ordered],
+        [one.store_id for _, (one, _) in ordered],
+        [one.kind for _, (one, _) in ordered],
+        [one.product_id for _, (one, _) in ordered],
+        [at for _, (_, at) in ordered],
+        [one.check_at for _, (one, _) in ordered],
+        [one.acknowledge_at for _, (one, _) in ordered],
     )
 
 

@@ -8,7 +8,7 @@ signature of a payload is checked every time. Decision 0066 has the measurements
 from __future__ import annotations
 
 import base64
-import re
+import string
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from latchkey.stores.errors import Malformed, NotAuthentic
 
 # A signed notification holds two more signed objects and has about 15 KB.
 LARGEST_JWS = 512 * 1024
-_JWS = re.compile(r"[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*", re.ASCII)
+_ALPHABET = (string.ascii_letters + string.digits + "_-").encode()
 _CHAINS_KEPT = 64
 _ES256 = ECAlgorithm(ECAlgorithm.SHA256)
 _Instant = Annotated[int, Meta(ge=0, le=LATEST)]
@@ -85,7 +85,11 @@ def signatures_under(root_certificates: tuple[str, ...]) -> Signatures:
 
 
 def is_jws(text: str) -> bool:
-    return _JWS.fullmatch(text) is not None
+    """Three parts in the alphabet of base64url. A regular expression would take as long as the signature's check."""
+    if not text.isascii() or text.encode().translate(None, _ALPHABET) != b"..":
+        return False
+    head, payload, _ = text.split(".")
+    return len(head) >= 2 and len(payload) >= 2
 
 
 def jws_parts(signed: str) -> list[str]:

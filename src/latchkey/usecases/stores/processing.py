@@ -24,11 +24,12 @@ from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.stores.connections import Connections
+from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import entry_of, file_entries
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.usecases.stores.taking import OwnerErased, Taken, Taker
 
-AT_ONCE = 64
+AT_ONCE = 128
 LEASE: Ms = 2 * MINUTE
 # Waits after each failed attempt, then the last one again until the entry is too old.
 RETRIES: tuple[Ms, ...] = (2 * SECOND, 10 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR)
@@ -51,6 +52,7 @@ class Processor:
         self._database = database
         self._connections = connections
         self._changes = changes
+        self._desk = Desk(database)
         self._now = now
 
     async def process_due(self) -> int:
@@ -95,10 +97,10 @@ class Processor:
             return Outcome(id=entry.id, status="failed", message=NO_CREDENTIALS)
         app, read_at = known.connected, self._now()
         adapter = self._connections.adapters[app.store]
-        taker = Taker(self._changes, adapter, app)
+        taker = Taker(self._changes, self._desk, adapter, app)
         if entry.source == "receipt":
             shown = json.decode(entry.payload, type=ShownReceipt)
-            taker = Taker(self._changes, adapter, app, shown_by=shown.app_user_id)
+            taker = Taker(self._changes, self._desk, adapter, app, shown_by=shown.app_user_id)
             try:
                 reading = await adapter.read_receipt(app, shown.receipt)
             except InvalidReceipt as error:
@@ -146,7 +148,7 @@ class Processor:
         adapter = self._connections.adapters[app.store]
         try:
             reading = await adapter.read_again(app, handle.handle, handle.environment)
-            taken = await Taker(self._changes, adapter, app).take(reading, read_at)
+            taken = await Taker(self._changes, self._desk, adapter, app).take(reading, read_at)
         except CredentialsRefused as error:
             await self._note_check(app, error)
             return await self._check_at(handle, self._now() + HOUR)

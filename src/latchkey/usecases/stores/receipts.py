@@ -26,6 +26,7 @@ from latchkey.stores.adapter import ConnectedApp
 from latchkey.usecases.customers.receipts import CannotCheck, InvalidReceipt
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation, unchanged
 from latchkey.usecases.stores.connections import Connections
+from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import file_entries
 from latchkey.usecases.stores.processing import LEASE, NO_CREDENTIALS, RETRIES, outcome_of
 from latchkey.usecases.stores.shown import ShownReceipt
@@ -52,6 +53,7 @@ class Receipts:
     def __init__(self, connections: Connections, changes: Changes, grants: TemporaryGrants) -> None:
         self._connections = connections
         self._changes = changes
+        self._desk = Desk(connections.database)
         self._grants = grants
 
     async def take(
@@ -72,7 +74,9 @@ class Receipts:
         adapter = self._connections.adapters[app.store]
         try:
             reading = await adapter.read_receipt(app, shown.receipt)
-            taker = Taker(self._changes, adapter, app, shown_by=shown.app_user_id, attributes=dict(attributes))
+            taker = Taker(
+                self._changes, self._desk, adapter, app, shown_by=shown.app_user_id, attributes=dict(attributes)
+            )
             taken = await taker.take(reading, now)
         except errors.InvalidReceipt as error:
             await self._finish(id, Outcome(id=id or 0, status="ignored", message=error.message))

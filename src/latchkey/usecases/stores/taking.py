@@ -24,6 +24,7 @@ from latchkey.stores.adapter import Adapter, ConnectedApp, Reading, Seen
 from latchkey.stores.errors import StoreError
 from latchkey.usecases.customers.identities import restore
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
+from latchkey.usecases.stores.desk import Desk
 from latchkey.wire.event import Event
 
 # How often a purchase may change hands while it is taken in.
@@ -59,6 +60,7 @@ class Taken:
 @dataclass(frozen=True, slots=True)
 class Taker:
     changes: Changes
+    desk: Desk
     adapter: Adapter
     app: ConnectedApp
     # Whoever shows the purchase, where somebody does: a phone with its receipt. Otherwise a store speaks.
@@ -142,18 +144,15 @@ class Taker:
         if self.shown_by is not None:
             return self.shown_by
         project = self.app.project_id
-        async with self.changes.database.acquire() as connection:
-            owners = await records.owners(connection, [(project, *key)])
-            if (project, *key) in owners:
-                if owners[project, *key] is None:
-                    raise OwnerErased("The customer whom this purchase belonged to was deleted.")
-                owner = await records.owner_of(connection, project, key)
-                if owner is not None:
-                    return owner
-            if seen.account_token and problem_with(seen.account_token) is None:
-                spelt = spellings(seen.account_token)
-                known = await records.known_ids(connection, project, spelt)
-                return next((one for one in spelt if one in known), seen.account_token)
+        owner = await self.desk.owner(project, key)
+        if owner is not None and owner.key is None:
+            raise OwnerErased("The customer whom this purchase belonged to was deleted.")
+        if owner is not None and owner.app_user_id is not None:
+            return owner.app_user_id
+        if seen.account_token and problem_with(seen.account_token) is None:
+            spelt = spellings(seen.account_token)
+            known = await self.desk.known_ids(project, spelt)
+            return next((one for one in spelt if one in known), seen.account_token)
         # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
         return f"$RCAnonymousID:{secrets.token_hex(16)}"
 
@@ -173,8 +172,7 @@ class Taker:
             check_at=check_at(known, now) if known is not None else None,
             acknowledge_at=now + ACKNOWLEDGE_AFTER if seen.acknowledge else None,
         )
-        async with self.changes.database.acquire() as connection:
-            await handles.save(connection, handle, now)
+        await self.desk.save(handle, now)
 
 
 def _applying(
@@ -199,7 +197,8 @@ def _applying(
 
 
 def check_at(subscription: Subscription, now: Ms) -> Ms | None:
-    """When the store should have spoken again, or is asked without cause. After the end it is asked less and less often, for two months."""
+    """When the store is asked: after its silence at the end, less and less often for two months, and now and then
+    before."""
     ends = subscription.access_ends_at
     if subscription.status.pause is not None:
         ends = max(ends, subscription.status.pause.resumes_at)

@@ -1,0 +1,56 @@
+"""What taking in a purchase asks and writes beside the customer. Purchases that are taken in at the same time share one
+statement for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from latchkey.domain.instants import Ms
+from latchkey.storage import collisions
+from latchkey.storage.customers import records
+from latchkey.storage.customers.records import Owner
+from latchkey.storage.database import Database
+from latchkey.storage.errors import CollisionError
+from latchkey.storage.stores import handles
+from latchkey.storage.stores.handles import Handle
+from latchkey.usecases.engine.batch import Batch
+
+# A project's id, the store, and the purchase's id there.
+_Purchase = tuple[str, str, str]
+# A project's id and an app user id.
+_Place = tuple[str, str]
+
+
+class Desk:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._owners: Batch[_Purchase, Owner | None] = Batch(self._find_owners)
+        self._known: Batch[tuple[_Place, ...], frozenset[str]] = Batch(self._find_known)
+        self._saves: Batch[tuple[Handle, Ms], None] = Batch(self._save, splits_on=(CollisionError,))
+
+    async def owner(self, project_id: str, key: records.PurchaseKey) -> Owner | None:
+        """None: nobody ever owned the purchase."""
+        return await self._owners.ask((project_id, *key))
+
+    async def known_ids(self, project_id: str, app_user_ids: Sequence[str]) -> frozenset[str]:
+        """Those of the ids that a customer has."""
+        return await self._known.ask(tuple((project_id, one) for one in app_user_ids))
+
+    async def save(self, handle: Handle, now: Ms) -> None:
+        """The store told of it now."""
+        await self._saves.ask((handle, now))
+
+    async def _find_owners(self, asked: list[_Purchase]) -> list[Owner | None]:
+        async with self._database.acquire() as connection:
+            found = await records.current_owners(connection, asked)
+        return [found.get(one) for one in asked]
+
+    async def _find_known(self, asked: list[tuple[_Place, ...]]) -> list[frozenset[str]]:
+        async with self._database.acquire() as connection:
+            known = await records.known_ids(connection, [place for places in asked for place in places])
+        return [frozenset(place[1] for place in places if place in known) for places in asked]
+
+    async def _save(self, told: list[tuple[Handle, Ms]]) -> list[None]:
+        async with collisions.transaction(self._database) as connection:
+            await handles.save(connection, told)
+        return [None] * len(told)
