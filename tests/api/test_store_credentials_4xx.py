@@ -32,6 +32,8 @@ WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"root_certificates": ["not PEM"]}, "root_certificates"),
     ({"bundle_id": "not a bundle id!"}, "bundle_id"),
     ({"bundle_id": 7}, "bundle_id"),
+    ({"bundle_id": SECRET}, "bundle_id"),
+    ({"root_certificates": [SECRET]}, "root_certificates"),
     ({"app_apple_id": "12x"}, "app_apple_id"),
     ({"private_key": SECRET}, "private_key"),
     ({"private_key": {"pem": SECRET}}, "private_key"),

@@ -118,8 +118,15 @@ def _detail(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
             sent = value.model_dump(mode="json", exclude_unset=True)
             fields = type(value).model_fields
             # Fields without a repr are secret.
-            detail["sent"] = {name: one if fields[name].repr else HIDDEN for name, one in sent.items()}
+            detail["sent"] = {
+                name: one if fields[name].repr and not _holds_key(one) else HIDDEN for name, one in sent.items()
+            }
     return {**detail, "request_id": exchange.request_id.decode()}
+
+
+def _holds_key(value: Any) -> bool:
+    """Somebody may have pasted a key into the wrong field."""
+    return "PRIVATE KEY" in str(value)
 
 
 def _named(params: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import re
 from base64 import urlsafe_b64decode
 from typing import Any
 
-from msgspec import DecodeError, json
+from msgspec import MsgspecError, json
 
 _SIGNED = re.compile(r"[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]+")
 # A notification is signed, and so are the parts in it.
@@ -19,7 +19,7 @@ def opened(payload: str) -> Any:
     """What the payload says, or None where it is neither JSON nor signed JSON."""
     try:
         return _opened(json.decode(payload), _DEEPEST)
-    except (DecodeError, RecursionError):
+    except (MsgspecError, ValueError, RecursionError):
         return _claims(payload.strip(), _DEEPEST)
 
 
@@ -40,6 +40,6 @@ def _claims(text: str, depth: int) -> Any:
     middle = text.split(".")[1]
     try:
         claims = json.decode(urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
-    except (ValueError, RecursionError):
+    except (MsgspecError, ValueError, RecursionError):
         return None
     return _opened(claims, depth) if isinstance(claims, dict) else None
