@@ -7,7 +7,6 @@ The parent owns the listening sockets, so a new process answers at the same addr
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import signal
 import socket
@@ -27,10 +26,8 @@ from latchkey.cli.consumer_server import serve
 from latchkey.cli.main import main as command_line
 from latchkey.consumer import Settings
 from latchkey.settings import load
+from tests.forks import FORKS, become
 from tests.patience import PATIENCE
-
-_forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload([__name__])
 
 
 class Killable:
@@ -47,9 +44,9 @@ class Killable:
         self._process: ForkServerProcess | None = None
 
     def start(self) -> None:
-        ready, told = _forks.Pipe(duplex=False)
+        ready, told = FORKS.Pipe(duplex=False)
         words = (self.role, dict(self._environment), self._log, self._listening, told)
-        self._process = _forks.Process(target=_run, args=words, daemon=True)
+        self._process = FORKS.Process(target=_run, args=words, daemon=True)
         self._process.start()
         told.close()
         with ready:
@@ -82,7 +79,7 @@ def reconcile(folder: Path, environment: Mapping[str, str]) -> Any:
     """Run `latchkey consumer reconcile --json` as an operator would; gives its report."""
     output, log = folder / "reconcile.json", folder / "reconcile.log"
     words = ("consumer", "reconcile", "--json")
-    process = _forks.Process(target=_command, args=(words, dict(environment), output, log), daemon=True)
+    process = FORKS.Process(target=_command, args=(words, dict(environment), output, log), daemon=True)
     process.start()
     process.join(PATIENCE)
     assert process.exitcode == 0, (process.exitcode, output.read_text()[-2000:], log.read_text()[-2000:])
@@ -91,7 +88,7 @@ def reconcile(folder: Path, environment: Mapping[str, str]) -> Any:
 
 
 def _command(words: tuple[str, ...], environment: dict[str, str], output: Path, log: Path) -> None:
-    _become(environment, output, log)
+    become(environment, output, log)
     sys.argv = ["latchkey", *words]
     command_line()
 
@@ -99,7 +96,7 @@ def _command(words: tuple[str, ...], environment: dict[str, str], output: Path, 
 def _run(
     role: str, environment: dict[str, str], log: Path, listening: socket.socket | None, ready: Connection[str, str]
 ) -> None:
-    _become(environment, log, log)
+    become(environment, log, log)
     logs.configure("warning", "json")
     uvloop.run(_serve(role, listening, ready))
 
@@ -112,13 +109,3 @@ async def _serve(role: str, listening: socket.socket | None, ready: Connection[s
         await serve(Settings.from_env(), listening, stop, lambda: ready.send("ready"))
     else:
         await run_process(load(os.environ), [role], listening, stop, lambda: ready.send("ready"))
-
-
-def _become(environment: dict[str, str], output: Path, errors: Path) -> None:
-    """Set the environment, the output files and the signals of a child."""
-    os.environ.update(environment)
-    for path, fd in ((output, 1), (errors, 2)):
-        with path.open("ab") as file:
-            os.dup2(file.fileno(), fd)
-    # The parent handles Ctrl-C.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -11,11 +11,10 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -25,10 +24,12 @@ from msgspec import json
 
 from latchkey import logs
 from latchkey.app import run_process
+from latchkey.delivery import receiver
 from latchkey.settings import load
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.sandbox import store as test_store
+from tests.forks import Forked
 from tests.patience import PATIENCE
 
 SECRET_KEY = bytes(range(32))
@@ -49,40 +50,22 @@ class Arrival:
         return self.did in {"status 200", "endless", "cut"} or self.did.startswith("slow")
 
 
-class Process:
+class Process(Forked):
     """A child process. It prints a line when it is ready, and is stopped at the end of the `with` block."""
-
-    def __init__(self, *words: str | Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
-        with log.open("ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, *map(str, words)],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env={**os.environ, **(environment or {})},
-            )
-        assert self.process.stdout is not None
-        self.said = self.process.stdout.readline().strip()
-        assert self.said, f"it did not start: {log.read_text()[-2000:]}"
-
-    def signal(self, number: int) -> None:
-        self.process.send_signal(number)
 
     def kill(self) -> None:
         """kill -9"""
-        self.process.kill()
-        self.process.wait()
+        self.signal(signal.SIGKILL)
+        self.wait()
 
-    def stop(self) -> int:
-        """Send SIGTERM; gives the exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.terminate()
-        try:
-            return self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+    def stop(self) -> int | None:
+        """SIGTERM. Returns the exit code."""
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        if (code := self.wait(PATIENCE)) is None:
+            self.kill()
+            code = self.wait()
+        return code
 
     def __enter__(self) -> Self:
         return self
@@ -92,17 +75,13 @@ class Process:
 
     def close(self) -> None:
         self.stop()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
 
 
 class Receiver(Process):
     def __init__(self, folder: Path, certificate: tuple[Path, Path], port: int = 0) -> None:
         self.log = folder / f"arrivals-{time.monotonic_ns()}.jsonl"
-        super().__init__(
-            "-m", "latchkey.delivery.receiver", "--port", str(port), "--log", self.log,
-            "--cert", certificate[0], "--key", certificate[1], log=folder / "receiver.log",
-        )  # fmt: skip
+        words = ("--port", str(port), "--log", self.log, "--cert", certificate[0], "--key", certificate[1])
+        super().__init__(_receive, *map(str, words), log=folder / "receiver.log", environment={})
         self.port = int(self.said)
 
     def url(self, path: str = "/") -> str:
@@ -125,7 +104,7 @@ class Worker(Process):
             "LATCHKEY_LOG_FORMAT": "json",
             **settings,
         }
-        super().__init__("-m", "tests.delivery.processes", "worker", log=folder / "worker.log", environment=environment)
+        super().__init__(_serve, _worker, log=folder / "worker.log", environment=environment)
 
 
 class Writer(Process):
@@ -133,8 +112,7 @@ class Writer(Process):
 
     def __init__(self, folder: Path, database_url: str, per_second: int, seed: int) -> None:
         environment = {"LATCHKEY_DATABASE_URL": database_url}
-        words = ["-m", "tests.delivery.processes", "writer", str(per_second), str(seed)]
-        super().__init__(*words, log=folder / "writer.log", environment=environment)
+        super().__init__(_serve, _writer, per_second, seed, log=folder / "writer.log", environment=environment)
 
 
 def in_order(arrivals: Iterable[Arrival]) -> bool:
@@ -196,14 +174,16 @@ def _ready() -> None:
     sys.stdout.flush()
 
 
-async def _run(words: list[str]) -> None:
+def _receive(*words: str) -> None:
+    sys.argv = ["receiver", *words]
+    receiver.main()
+
+
+def _serve(role: Callable[..., Awaitable[None]], *arguments: int) -> None:
+    uvloop.run(_until_stopped(role, *arguments))
+
+
+async def _until_stopped(role: Callable[..., Awaitable[None]], *arguments: int) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    if words[0] == "worker":
-        await _worker(stop)
-    else:
-        await _writer(stop, int(words[1]), int(words[2]))
-
-
-if __name__ == "__main__":
-    uvloop.run(_run(sys.argv[1:]))
+    await role(stop, *arguments)
