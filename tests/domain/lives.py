@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from random import Random
 from typing import TypeAlias
 
@@ -84,10 +84,10 @@ class Life:
         for committed_at, after in self.book.states[first:]:
             everything: tuple[Snapshot, ...] = (*after.subscriptions, *after.purchases)
             for one in everything:
-                told = as_told(one)
                 known = _same(before, one)
-                if known is None or as_told(known) != told:
-                    self.snapshots.append((committed_at, told))
+                # Most purchases are the very same object as before.
+                if one is not known and (known is None or as_told(known) != as_told(one)):
+                    self.snapshots.append((committed_at, as_told(one)))
             before = after
 
     def _acts(self, now: Ms) -> Iterator[tuple[str, Callable[[], Customer]]]:
@@ -149,19 +149,27 @@ def _subscription_acts(one: Subscription, now: Ms) -> Iterator[tuple[str, Callab
     yield "issue invoice", lambda: actions.issue_invoice(one, now)
 
 
+# Made once: Hypothesis examines every new strategy anew, which took longer than drawing from it.
+_MOST_PURCHASES = st.integers(1, 4)
+# Most waits are short, so that several actions in one period can overtake each other.
+_WAITS = st.sampled_from(MOMENTS) | st.sampled_from(PAUSES)
+_REMAINDERS = st.integers(0, 90_000)
+_ORDERS = st.integers(0, 2**20)
+_lengths = cache(partial(st.integers, 2))
+
+
 @st.composite
 def lives(
     draw: st.DrawFn, *, with_own_acts: bool = True, longest: int = 16, who: str = "ann", prefix: str = "p"
 ) -> Life:
     # The fewer purchases, the more happens to each.
-    most = draw(st.integers(1, 4))
+    most = draw(_MOST_PURCHASES)
     life = Life(with_own_acts=with_own_acts, most_purchases=most, prefix=prefix, book=Book(someone(who)))
-    for _ in range(draw(st.integers(2, longest))):
-        # Most waits are short, so that several actions in one period can overtake each other.
-        wait = draw(st.sampled_from(MOMENTS) | st.sampled_from(PAUSES))
+    for _ in range(draw(_lengths(longest))):
+        wait = draw(_WAITS)
         # An odd remainder, so that two actions share a millisecond only if there was no wait.
-        life.wait(wait + draw(st.integers(0, 90_000)) if wait > 1 else wait)
-        life.do(*life.choose(draw(st.integers(0, 2**20))))
+        life.wait(wait + draw(_REMAINDERS) if wait > 1 else wait)
+        life.do(*life.choose(draw(_ORDERS)))
     return life
 
 

@@ -12,6 +12,8 @@ from tests.domain.lives import Life, Snapshot, elsewhere
 from tests.domain.shop import NOON
 
 DELAYS = (0, 1, 1_000, HOUR, 7 * HOUR, 2 * DAY, 40 * DAY)
+# Made once, as the strategies of a life are.
+_DELAYS = st.sampled_from(DELAYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,9 @@ def retellings(draw: st.DrawFn, life: Life) -> Retelling:
     arrivals = []
     now = NOON
     for index in (*order, *again):
-        now = max(now, life.snapshots[index][0]) + draw(st.sampled_from(DELAYS))
+        now = max(now, life.snapshots[index][0]) + draw(_DELAYS)
         arrivals.append((now, index))
-    return Retelling(arrivals, now + draw(st.sampled_from(DELAYS)))
+    return Retelling(arrivals, now + draw(_DELAYS))
 
 
 def replay(arrivals: list[tuple[Ms, Snapshot]], until: Ms) -> Book:
