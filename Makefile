@@ -5,13 +5,13 @@ STAMP := .venv/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The certificates that this machine trusts, and the package index that its pip is set to, if any.
 UV = index="$${PIP_INDEX_URL:-$$($(PIP) config get global.index-url 2>/dev/null)}"; \
-	$${index:+env UV_DEFAULT_INDEX="$$index"} $(BIN)/uv pip install --python $(BIN)/python --system-certs
+	$${index:+env UV_DEFAULT_INDEX="$$index"} $(BIN)/uv pip install --python $(BIN)/python --system-certs --compile-bytecode
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup check fmt types lint bench lock clean chaos screenshots
+.PHONY: help run test quick setup check fmt types lint bench lock clean chaos screenshots
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,8 +19,15 @@ help: ## list these commands
 run: setup ## start everything on this machine and say where to go next
 	@$(BIN)/latchkey up
 
+# Whole files go to the two test processes, the long ones first (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: setup ## run the whole test suite
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(PYTEST)
+
+quick: setup ## run the tests of rules, storage and API: no processes, no browsers
+	@$(PYTEST) -m "not processes" tests/test_architecture.py tests/domain tests/stores tests/wire tests/settings \
+		tests/storage tests/usecases tests/api tests/contract
 
 setup: $(STAMP) ## create .venv with everything in it
 

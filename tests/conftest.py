@@ -1,10 +1,12 @@
-"""One embedded PostgreSQL and one real Chromium for each test process, and a fresh migrated database for each test that
-asks for one."""
+"""One embedded PostgreSQL and one real Chromium for each test process, and a migrated, empty database for each test
+that asks for one."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 import structlog
+from argon2 import PasswordHasher
 from playwright.async_api import Browser, async_playwright, expect
 
 from latchkey import logs
@@ -20,8 +23,15 @@ from latchkey.runtime.errors import ChromiumMissingError
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
-from tests.machine import ensure
+from latchkey.usecases.access import accounts
+from tests import machine
+from tests.databases import Shelf, copy, drop
 from tests.patience import PATIENCE
+
+# Containers often forbid bytecode files. Tests start some hundred Python processes; without these files each of them
+# spends 3 s of CPU on compiling what it imports, with them 1.2 s on loading it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Nothing here survives the run, so nothing needs to reach the disk. Tests about crashes start a server of their own.
 UNSAFE_BUT_FAST = {
@@ -33,8 +43,34 @@ UNSAFE_BUT_FAST = {
     "autovacuum": "off",
 }
 
+HERE = Path(__file__).parent
 _numbers = itertools.count(1)
 expect.set_options(timeout=PATIENCE * 1000)
+
+# The files of these folders take longest and come first, so that all test processes end at about the same time.
+LONG_FIRST = ("crash", "convergence", "delivery", "cli", "runtime", "dashboard", "consumer", "domain")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(HERE).parts[0]
+        return LONG_FIRST.index(folder) if folder in LONG_FIRST else len(LONG_FIRST)
+
+    items.sort(key=place)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    machine.remember(config)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def real_passwords() -> Iterator[PasswordHasher]:
+    """Passwords are hashed cheaply: at the real cost each takes 32 ms of one core, and one test guesses for a day.
+    The value is the real hasher, for the test of its cost."""
+    real = accounts._hasher
+    accounts._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    yield real
+    accounts._hasher = real
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +100,7 @@ def postgres(short_folder: Path) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(scope="session")
 async def template(postgres: EmbeddedServer) -> str:
-    """The name of a migrated database that new ones are copied from: 30 ms instead of replaying the migrations."""
+    """The name of a migrated database that new ones are copied from, instead of replaying the migrations."""
     connection = await asyncpg.connect(postgres.url())
     await migrate(connection)
     await connection.close()
@@ -82,11 +118,11 @@ async def administration(postgres: EmbeddedServer) -> AsyncIterator[asyncpg.Conn
 async def database_url(
     postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
 ) -> AsyncIterator[str]:
-    """The address of a fresh, migrated, empty database."""
+    """The address of a fresh, migrated, empty database, for tests that change more of it than rows."""
     name = f"test_{next(_numbers)}"
-    await administration.execute(f"create database {name} template {template} strategy file_copy")
+    await copy(administration, name, template)
     yield postgres.url(name)
-    await administration.execute(f"drop database {name} with (force)")
+    await drop(administration, name)
 
 
 @pytest.fixture
@@ -95,15 +131,24 @@ async def empty_database_url(
 ) -> AsyncIterator[str]:
     """The address of a database with no tables at all."""
     name = f"test_{next(_numbers)}"
-    await administration.execute(f"create database {name} strategy file_copy")
+    await copy(administration, name, "template1")
     yield postgres.url(name)
-    await administration.execute(f"drop database {name} with (force)")
+    await drop(administration, name)
+
+
+@pytest.fixture(scope="session")
+async def shelf(
+    postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
+) -> AsyncIterator[Shelf]:
+    shelf = Shelf(postgres, administration, template)
+    yield shelf
+    await shelf.close()
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    """A fresh, migrated, empty database, open."""
-    async with Database(database_url, max_size=8) as database:
+async def database(shelf: Shelf) -> AsyncIterator[Database]:
+    """A migrated, empty database, open."""
+    async with shelf.lend() as database:
         yield database
 
 
@@ -113,7 +158,7 @@ def chromium() -> Path:
     try:
         return find_chromium()
     except ChromiumMissingError:
-        ensure("chromium")
+        machine.ensure("chromium")
         return find_chromium()
 
 

@@ -1,18 +1,75 @@
-"""Programs that a test needs and a bare machine may lack: installed where that is allowed, named clearly where not."""
+"""Programs that tests need and a bare machine may lack: installed where that is possible, never without saying so."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+# Set to 1, it forbids tests to install anything.
+INSTALL_NOTHING = "LATCHKEY_TESTS_INSTALL_NOTHING"
+
+_config: pytest.Config | None = None
+
+
+def remember(config: pytest.Config) -> None:
+    """Whose capture of the output to lift for an announcement."""
+    global _config
+    _config = config
 
 
 def ensure(program: str, package: str | None = None) -> str:
     """The path of a program, installed from the system's packages if it is missing and we may."""
+    package = package or program
     found = shutil.which(program)
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        for words in (["update"], ["install", "-y", "--no-install-recommends", package or program]):
-            subprocess.run(["apt-get", "-qq", *words], capture_output=True, timeout=600)
-        found = shutil.which(program)
-    assert found is not None, f"This test needs `{program}`, and it is not on this machine. Install it and run again."
+    if found is None and (obstacle := obstacle_to_installing()) is None:
+        found = _install(program, package)
+        obstacle = f"`apt-get install {package}` did not help"
+    assert found is not None, (
+        f"This test needs `{program}`, which is not on this machine, and tests cannot install it: {obstacle}. "
+        f"Install it (on Debian: `apt-get install {package}`) and run again."
+    )
     return found
+
+
+def obstacle_to_installing() -> str | None:
+    if os.environ.get(INSTALL_NOTHING) == "1":
+        return f"{INSTALL_NOTHING}=1 forbids it"
+    if os.geteuid() != 0:
+        return "that needs root"
+    return None if shutil.which("apt-get") else "there is no apt-get"
+
+
+def _install(program: str, package: str) -> str | None:
+    # One test process installs, the others wait for it.
+    with (Path(tempfile.gettempdir()) / "latchkey-tests-install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if found := shutil.which(program):
+            return found
+        announce(
+            f"The tests need `{program}`, which is not on this machine. Installing it now: apt-get install {package}. "
+            f"({INSTALL_NOTHING}=1 forbids that.)"
+        )
+        for words in (["update"], ["install", "-y", "--no-install-recommends", package]):
+            subprocess.run(["apt-get", "-qq", *words], capture_output=True, timeout=600)
+        return shutil.which(program)
+
+
+def announce(words: str) -> None:
+    """Says it on the terminal at once, although pytest keeps the output of tests that pass to itself."""
+    with _uncaptured():
+        sys.stderr.write(f"\n{words}\n")
+        sys.stderr.flush()
+
+
+def _uncaptured() -> AbstractContextManager[None]:
+    manager = _config.pluginmanager.getplugin("capturemanager") if _config else None
+    lifted: AbstractContextManager[None] = manager.global_and_fixture_disabled() if manager else nullcontext()
+    return lifted

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
@@ -13,39 +13,58 @@ from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox.demo import ensure_demo
-from tests.api.client import Client, Clock, Shop, running
+from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from tests.api.client import NOW, Client, Clock, Shop, running
 from tests.api.doings import unhurried
 from tests.api.receiving import Post, delivering, posting
+from tests.databases import Shelf, copy
 
-_numbers = itertools.count(1)
 # Where a pretend store runs.
 LOOPBACK = "127.0.0.1"
+TEMPLATE = "demo_template"
+
+
+@dataclass(frozen=True)
+class DemoShelf:
+    """Databases with the demo project, which were made once, and the demo's keys."""
+
+    shelf: Shelf
+    demo: Demo
+
+
+@pytest.fixture(scope="session")
+async def demo_shelf(
+    postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
+) -> AsyncIterator[DemoShelf]:
+    await copy(administration, TEMPLATE, template)
+    async with Database(postgres.url(TEMPLATE)) as database:
+        demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
+    shelf = Shelf(postgres, administration, TEMPLATE)
+    yield DemoShelf(shelf, demo)
+    await shelf.close()
 
 
 @pytest.fixture
-async def shop(database: Database) -> AsyncIterator[Shop]:
-    async with opened(database) as shop:
+async def shop(demo_shelf: DemoShelf) -> AsyncIterator[Shop]:
+    async with demo_shelf.shelf.lend() as database, opened(database, demo_shelf.demo) as shop:
         yield shop
 
 
 @pytest.fixture(scope="module")
-async def steady_shop(
-    postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
-) -> AsyncIterator[Shop]:
+async def steady_shop(demo_shelf: DemoShelf) -> AsyncIterator[Shop]:
     """One shop for all tests of a file, for those that are refused and those that keep to customers of their own."""
-    name = f"steady_{next(_numbers)}"
-    await administration.execute(f"create database {name} template {template} strategy file_copy")
-    async with Database(postgres.url(name), max_size=8) as database, opened(database) as shop:
+    async with demo_shelf.shelf.lend() as database, opened(database, demo_shelf.demo) as shop:
         await unhurried(shop)
         yield shop
-    await administration.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture
-async def post(database: Database, tmp_path: Path) -> AsyncIterator[Post]:
+async def post(demo_shelf: DemoShelf, short_folder: Path) -> AsyncIterator[Post]:
     """A shop with a receiver of webhooks, and nothing that sends them but test events."""
-    async with posting(database, tmp_path) as post:
+    async with (
+        demo_shelf.shelf.lend() as database,
+        posting(database, short_folder, demo=demo_shelf.demo) as post,
+    ):
         await unhurried(post)
         yield post
 
@@ -58,9 +77,10 @@ async def sending(post: Post) -> AsyncIterator[Post]:
 
 
 @asynccontextmanager
-async def opened(database: Database) -> AsyncIterator[Shop]:
+async def opened(database: Database, demo: Demo | None = None) -> AsyncIterator[Shop]:
+    """The shop in this database, which has the demo already if its keys are given."""
     clock = Clock()
-    demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
+    demo = demo or await ensure_demo(database, clock.now, secret_key=None, public_key=None)
     settings = Settings(database_url=database.url, secret_key=bytes(32), store_allow_hosts=(LOOPBACK,))
     app = create_application(database, settings, clock)
     async with running(app):

@@ -23,7 +23,7 @@ from latchkey.delivery.sending.sender import Sender
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import Changes
-from latchkey.usecases.sandbox.demo import ensure_demo
+from latchkey.usecases.sandbox.demo import Demo, ensure_demo
 from latchkey.usecases.services import Services
 from tests.api.client import Client, Clock, Reply, Shop, running
 from tests.patience import PATIENCE
@@ -82,11 +82,14 @@ class Post(Shop):
 
 
 @asynccontextmanager
-async def posting(database: Database, folder: Path, pages: MakePages | None = None) -> AsyncIterator[Post]:
-    """Without a worker: nothing but test events is sent."""
+async def posting(
+    database: Database, folder: Path, pages: MakePages | None = None, demo: Demo | None = None
+) -> AsyncIterator[Post]:
+    """Without a worker: nothing but test events is sent. The folder keeps the certificates; the database has the demo
+    already if its keys are given."""
     clock = Clock()
-    demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
-    certificates = ensure_certificates(folder / "certificates", [], time.time_ns() // 1_000_000)
+    demo = demo or await ensure_demo(database, clock.now, secret_key=None, public_key=None)
+    certificates = ensure_certificates(folder / "receiver-tls", [], time.time_ns() // 1_000_000)
     arrivals: list[Arrival] = []
     receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
     async with listening(receiver, tls(certificates.cert, certificates.key)) as port:

@@ -125,7 +125,8 @@ async def test_a_read_waits_for_nothing_and_the_visit_is_written_by_itself(shop:
             await asyncio.sleep(0.05)
 
 
-async def test_many_visits_make_one_write_and_the_latest_moment_wins(database: Database, shop: Shop) -> None:
+async def test_many_visits_make_one_write_and_the_latest_moment_wins(shop: Shop) -> None:
+    database = shop.database
     await shop.note("ada", plan="x")
     async with database.acquire() as connection:
         key = await connection.fetchval("select id from customers")
@@ -156,7 +157,8 @@ async def test_what_cannot_be_written_is_kept_and_what_is_too_much_is_dropped_an
     assert not presence._notes
 
 
-async def test_stopping_writes_what_is_left(database: Database, shop: Shop) -> None:
+async def test_stopping_writes_what_is_left(shop: Shop) -> None:
+    database = shop.database
     await shop.note("ada", plan="x")
     async with database.acquire() as connection:
         key = await connection.fetchval("select id from customers")

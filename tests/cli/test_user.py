@@ -20,8 +20,8 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
-def told(database_url: str) -> dict[str, str]:
-    environment = {"LATCHKEY_DATABASE_URL": database_url, "COLUMNS": "250"}
+def told(database: Database) -> dict[str, str]:
+    environment = {"LATCHKEY_DATABASE_URL": database.url, "COLUMNS": "250"}
     assert typed("project", "create", "Shop", **environment).returncode == 0
     return environment
 

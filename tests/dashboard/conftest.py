@@ -1,37 +1,23 @@
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 from playwright.async_api import Browser
 
 from latchkey.domain.team.account import Role
-from latchkey.storage.database import Database
-from latchkey.storage.embedded.server import EmbeddedServer
 from tests.api.doings import unhurried
 from tests.dashboard.site import Site, Visitor, opened, visiting
-
-_numbers = itertools.count(1)
+from tests.databases import Shelf
 
 
 @pytest.fixture(scope="module")
-async def site(
-    postgres: EmbeddedServer,
-    template: str,
-    administration: asyncpg.Connection[asyncpg.Record],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[Site]:
+async def site(shelf: Shelf, short_folder: Path) -> AsyncIterator[Site]:
     """One site for all tests of a file; each keeps to customers and things of its own."""
-    name = f"site_{next(_numbers)}"
-    await administration.execute(f"create database {name} template {template} strategy file_copy")
-    folder: Path = tmp_path_factory.mktemp("site")
-    async with Database(postgres.url(name), max_size=8) as database, opened(database, folder) as site:
+    async with shelf.lend() as database, opened(database, short_folder) as site:
         await unhurried(site)
         yield site
-    await administration.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture

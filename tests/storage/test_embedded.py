@@ -20,6 +20,8 @@ from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.embedded.system_user import SystemUser
 from latchkey.storage.errors import EmbeddedServerError, FolderInUseError, ServerDidNotStartError
 
+pytestmark = pytest.mark.processes
+
 OWNER = """
 import sys, signal
 from pathlib import Path

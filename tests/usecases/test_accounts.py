@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from argon2 import PasswordHasher
 
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.domain.team.account import INVITATION_LASTS
@@ -44,11 +45,14 @@ async def test_one_address_has_one_account(database: Database) -> None:
         await accounts.load_account(database, "acc_nobody")
 
 
-async def test_only_a_hash_of_a_password_is_kept(database: Database) -> None:
+async def test_only_a_hash_of_a_password_is_kept(
+    database: Database, real_passwords: PasswordHasher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts, "_hasher", real_passwords)
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
     async with database.acquire() as connection:
         kept = await connection.fetchval("select password_hash from accounts")
-    assert kept.startswith("$argon2id$")
+    assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert PASSWORD not in kept
     assert await accounts.has_password(database, "ann@example.com", PASSWORD)
     assert not await accounts.has_password(database, "ann@example.com", PASSWORD + " ")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
+import pytest
+
 from latchkey.storage.database import Database
 from tests.patience import PATIENCE
 from tests.usecases.conftest import Shop
@@ -28,6 +30,7 @@ asyncio.run(main())
 BUYERS = 200
 
 
+@pytest.mark.processes
 async def test_a_roller_killed_amid_its_work_counts_everything_once(shop: Shop) -> None:
     await asyncio.gather(
         *(shop.act("purchase", user=f"user{n}", product="pro_monthly", trial=n % 3 == 0) for n in range(BUYERS))
