@@ -74,8 +74,9 @@ P384 = (
         ("issuer_id", "x" * 100),
         ("key_id", "a/b"),
         ("private_key", "secret"),
-        ("private_key", PRIVATE_KEY[:100]),
-        ("private_key", P384),
+        # The keys are random, and every test process must give a test the same name.
+        pytest.param("private_key", PRIVATE_KEY[:100], id="private_key-cut off"),
+        pytest.param("private_key", P384, id="private_key-another curve"),
         ("private_key", "x" * 50_000),
         ("private_key", {"a": 1}),
         ("root_certificates", ["nothing"]),
