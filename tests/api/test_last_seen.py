@@ -11,7 +11,7 @@ from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.rendering.view import LastSeen
 from latchkey.usecases.sandbox import clocks as test_clocks
 from tests.api.client import DAY, NOW, Shop
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 DEVICE = {
     "x-platform": "iOS",
@@ -167,3 +167,24 @@ async def test_stopping_writes_what_is_left(shop: Shop) -> None:
         presence.note(shop.project_id, key, LastSeen(NOW + 7))
         await presence.stop()
         assert await connection.fetchval("select last_seen_at from customers") == NOW + 7
+
+
+async def test_stopping_waits_for_a_write_that_has_begun(shop: Shop) -> None:
+    database = shop.database
+    await shop.note("ada", plan="x")
+    presence = Presence(database, every=0)
+
+    async def taken() -> bool:
+        return not presence._notes
+
+    async with database.transaction() as connection:
+        key = await connection.fetchval("select id from customers for update")
+        presence.start()
+        presence.note(shop.project_id, key, LastSeen(NOW + 7))
+        # The background writer has taken the visit, and waits for the row.
+        await until(taken)
+        stopping = asyncio.create_task(presence.stop())
+        done, _ = await asyncio.wait({stopping}, timeout=0.05)
+        assert not done
+    await stopping
+    assert await database.pool.fetchval("select last_seen_at from customers") == NOW + 7

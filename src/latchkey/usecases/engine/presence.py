@@ -36,6 +36,7 @@ class Presence:
         self._dropped = dropped
         self._notes: dict[tuple[str, int], LastSeen] = {}
         self._task: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
 
     def note(self, project_id: str, key: int, seen: LastSeen) -> None:
         place = project_id, key
@@ -50,17 +51,19 @@ class Presence:
 
     async def flush(self) -> None:
         """Writes everything collected so far. What cannot be written is kept for the next time."""
-        notes, self._notes = self._notes, {}
-        places = sorted(notes)
-        for start in range(0, len(places), self._chunk):
-            chunk = places[start : start + self._chunk]
-            try:
-                await self._write([(place, notes[place]) for place in chunk])
-            except Exception:
-                for place in places[start:]:
-                    newer = self._notes.get(place)
-                    self._notes[place] = notes[place] if newer is None else merged(notes[place], newer)
-                raise
+        # Also waits for a write that has begun: whoever stops the process closes the database next.
+        async with self._writing:
+            notes, self._notes = self._notes, {}
+            places = sorted(notes)
+            for start in range(0, len(places), self._chunk):
+                chunk = places[start : start + self._chunk]
+                try:
+                    await self._write([(place, notes[place]) for place in chunk])
+                except Exception:
+                    for place in places[start:]:
+                        newer = self._notes.get(place)
+                        self._notes[place] = notes[place] if newer is None else merged(notes[place], newer)
+                    raise
 
     async def _write(self, notes: list[tuple[tuple[str, int], LastSeen]]) -> None:
         async with self._database.acquire() as connection:
@@ -85,7 +88,7 @@ class Presence:
             await asyncio.shield(self._flush_quietly())
 
     async def _flush_quietly(self) -> None:
-        if not self._notes:
+        if not self._notes and not self._writing.locked():
             return
         try:
             await self.flush()
