@@ -25,8 +25,8 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: setup ## run the whole test suite
 	@$(PYTEST)
 
-quick: setup ## run the tests of rules, storage and API: no processes, no browsers
-	@$(PYTEST) -m "not processes" tests/test_architecture.py tests/domain tests/stores tests/wire tests/settings \
+quick: setup ## run the tests of rules, storage and API: no processes, no browsers, fewer random examples
+	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes" tests/test_architecture.py tests/domain tests/stores tests/wire tests/settings \
 		tests/storage tests/usecases tests/api tests/contract
 
 setup: $(STAMP) ## create .venv with everything in it
