@@ -24,8 +24,10 @@ from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.access import accounts
+from latchkey.usecases.sandbox.demo import ensure_demo
 from tests import machine
-from tests.databases import Shelf, copy, drop
+from tests.api.client import NOW
+from tests.databases import DemoShelf, Shelf, copy, drop
 from tests.patience import PATIENCE
 
 # Containers often forbid bytecode files. Tests start some hundred Python processes; without these files each of them
@@ -142,6 +144,18 @@ async def shelf(
 ) -> AsyncIterator[Shelf]:
     shelf = Shelf(postgres, administration, template)
     yield shelf
+    await shelf.close()
+
+
+@pytest.fixture(scope="session")
+async def demo_shelf(
+    postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
+) -> AsyncIterator[DemoShelf]:
+    await copy(administration, "demo_template", template)
+    async with Database(postgres.url("demo_template")) as database:
+        demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
+    shelf = Shelf(postgres, administration, "demo_template")
+    yield DemoShelf(shelf, demo)
     await shelf.close()
 
 

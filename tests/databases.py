@@ -17,6 +17,7 @@ import asyncpg
 
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.usecases.sandbox.demo import Demo
 
 _numbers = itertools.count(1)
 
@@ -168,3 +169,11 @@ class Shelf:
     async def _remove(self, kept: Kept) -> None:
         await kept.close()
         await drop(self._administration, kept.name)
+
+
+@dataclass(frozen=True)
+class DemoShelf:
+    """Databases that have the demo project already, and the demo's keys."""
+
+    shelf: Shelf
+    demo: Demo

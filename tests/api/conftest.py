@@ -2,46 +2,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
-from tests.api.client import NOW, Client, Clock, Shop, running
+from tests.api.client import Client, Clock, Shop, running
 from tests.api.doings import unhurried
 from tests.api.receiving import Post, delivering, posting
-from tests.databases import Shelf, copy
+from tests.databases import DemoShelf
 
 # Where a pretend store runs.
 LOOPBACK = "127.0.0.1"
-TEMPLATE = "demo_template"
-
-
-@dataclass(frozen=True)
-class DemoShelf:
-    """Databases with the demo project, which were made once, and the demo's keys."""
-
-    shelf: Shelf
-    demo: Demo
-
-
-@pytest.fixture(scope="session")
-async def demo_shelf(
-    postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
-) -> AsyncIterator[DemoShelf]:
-    await copy(administration, TEMPLATE, template)
-    async with Database(postgres.url(TEMPLATE)) as database:
-        demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
-    shelf = Shelf(postgres, administration, TEMPLATE)
-    yield DemoShelf(shelf, demo)
-    await shelf.close()
 
 
 @pytest.fixture

@@ -1,3 +1,3 @@
-from tests.api.conftest import demo_shelf, shop
+from tests.api.conftest import shop
 
-__all__ = ["demo_shelf", "shop"]
+__all__ = ["shop"]
