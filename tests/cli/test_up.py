@@ -17,11 +17,12 @@ from urllib.parse import urlencode
 import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
+from playwright.async_api import Browser
 
 from latchkey.cli.listeners import bind
 from latchkey.storage.embedded.leftovers import processes_on
 from tests.cli.running import Running, Up, get, latchkey, typed
-from tests.patience import wait_until
+from tests.patience import PATIENCE, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +106,12 @@ def entitlement(up: Up, customer: str) -> dict[str, Any]:
 
 def test_a_customer_buys_as_apple_and_as_google_and_both_are_verified(up: Up) -> None:
     # Its id is no UUID, so the receipt is shown for it; then the notification finds it known.
-    sold = emulate(up, "sell", "pro_monthly", "--customer", "ada")
-    id = sold.split("purchase ")[-1].strip()
+    emulate(up, "sell", "pro_monthly", "--customer", "ada")
     assert entitlement(up, "ada")["product_identifier"] == "pro_monthly"
     # A UUID travels as the account token: nobody but the store tells of this purchase.
     grace = "6fa459ea-ee8a-3ca4-894e-db77e160355e"
-    emulate(up, "sell", "pro_monthly:monthly", "--customer", grace)
+    sold = emulate(up, "sell", "pro_monthly:monthly", "--customer", grace)
+    id = sold.split("purchase ")[-1].strip()
     wait_until(lambda: entitlement(up, grace), "the notification of Google Play was not processed")
     for app in up.connection["stores"].values():
         path = f"/v2/projects/{up.connection['project_id']}/apps/{app['app_id']}/credentials"
@@ -121,10 +122,10 @@ def test_a_customer_buys_as_apple_and_as_google_and_both_are_verified(up: Up) ->
     before = emulate(up, "clock")
     assert before.count("The clock of") == 2
     emulate(up, "act", id[:12], "refund")
-    wait_until(lambda: not entitlement(up, "ada") or is_over(up, "ada"), "the refund of the App Store had no effect")
+    wait_until(lambda: not entitlement(up, grace) or is_over(up, grace), "the refund of Google Play had no effect")
     listed = emulate(up, "notifications")
-    assert "REFUND" in listed
-    assert "200" in listed
+    assert "SUBSCRIBED/INITIAL_BUY" in listed
+    assert "PURCHASED" in listed
     told = typed("emulate", "sell", "nothing", "--data", up.folder)
     assert "No pretend store here sells 'nothing'" in told.stderr
     assert "latchkey emulate sell" in up.output
@@ -132,6 +133,42 @@ def test_a_customer_buys_as_apple_and_as_google_and_both_are_verified(up: Up) ->
 
 def is_over(up: Up, customer: str) -> bool:
     return bool(entitlement(up, customer)["expires_date"] < datetime.now(UTC).isoformat())
+
+
+async def test_a_purchase_is_made_and_lives_on_the_page_of_the_pretend_store(
+    up: Up, browser: Browser, tmp_path: Path
+) -> None:
+    context = await browser.new_context(ignore_https_errors=True, reduced_motion="reduce")
+    page = await context.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
+    dashboard, app = up.connection["dashboard"], up.connection["stores"]["apple"]["app_id"]
+    await page.goto(dashboard["url"])
+    await page.fill("input[name=email]", dashboard["email"])
+    await page.fill("input[name=password]", dashboard["password"])
+    await page.press("input[name=password]", "Enter")
+    await page.wait_for_url("**/projects/**")
+    await page.goto(f"{dashboard['url']}/projects/{up.connection['project_id']}/apps/{app}")
+    await page.get_by_role("link", name="Pretend App Store").click()
+    await page.get_by_label("Customer").fill("heidi")
+    await page.get_by_role("button", name="Buy as Apple").click()
+    row = page.locator("#purchases tbody tr", has_text="heidi")
+    await row.get_by_role("button", name="Renew").click()
+    await page.locator("#notifications tr", has_text="DID_RENEW").first.wait_for()
+    await row.get_by_role("button", name="Fail the next payment").click()
+    await page.get_by_text("Done: fail the next payment").wait_for()
+    await page.get_by_role("button", name="+ 1 month").click()
+    await row.get_by_text("payment failed").wait_for()
+    await row.get_by_role("button", name="Let the payment succeed").click()
+    await row.get_by_text("active").wait_for()
+    await row.get_by_role("button", name="Refund").click()
+    await row.get_by_text("refunded").wait_for()
+    await page.screenshot(path=tmp_path / "pretend-store.png", full_page=True)
+    # The link leads to the customer who was named, though the id is no UUID.
+    await row.get_by_role("link", name="heidi").click()
+    await page.wait_for_url("**/customers/heidi")
+    await page.goto(f"{dashboard['url']}/projects/{up.connection['project_id']}/apps/app_demo/pretend-store")
+    await page.get_by_text("This app has no pretend store").wait_for()
+    await context.close()
 
 
 def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:

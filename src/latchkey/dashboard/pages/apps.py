@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.pages.app_stores import shown_connection
+from latchkey.dashboard.pages.pretend_store import has_pretend_store
 from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
@@ -110,6 +111,7 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
         here="apps",
         app=app,
         store=STORES[app.store],
+        pretend_store=has_pretend_store(visit, app.id),
         connection=await shown_connection(visit, app),
         error_here=bool(error),
         keys=shown,
