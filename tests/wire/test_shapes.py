@@ -14,10 +14,13 @@ def names(shape: type[msgspec.Struct]) -> set[str]:
     ("shape", "expected"),
     [
         (event.Envelope, "api_version event"),
-        (event.Entitlement, "expires_date grace_period_expires_date product_identifier purchase_date"),
+        (
+            event.Entitlement,
+            "expires_date grace_period_expires_date product_identifier purchase_date product_plan_identifier",
+        ),
         (event.Attribute, "value updated_at_ms"),
         (v1.SubscriberResponse, "request_date request_date_ms subscriber"),
-        (v1.ReceiptResponse, "request_date request_date_ms subscriber attributes_error_response"),
+        (v1.ReceiptResponse, "request_date request_date_ms subscriber purchased_products attributes_error_response"),
         (v1.AttributesErrorResponse, "attribute_errors"),
         (
             v1.Subscriber,
@@ -28,7 +31,8 @@ def names(shape: type[msgspec.Struct]) -> set[str]:
         (
             v1.Subscription,
             "auto_resume_date billing_issues_detected_at expires_date grace_period_expires_date original_purchase_date"
-            " purchase_date refunded_at unsubscribe_detected_at is_sandbox ownership_type period_type store",
+            " purchase_date refunded_at unsubscribe_detected_at is_sandbox ownership_type period_type store"
+            " product_plan_identifier",
         ),
         (
             v1.NonSubscription,

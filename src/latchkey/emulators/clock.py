@@ -26,7 +26,7 @@ class Clock:
     def next(self) -> Ms:
         """A moment after every moment that was given before: two acts never happen in the same millisecond. What the
         App Store says is ordered by these moments."""
-        self.move_to(self.now() + 1)
+        self.reach(self.now() + 1)
         return self.now()
 
     def move_to(self, at: Ms) -> None:
@@ -35,6 +35,15 @@ class Clock:
             raise Refusal(f"The clock only moves forward, and it is {to_iso(now)} already.", param="to")
         if at > LATEST:
             raise Refusal("The clock stops before the year 2200.", param="to")
+        self._set(at, now)
+
+    def reach(self, at: Ms) -> None:
+        """Be at this moment or later. A clock that ticks may have passed it by itself."""
+        now = self.now()
+        if at > now:
+            self._set(at, now)
+
+    def _set(self, at: Ms, now: Ms) -> None:
         if self._ticks:
             self._ahead += at - now
         self._stands_at = max(self._stands_at, at)

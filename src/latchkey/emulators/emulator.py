@@ -141,12 +141,12 @@ class Emulator(ABC, Generic[L, N]):
             stop = min(stops, default=None)
             if stop is None or stop > to:
                 break
-            self.clock.move_to(max(stop, self.clock.now()))
+            self.clock.reach(stop)
             self._advance(self.clock.now())
             await self.deliver()
             if between is not None:
                 await between(self.clock.now())
-        self.clock.move_to(max(to, self.clock.now()))
+        self.clock.reach(to)
         if forward:
             self.kept(self.life)
         if between is not None:
