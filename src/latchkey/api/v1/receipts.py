@@ -117,8 +117,9 @@ async def post_receipt(
     new: NewReceipt,
 ) -> Response:
     """Record a purchase, with the public key of the app it was made in. The same token again is the same purchase; a
-    token of another customer is restored according to the project's setting. Only test store purchases can be verified
-    yet: they are always SANDBOX, at the catalog's price."""
+    token of another customer is restored according to the project's setting. The app's store
+    decides what was bought; test store purchases are always SANDBOX, at the catalog's price. A receipt that cannot be
+    checked now gets 503 or temporary access, is kept, and is processed later."""
     exchange: Exchange = request.scope[SCOPE_KEY]
     return reply(await take(exchange, services, caller, new))
 
