@@ -34,7 +34,7 @@ GRANTS = 1_800
 
 
 @contextmanager
-def serving(url: str, *words: str) -> Iterator[Running]:
+def serving(url: str, *words: str, **environment: str) -> Iterator[Running]:
     key = base64.b64encode(b"k" * 32).decode()
     with Running(
         "serve",
@@ -44,6 +44,7 @@ def serving(url: str, *words: str) -> Iterator[Running]:
         LATCHKEY_BEHIND_PROXY="true",
         LATCHKEY_PORT="0",
         LATCHKEY_LOG_FORMAT="json",
+        **environment,
     ) as running:
         running.wait_for_event("ready")
         yield running

@@ -97,6 +97,10 @@ from due
 where n.id = due.id
 returning n.*;
 
+-- name: hold_notifications
+-- the lease of notifications that their worker is still processing
+update store_notifications set next_at = $2 where id = any($1::bigint[]) and status = 'waiting';
+
 -- name: next_notification_at
 -- when the next waiting notification is due
 select min(next_at) from store_notifications where status = 'waiting';

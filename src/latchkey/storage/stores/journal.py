@@ -8,7 +8,7 @@ if the worker dies, the entry is due again when that moment has passed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from latchkey.storage.sql import query
 
 _FILE = query("file_notifications")
 _CLAIM = query("claim_notifications")
+_HOLD = query("hold_notifications")
 _NEXT_AT = query("next_notification_at")
 _FINISH = query("finish_notifications")
 _POSTPONE = query("postpone_notification")
@@ -135,6 +136,11 @@ async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tupl
 
 async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Entry]:
     return [_entry(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
+
+
+async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> None:
+    """Their worker is still at it."""
+    await connection.execute(_HOLD, sorted(ids), lease_until)
 
 
 async def next_at(connection: Connection) -> Ms | None:

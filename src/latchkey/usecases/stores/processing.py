@@ -30,7 +30,8 @@ from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.usecases.stores.taking import OwnerErased, Taken, Taker
 
 AT_ONCE = 128
-LEASE: Ms = 2 * MINUTE
+# Extended while the worker lives, so that the entries of one that was killed do not wait long.
+LEASE: Ms = 15 * SECOND
 # Waits after each failed attempt, then the last one again until the entry is too old.
 RETRIES: tuple[Ms, ...] = (2 * SECOND, 10 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR)
 # A store that cannot be asked for this long is somebody's work: the entry fails, and can be processed again later.
@@ -62,12 +63,33 @@ class Processor:
             entries = await journal.claim(connection, now, now + LEASE, AT_ONCE)
         if not entries:
             return 0
-        outcomes = await asyncio.gather(*(self.process(entry) for entry in entries))
+        pending = {entry.id for entry in entries}
+        holding = asyncio.create_task(self._hold(pending))
+        try:
+            outcomes = await asyncio.gather(*(self._process_one(entry, pending) for entry in entries))
+        finally:
+            holding.cancel()
         finished = [one for one in outcomes if one is not None]
         if finished:
             async with self._database.acquire() as connection:
                 await journal.finish(connection, finished, self._now())
         return len(entries)
+
+    async def _process_one(self, entry: Entry, pending: set[int]) -> Outcome | None:
+        outcome = await self.process(entry)
+        if outcome is None:
+            # It waits for its next try, which must not be put off.
+            pending.discard(entry.id)
+        return outcome
+
+    async def _hold(self, pending: set[int]) -> None:
+        while True:
+            await asyncio.sleep(LEASE / 3000)
+            try:
+                async with self._database.acquire() as connection:
+                    await journal.hold(connection, pending, self._now() + LEASE)
+            except Exception as error:
+                _complain("notifications not held", error)
 
     async def process(self, entry: Entry) -> Outcome | None:
         """What became of one entry; None where it waits to be tried again."""

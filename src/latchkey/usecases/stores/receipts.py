@@ -15,7 +15,7 @@ from latchkey.domain.customers.attributes import not_later_than, with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.stand_in import stand_in
-from latchkey.domain.instants import HOUR, Ms
+from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.stores import connections as storage
@@ -28,9 +28,12 @@ from latchkey.usecases.engine.changes import Change, Changes, Committed, Situati
 from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import file_entries
-from latchkey.usecases.stores.processing import LEASE, NO_CREDENTIALS, RETRIES, outcome_of
+from latchkey.usecases.stores.processing import NO_CREDENTIALS, RETRIES, outcome_of
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.usecases.stores.taking import Taken, Taker
+
+# Whoever answers the phone has processed the receipt by then. Otherwise it is processed in the background.
+TAKEN_BY: Ms = 2 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class Receipts:
         now = self._connections.now()
         attributes = not_later_than(now, attributes)
         [id] = await file_entries(
-            self._connections.database, [shown.entry(project_id, app_id, store, now, next_at=now + LEASE)]
+            self._connections.database, [shown.entry(project_id, app_id, store, now, next_at=now + TAKEN_BY)]
         )
         known = await self._connections.of_app(project_id, app_id)
         if known is None or known.connected is None:

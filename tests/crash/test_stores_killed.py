@@ -1,0 +1,208 @@
+"""Processes and the database are killed while the App Store sends: what was answered is journalled and is applied."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from msgspec import json
+
+from latchkey.delivery.sealing import Sealer
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.emulators.apple.emulator import AppleEmulator
+from latchkey.emulators.apple.keys import make_keys
+from latchkey.emulators.apple.payloads import App
+from latchkey.emulators.apple.state import Life
+from latchkey.emulators.clock import Clock
+from latchkey.emulators.serving import Served, running
+from latchkey.now import real_now
+from latchkey.storage.database import Database, connect
+from latchkey.storage.embedded.server import EmbeddedServer
+from latchkey.storage.migrate import migrate
+from latchkey.storage.stores.connections import note_history_read
+from latchkey.stores.adapters import adapters
+from latchkey.usecases.access.projects import create_app
+from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
+from latchkey.usecases.stores import credentials
+from latchkey.usecases.stores.connections import Connections
+from tests.cli.running import Running
+from tests.crash.books import audit
+from tests.crash.test_kill_9 import processes, serving
+from tests.patience import PATIENCE, until, wait_until
+
+CUSTOMERS = 100
+SENDERS = 4
+KILLS = 4
+APP = App(bundle_id="com.example.notes", app_apple_id=1_234_567_890, environment="Production")
+
+
+@pytest.fixture
+def server(short_folder: Path) -> Iterator[EmbeddedServer]:
+    """Durable: what is committed must survive a crash of the database."""
+    server = EmbeddedServer(short_folder / "stores_killed")
+    server.start()
+    yield server
+    server.stop()
+
+
+class Sender(threading.Thread):
+    """Sends what is next in the list, each again until it is answered, as stores do."""
+
+    def __init__(self, letters: Iterator[tuple[str, bytes]], port: int, path: str, pace: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.letters, self.port, self.path, self.pace = letters, port, path, pace
+        self.answered: list[str] = []
+        self.statuses: set[int] = set()
+
+    def run(self) -> None:
+        for id, body in self.letters:
+            # Slowly until everything was killed that is to be killed.
+            self.pace.wait(0.05)
+            while True:
+                with suppress(OSError, http.client.HTTPException):
+                    status = self.post(body)
+                    self.statuses.add(status)
+                    if status == 200:
+                        self.answered.append(id)
+                        break
+                time.sleep(0.05)
+
+    def post(self, body: bytes) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            connection.request("POST", self.path, body, {"Content-Type": "application/json"})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+
+class Letters:
+    """Shared by the senders: each is taken once."""
+
+    def __init__(self, letters: list[tuple[str, bytes]]) -> None:
+        self._left = iter(letters)
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Letters:
+        return self
+
+    def __next__(self) -> tuple[str, bytes]:
+        with self._lock:
+            return next(self._left)
+
+
+def token(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+async def sold() -> AppleEmulator:
+    """A pretend App Store in which everybody bought a month ago, and has just renewed."""
+    store = AppleEmulator(make_keys(), APP, Life(), Clock(starts_at=real_now() - 31 * DAY + HOUR, ticks=False))
+    for number in range(CUSTOMERS):
+        store.sell(product_id="pro_monthly", buyer=f"buyer{number}", account_token=token(number))
+    # A month has 28 to 31 days.
+    await store.move(store.clock.now() + 31 * DAY)
+    return store
+
+
+async def connected(database: Database, store: AppleEmulator, served: Served) -> str:
+    """The path of the app's notification URL."""
+    await ensure_demo(database, real_now(), secret_key=None, public_key=None)
+    app = await create_app(database, PROJECT_ID, "Notes", "app_store", real_now())
+    hosts = frozenset({served.base_url.partition("//")[2]})
+    connections = Connections(database, Sealer(b"k" * 32), adapters(), hosts, real_now)
+    try:
+        saved = await credentials.save(connections, PROJECT_ID, app.id, store.credentials(served.base_url))
+        # Otherwise the service would read what was sent from the store's history.
+        async with database.acquire() as connection:
+            await note_history_read(connection, PROJECT_ID, app.id, real_now())
+    finally:
+        await connections.close()
+    return saved.notification_path
+
+
+def storm(service: Running, server: EmbeddedServer, path: str, letters: list[tuple[str, bytes]]) -> list[Sender]:
+    port = service.wait_for_event("ready")["port"]
+    shared, pace = Letters(letters), threading.Event()
+    senders = [Sender(iter(shared), port, path, pace) for _ in range(SENDERS)]
+    for sender in senders:
+        sender.start()
+
+    def answered() -> int:
+        return sum(len(sender.answered) for sender in senders)
+
+    for number in range(KILLS):
+        enough = answered() + 20
+        wait_until(lambda enough=enough: answered() >= enough, lambda: service.output)  # type: ignore[misc]
+        if number == KILLS // 2:
+            assert server.pid is not None
+            os.kill(server.pid, signal.SIGQUIT)
+            server.stop()
+            server.start()
+            continue
+        # The API process, then the one of the clock: both each time round.
+        wait_until(lambda: len(processes(service)) == 2)
+        victims = processes(service)
+        for victim in victims if number else [random.choice(victims)]:
+            with suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+    pace.set()
+    for sender in senders:
+        sender.join(PATIENCE)
+    return senders
+
+
+async def test_what_a_store_was_answered_is_applied_whatever_was_killed(server: EmbeddedServer) -> None:
+    connection = await connect(server.url())
+    await migrate(connection)
+    await connection.close()
+    store = await sold()
+    messages = store.outbox.messages
+    assert len(messages) == 2 * CUSTOMERS
+    # Purchases and renewals mixed: some renewals come before their purchase.
+    letters = [(one.id, json.encode({"signedPayload": one.content.signed_payload})) for one in messages]
+    random.shuffle(letters)
+    async with running(store) as served:
+        async with Database(server.url()) as database:
+            path = await connected(database, store, served)
+        host = served.base_url.partition("//")[2]
+
+        def under_fire() -> list[Sender]:
+            with serving(server.url(), "--roles", "api,clock", LATCHKEY_STORE_ALLOW_HOSTS=host) as service:
+                senders = storm(service, server, path, letters)
+                asyncio.run(everything_applied(server.url()))
+                return senders
+
+        senders = await asyncio.to_thread(under_fire)
+    answered = [id for sender in senders for id in sender.answered]
+    assert sorted(answered) == sorted(id for id, _ in letters)
+    # A 4xx would tell the store that the notification is of no use.
+    assert set().union(*(sender.statuses for sender in senders)) <= {200, 500, 503}
+    async with Database(server.url()) as database:
+        rows = await database.pool.fetch("select external_id, status, message from store_notifications")
+        journal = {row["external_id"]: row for row in rows}
+        assert set(answered) <= journal.keys(), "a notification was answered and is not in the journal"
+        assert {journal[id]["status"] for id in answered} == {"applied"}, [tuple(row) for row in rows]
+        customers, events = await audit(database)
+    assert customers.keys() == {token(number) for number in range(CUSTOMERS)}
+    for app_user_id, customer in customers.items():
+        assert [event["type"] for event in events[app_user_id]] == ["INITIAL_PURCHASE", "RENEWAL"]
+        assert len(customer.subscriptions) == 1
+
+
+async def everything_applied(url: str) -> None:
+    async with Database(url) as database:
+
+        async def none_waits() -> bool:
+            return not await database.pool.fetchval("select count(*) from store_notifications where status = 'waiting'")
+
+        await until(none_waits, "notifications are still waiting")
