@@ -41,7 +41,7 @@ from tests.patience import PATIENCE, until, wait_until
 
 CUSTOMERS = 100
 SENDERS = 4
-KILLS = 4
+KILLS = 3
 APP = App(bundle_id="com.example.notes", app_apple_id=1_234_567_890, environment="Production")
 
 
@@ -149,7 +149,7 @@ def storm(service: Running, server: EmbeddedServer, path: str, letters: list[tup
             server.stop()
             server.start()
             continue
-        # The API process, then the one of the clock: both each time round.
+        # One of the two at first, later both.
         wait_until(lambda: len(processes(service)) == 2)
         victims = processes(service)
         for victim in victims if number else [random.choice(victims)]:
