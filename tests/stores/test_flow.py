@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import json
 
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.usecases.stores import credentials
@@ -197,3 +198,59 @@ async def test_an_app_without_credentials_asks_the_store_and_the_phone_to_come_a
     apple.store.clock.move_to(apple.now + 10_000)
     await apple.process()
     assert (await apple.owner(bought)).app_user_id == "ada"
+
+
+async def test_a_receipt_that_does_not_fit_credentials_nobody_has_proven_is_kept(apple: World) -> None:
+    """The mistake may be in the credentials: a phone would drop a real purchase on a 4xx."""
+    wrong = {**apple.store.credentials(apple.served.base_url), "bundle_id": "com.example.other"}
+    apple.store.misbehave(api={"kind": "error", "status": 503})
+    await credentials.save(apple.connections, PROJECT, apple.app_id, wrong)
+    apple.store.behave()
+    apple.store.clock.move_to(apple.now + 10_000)
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    reply = await apple.show_receipt(bought, "ada")
+    assert (reply.status, reply.json()["code"]) == (503, 7101), reply
+    assert (await apple.client.get("/v1/subscribers/ada")).status == 404
+    await apple.connect()
+    apple.store.clock.move_to(apple.now + 10_000)
+    await apple.process()
+    assert (await apple.owner(bought)).app_user_id == "ada"
+
+
+@pytest.mark.parametrize("behavior", ["keep", "transfer_if_no_active_subscriptions"])
+async def test_a_purchase_that_stays_with_its_owner_is_7102_for_others(apple: World, behavior: str) -> None:
+    changed = await apple.client.request(
+        "PATCH", f"/v2/projects/{PROJECT}", body=json.encode({"restore_behavior": behavior})
+    )
+    assert changed.status == 200, changed
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    assert (await apple.show_receipt(bought, "ada")).status == 200
+    reply = await apple.show_receipt(bought, "eve")
+    assert (reply.status, reply.json()["code"]) == (422, 7102), reply
+    assert (await apple.owner(bought)).app_user_id == "ada"
+    assert {entry.status for entry in await apple.journal(status="failed")} == set()
+
+
+async def test_processing_everything_again_changes_nothing(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    await apple.settle()
+    for user in ("ada", "bob", "cat"):
+        assert (await apple.show_receipt(bought, user)).status == 200
+    before = [one["id"] for user in ("ada", "bob", "cat") for one in await apple.events(user)]
+    again = {"since_ms": apple.now - DAY}
+    reply = await apple.client.post(f"/v2/projects/{PROJECT}/store_notifications/reprocess", again)
+    assert reply.json()["count"] >= 4, reply
+    await apple.process()
+    assert (await apple.owner(bought)).app_user_id == "cat"
+    assert [one["id"] for user in ("ada", "bob", "cat") for one in await apple.events(user)] == before
+
+
+async def test_of_an_invalid_receipt_only_the_beginning_is_kept(apple: World) -> None:
+    body = {"app_user_id": "eve", "fetch_token": "eyJhbGciOiJub25lIn0." + "A" * 100_000 + ".x"}
+    assert (await apple.client.post("/v1/receipts", body, key=apple.public_key)).status == 400
+    [entry] = await apple.journal()
+    assert (entry.status, len(entry.payload)) == ("ignored", 1000)
+    await apple.client.post(f"/v2/projects/{PROJECT}/store_notifications/ntf_{entry.id}/reprocess")
+    await apple.process()
+    [entry] = await apple.journal()
+    assert entry.status == "ignored"

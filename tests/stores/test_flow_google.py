@@ -119,3 +119,34 @@ async def test_a_lost_renewal_heals(google: World) -> None:
     google.store.misbehave(drop=1.0)
     await google.move(google.now + 3 * DAY, every=3 * HOUR)
     assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL"]
+
+
+async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: World) -> None:
+    google.store.misbehave(api=DOWN)
+    bought = google.store.sell(product_id="team_monthly:monthly", buyer="eve")
+    token = google.store.receipt(bought)["fetch_token"]
+    # The same product under another base plan, with another token.
+    for number, product in enumerate(("team_monthly:monthly", "team_monthly:x1", "team_monthly", "team_monthly:zzz")):
+        forged = f"{token[:-4]}{number:04d}"
+        await google.show_receipt(bought, "eve", fetch_token=forged, product_ids=[product])
+    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    # The same token, shown by another customer.
+    copied = await google.show_receipt(bought, "bob", fetch_token=f"{token[:-4]}0000")
+    assert (copied.status, copied.json()["code"]) == (503, 7101)
+    # The store is back and knows none of these: the access ends now, not after a day.
+    google.store.behave()
+    google.store.clock.move_to(google.now + HOUR)
+    await google.process()
+    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+    assert await access(google, "eve") == set()
+
+
+async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    google.store.misbehave(drop=1.0, api=DOWN)
+    assert (await google.show_receipt(bought, "ada", product_ids=["pro_monthly"])).status == 200
+    google.store.behave()
+    google.store.clock.move_to(google.now + HOUR)
+    await google.process()
+    assert (await google.show_receipt(bought, "bob")).status == 200
+    assert await access(google, "ada") == set()

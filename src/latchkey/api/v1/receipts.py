@@ -53,6 +53,7 @@ router = APIRouter(tags=["V1 subscribers"])
 
 ROUTE = "/v1/receipts"
 INVALID_RECEIPT = 7103
+OWNED_BY_ANOTHER = 7102
 
 _LONGEST_PRODUCT_ID = 200
 _MOST_PRODUCTS = 50
@@ -181,7 +182,8 @@ def _of_a_store(services: Services, caller: Caller, new: NewReceipt) -> bool:
 
 async def spared(exchange: Exchange, services: Services, error: ApiError) -> ApiError:
     """The error, or 503 instead of one that would make a phone drop a purchase which may be real."""
-    if exchange.route != ROUTE or error.status >= 500 or error.code == INVALID_RECEIPT:
+    # 7102: the purchase is known and belongs to somebody else. Nothing is lost if the phone drops it.
+    if exchange.route != ROUTE or error.status >= 500 or error.code in (INVALID_RECEIPT, OWNED_BY_ANOTHER):
         return error
     if isinstance(error, Unauthenticated | Forbidden):
         return error

@@ -32,9 +32,14 @@ def _resolve_temporary_grants(customer: Customer, new: tuple[tuple[str, Ms | Non
     for purchase in customer.purchases:
         waiting = purchase.kind is PurchaseKind.TEMPORARY and purchase.resolved_at is None and purchase.expired is None
         real = any(
-            product_id == purchase.product_id and (ends_at is None or ends_at > purchase.purchased_at)
+            _same_product(product_id, purchase.product_id) and (ends_at is None or ends_at > purchase.purchased_at)
             for product_id, ends_at in new
         )
         if waiting and real:
             customer = put_purchase(customer, replace(purchase, resolved_at=now))
     return customer
+
+
+def _same_product(one: str, other: str) -> bool:
+    """With or without a base plan (`product:plan`): a temporary grant is for the product as the catalog names it."""
+    return one.partition(":")[0] == other.partition(":")[0]

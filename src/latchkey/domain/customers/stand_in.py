@@ -35,7 +35,7 @@ def stand_in(
             one
             for one in customer.purchases
             if one.kind is PurchaseKind.TEMPORARY
-            and one.product_id == product_id
+            and one.product_id == product.id
             and one.purchased_at > now - AGAIN_AFTER
         ]
         running = next((one for one in earlier if (one.access_ends_at or 0) > now), None)
@@ -45,7 +45,8 @@ def stand_in(
             kind=PurchaseKind.TEMPORARY,
             store=store,
             id=id,
-            product_id=product_id,
+            # As the catalog names it: a base plan that the phone made up must not make it another product.
+            product_id=product.id,
             environment=environment,
             app_id=app_id,
             purchased_at=now,

@@ -195,7 +195,13 @@ class _SubscriptionDiff:
                 auto_resume_at=status.pause.resumes_at if status.pause else None,
                 price=None,
             )
-        elif status.auto_renew and self._same_period() and (not was_on or self._pause_lifted()):
+        elif (
+            status.auto_renew
+            and status.ended is None
+            and self.after.current.refunded_at is None
+            and self._same_period()
+            and (not was_on or self._pause_lifted())
+        ):
             as_of = status.as_of
             yield self._event(EventType.UNCANCELLATION, as_of.at, "renewal on", as_of.at, as_of.revision, price=None)
 

@@ -109,6 +109,8 @@ select min(next_at) from store_notifications where status = 'waiting';
 -- what became of notifications
 update store_notifications n
 set status = d.status, message = d.message, finished_at = d.at,
+    -- An invalid receipt may be large junk.
+    payload = case when n.source = 'receipt' and d.status = 'ignored' then left(n.payload, 1000) else n.payload end,
     app_user_id = coalesce(d.app_user_id, n.app_user_id),
     event_ids = coalesce(string_to_array(nullif(d.event_ids, ''), ','), '{}'), next_at = d.at
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])
@@ -140,7 +142,9 @@ limit $9;
 -- name: reprocess_notification
 -- one entry once more
 update store_notifications
-set status = 'waiting', next_at = $3, attempts = 0, message = '', finished_at = null
+set status = 'waiting', next_at = $3, attempts = 0, message = '',
+    -- Kept where it was processed before: a receipt then moves nothing any more.
+    finished_at = case when status in ('applied', 'ignored') then finished_at end
 where project_id = $1 and id = $2
 returning *;
 
@@ -148,12 +152,21 @@ returning *;
 -- the entries of a project received since a moment once more, a status or all; how many
 with again as (
     update store_notifications
-    set status = 'waiting', next_at = $2, attempts = 0, message = '', finished_at = null
-    where project_id = $1 and received_at >= $3 and status <> 'waiting'
-        and ($4::text is null or status = $4) and ($5::text is null or app_id = $5)
+    set status = 'waiting', next_at = $2, attempts = 0, message = '',
+        finished_at = case when status in ('applied', 'ignored') then finished_at end
+    where project_id = $1 and received_at >= $3 and (status <> 'waiting' or next_at > $2)
+        and ($4::text is null or status = $4 or (status = 'waiting' and $4 = 'failed'))
+        and ($5::text is null or app_id = $5)
     returning 1
 )
 select count(*) from again;
+
+-- name: receipt_shown_by_another
+-- whether another customer has shown a receipt with this token
+select exists (
+    select from store_notifications
+    where project_id = $1 and subject = $2 and source = 'receipt' and app_user_id is distinct from $3
+);
 
 -- name: count_notifications
 -- entries of a project by status

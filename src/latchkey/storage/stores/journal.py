@@ -30,6 +30,7 @@ _LOAD = query("load_notification")
 _LIST = query("list_notifications")
 _REPROCESS = query("reprocess_notification")
 _REPROCESS_ALL = query("reprocess_notifications")
+_SHOWN_BY_ANOTHER = query("receipt_shown_by_another")
 _COUNT = query("count_notifications")
 _COUNT_FAILED = query("count_failed_notifications")
 _PRUNE = query("prune_notifications")
@@ -162,6 +163,12 @@ async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -
 
 async def postpone(connection: Connection, id: int, message: str, until: Ms) -> None:
     await connection.execute(_POSTPONE, id, message, until)
+
+
+async def shown_by_another(connection: Connection, project_id: str, subject: str, app_user_id: str) -> bool:
+    """Whether another customer has shown a receipt with the same token."""
+    shown: bool = await connection.fetchval(_SHOWN_BY_ANOTHER, project_id, subject, app_user_id)
+    return shown
 
 
 async def load(connection: Connection, project_id: str, id: int) -> Entry | None:

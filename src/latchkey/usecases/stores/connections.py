@@ -34,6 +34,9 @@ class Known:
     store: str
     # None while it has no credentials.
     connected: ConnectedApp | None
+    # The store accepted the credentials when they were last tried. Otherwise a receipt that does not fit them may still
+    # be real: the mistake can be ours.
+    proven: bool = False
 
 
 class Connections:
@@ -108,7 +111,9 @@ class Connections:
         return known
 
     def _known(self, found: StoreConnection) -> Known:
-        return Known(found.project_id, found.app_id, found.store, self._connected(found))
+        return Known(
+            found.project_id, found.app_id, found.store, self._connected(found), proven=found.check_result == "ok"
+        )
 
     def _connected(self, found: StoreConnection) -> ConnectedApp | None:
         if found.credentials is None or found.store not in self.adapters:

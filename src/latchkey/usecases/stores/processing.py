@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
-from msgspec import json
+from msgspec import MsgspecError, json
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.database import Database
 from latchkey.storage.errors import CollisionError, OutageError
 from latchkey.storage.passing import PASSING
@@ -27,6 +27,7 @@ from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import entry_of, file_entries
 from latchkey.usecases.stores.shown import ShownReceipt
+from latchkey.usecases.stores.stand_ins import withdraw
 from latchkey.usecases.stores.taking import OwnerErased, Taken, Taker
 
 AT_ONCE = 128
@@ -43,6 +44,8 @@ HISTORY_EVERY: Ms = HOUR
 OLDEST_HISTORY: Ms = 179 * DAY
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
+NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
+NOT_KEPT = "The receipt was invalid and was not kept whole."
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
 
 log = structlog.get_logger("latchkey.stores")
@@ -103,7 +106,7 @@ class Processor:
         except (CollisionError, *PASSING):
             # Nothing was decided. The lease runs out and the entry is due again.
             return None
-        except OwnerErased as error:
+        except (OwnerErased, OwnedByAnother) as error:
             return Outcome(id=entry.id, status="ignored", message=error.message)
         except (StoreError, Refusal) as error:
             return Outcome(id=entry.id, status="failed", message=error.message)
@@ -121,11 +124,19 @@ class Processor:
         adapter = self._connections.adapters[app.store]
         taker = Taker(self._changes, self._desk, adapter, app)
         if entry.source == "receipt":
-            shown = json.decode(entry.payload, type=ShownReceipt)
-            taker = Taker(self._changes, self._desk, adapter, app, shown_by=shown.app_user_id)
+            try:
+                shown = json.decode(entry.payload, type=ShownReceipt)
+            except MsgspecError:
+                return Outcome(id=entry.id, status="ignored", message=NOT_KEPT)
+            # Processed once more, it proves again what it has proved. Who owns the purchase by now stays its owner.
+            again = entry.finished_at is not None
+            taker = Taker(self._changes, self._desk, adapter, app, shown_by=shown.app_user_id, restores=not again)
             try:
                 reading = await adapter.read_receipt(app, shown.receipt)
             except InvalidReceipt as error:
+                if not known.proven:
+                    raise StoreDown(f"{error.message} {NOT_PROVEN}") from error
+                await withdraw(self._changes, app, shown)
                 return Outcome(id=entry.id, status="ignored", message=error.message)
         else:
             reading = await adapter.read(app, entry.payload)

@@ -13,7 +13,7 @@ from latchkey.domain.instants import MINUTE, Ms
 # A phone that restores shows every purchase it holds, each on its own.
 PER_USER = 120
 # Many phones share an address behind a carrier's or an office's gateway.
-PER_ADDRESS = 3_000
+PER_ADDRESS = 600
 _MOST_REMEMBERED = 50_000
 
 

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 
 from latchkey.domain.customers.attributes import not_later_than, with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
-from latchkey.domain.customers.intake import take_in
-from latchkey.domain.customers.stand_in import stand_in
 from latchkey.domain.instants import HOUR, MINUTE, Ms
-from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.stores import connections as storage
 from latchkey.storage.stores import journal
 from latchkey.storage.stores.journal import Outcome
@@ -28,12 +24,15 @@ from latchkey.usecases.engine.changes import Change, Changes, Committed, Situati
 from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import file_entries
-from latchkey.usecases.stores.processing import NO_CREDENTIALS, RETRIES, outcome_of
+from latchkey.usecases.stores.processing import NO_CREDENTIALS, NOT_PROVEN, RETRIES, outcome_of
 from latchkey.usecases.stores.shown import ShownReceipt
+from latchkey.usecases.stores.stand_ins import give
 from latchkey.usecases.stores.taking import Taken, Taker
 
 # Whoever answers the phone has processed the receipt by then. Otherwise it is processed in the background.
 TAKEN_BY: Ms = 2 * MINUTE
+
+NOT_NOW = "The store cannot be asked now. Keep the purchase, and send it again later."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +81,21 @@ class Receipts:
             )
             taken = await taker.take(reading, now)
         except errors.InvalidReceipt as error:
+            if not known.proven:
+                # The receipt does not fit the credentials, and the store has not accepted those either.
+                await self._postpone(id, f"{error.message} {NOT_PROVEN}")
+                raise CannotCheck(NOT_NOW) from error
             await self._finish(id, Outcome(id=id or 0, status="ignored", message=error.message))
             raise InvalidReceipt(error.message, param="fetch_token") from error
+        except OwnedByAnother as error:
+            await self._finish(id, Outcome(id=id or 0, status="ignored", message=error.message))
+            raise
         except Refusal as error:
             await self._finish(id, Outcome(id=id or 0, status="failed", message=error.message))
             raise
         except errors.StoreError as error:
             await self._postpone(id, error.message)
-            return await self._meanwhile(app, shown, attributes, error)
+            return await self._meanwhile(app, shown, attributes, error, proven=known.proven)
         if not taken:
             await self._finish(id, Outcome(id=id or 0, status="ignored", message=reading.note))
             return Answered(await self._noted(project_id, shown.app_user_id, attributes), {})
@@ -97,36 +103,25 @@ class Receipts:
         return Answered(_last(taken), {product: consume for one in taken for product, consume in one.consume})
 
     async def _meanwhile(
-        self, app: ConnectedApp, shown: ShownReceipt, attributes: Mapping[str, Attribute], error: errors.StoreError
+        self,
+        app: ConnectedApp,
+        shown: ShownReceipt,
+        attributes: Mapping[str, Attribute],
+        error: errors.StoreError,
+        *,
+        proven: bool,
     ) -> Answered:
         """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
         adapter = self._connections.adapters[app.store]
         may = self._grants.enabled and isinstance(error, errors.StoreDown) and adapter.looks_real(shown.receipt)
-        if not may or not shown.product_ids:
-            raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.") from error
-        now = self._connections.now()
-        id = "temporary " + sha256((shown.token or "").encode()).hexdigest()
-
-        def granted(situation: Situation) -> Customer:
-            customer = with_attributes(situation.customer, attributes)
-            access = stand_in(
-                customer,
-                situation.catalog,
-                shown.product_ids,
-                situation.now,
-                store=app.store,
-                id=id,
-                app_id=app.app_id,
-                environment=Environment.PRODUCTION,
-            )
-            if access is None:
-                raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.")
-            return take_in(customer, access, situation.now)
-
-        change = Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=granted, create=True)
-        if not await self._within_cap(app, now):
-            raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.") from error
-        return Answered(await self._changes.make(change), {})
+        if not may or not proven or not shown.product_ids:
+            raise CannotCheck(NOT_NOW) from error
+        async with self._connections.database.acquire() as connection:
+            others = await journal.shown_by_another(connection, app.project_id, shown.subject, shown.app_user_id)
+        # One token, one customer: a token that somebody else has shown may be copied.
+        if others or not await self._within_cap(app, self._connections.now()):
+            raise CannotCheck(NOT_NOW) from error
+        return Answered(await give(self._changes, app, shown, attributes), {})
 
     async def _within_cap(self, app: ConnectedApp, now: Ms) -> bool:
         async with self._connections.database.acquire() as connection:

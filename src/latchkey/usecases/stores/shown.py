@@ -27,6 +27,19 @@ class ShownReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
             app_transaction=self.app_transaction,
         )
 
+    @property
+    def token_hash(self) -> str:
+        return sha256((self.token or "").encode()).hexdigest()
+
+    @property
+    def subject(self) -> str:
+        return f"receipt {self.token_hash[:32]}"
+
+    @property
+    def stand_in_id(self) -> str:
+        """The id of the temporary access that this receipt may bring."""
+        return f"temporary {self.token_hash}"
+
     def entry(self, project_id: str, app_id: str, store: str, now: Ms, next_at: Ms) -> NewEntry:
         """Whoever shows the same receipt again finds the same entry."""
         payload = json.encode(self)
@@ -38,7 +51,8 @@ class ShownReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
             external_id="receipt " + sha256(payload).hexdigest(),
             kind="RECEIPT",
             environment=None,
-            subject=None,
+            # Never the token itself: who may see the journal's list need not be able to show it.
+            subject=self.subject,
             occurred_at=now,
             received_at=now,
             checked={},

@@ -66,6 +66,8 @@ class Taker:
     # Whoever shows the purchase, where somebody does: a phone with its receipt. Otherwise a store speaks.
     shown_by: str | None = None
     attributes: dict[str, Attribute] | None = None
+    # Whether showing it moves a purchase that somebody else owns, as the project says.
+    restores: bool = True
 
     async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
         """Every purchase of the reading. Doing it again does no harm."""
@@ -127,7 +129,7 @@ class Taker:
             try:
                 committed = await self.changes.make(change)
             except OwnedByAnother:
-                if self.shown_by is not None:
+                if self.shown_by is not None and self.restores:
                     restored = await restore(self.changes, self.app.project_id, self.shown_by, key, lambda _: None)
                     told += restored.events if restored is not None else ()
                 # Otherwise it has just changed hands: look again.
@@ -141,10 +143,12 @@ class Taker:
         raise CollisionError("the purchase changes hands faster than it can be taken in")
 
     async def _owner(self, seen: Seen, key: records.PurchaseKey) -> str:
-        if self.shown_by is not None:
+        if self.shown_by is not None and self.restores:
             return self.shown_by
         project = self.app.project_id
         owner = await self.desk.owner(project, key)
+        if self.shown_by is not None and (owner is None or owner.key is None):
+            return self.shown_by
         if owner is not None and owner.key is None:
             raise OwnerErased("The customer whom this purchase belonged to was deleted.")
         if owner is not None and owner.app_user_id is not None:

@@ -1,0 +1,58 @@
+"""Temporary access while a store cannot be asked about a receipt, and its end when the store says no."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from latchkey.domain.customers.attributes import with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer, put_purchase
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.stand_in import stand_in
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.refusal import NotFound
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.usecases.customers.receipts import CannotCheck
+from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
+from latchkey.usecases.stores.shown import ShownReceipt
+
+
+async def give(
+    changes: Changes, app: ConnectedApp, shown: ShownReceipt, attributes: Mapping[str, Attribute]
+) -> Committed:
+    """Raises CannotCheck where no temporary access may be given."""
+
+    def granted(situation: Situation) -> Customer:
+        customer = with_attributes(situation.customer, attributes)
+        access = stand_in(
+            customer,
+            situation.catalog,
+            shown.product_ids,
+            situation.now,
+            store=app.store,
+            id=shown.stand_in_id,
+            app_id=app.app_id,
+            environment=Environment.PRODUCTION,
+        )
+        if access is None:
+            raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.")
+        return take_in(customer, access, situation.now)
+
+    return await changes.make(
+        Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=granted, create=True)
+    )
+
+
+async def withdraw(changes: Changes, app: ConnectedApp, shown: ShownReceipt) -> None:
+    """The store knows no such purchase: what was given meanwhile ends now."""
+
+    def withdrawn(situation: Situation) -> Customer:
+        given = situation.customer.purchase(app.store, shown.stand_in_id)
+        if given is None or given.resolved_at is not None or (given.access_ends_at or 0) <= situation.now:
+            return situation.customer
+        return put_purchase(situation.customer, replace(given, revoked_at=situation.now))
+
+    try:
+        await changes.make(Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=withdrawn))
+    except NotFound:
+        return
