@@ -121,6 +121,27 @@ async def test_a_lost_renewal_heals(google: World) -> None:
     assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL"]
 
 
+async def test_a_deferred_change_is_announced_once_and_then_renews(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    google.store.act(bought, "change", product_id="team_monthly:monthly", deferred=True)
+    await google.settle()
+    await google.move(google.now + 32 * DAY)
+    events = await google.events("ada")
+    assert [one["type"] for one in events] == ["INITIAL_PURCHASE", "PRODUCT_CHANGE", "RENEWAL"]
+    assert events[-1]["product_id"] == "team_monthly:monthly"
+
+
+async def test_a_cancelled_purchase_that_is_refunded_was_not_uncancelled(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    google.store.act(bought, "cancel", by="developer")
+    await google.settle()
+    google.store.act(bought, "refund")
+    await google.settle()
+    assert await types(google, "ada") == ["INITIAL_PURCHASE", "CANCELLATION", "REFUND"]
+
+
 async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: World) -> None:
     google.store.misbehave(api=DOWN)
     bought = google.store.sell(product_id="team_monthly:monthly", buyer="eve")

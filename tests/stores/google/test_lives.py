@@ -84,7 +84,7 @@ async def test_what_was_paid_before_an_upgrade_is_told_even_if_the_upgrade_is_he
     assert life.subscription.status.auto_renew is True
 
 
-async def test_a_change_that_waits_for_the_end_is_announced_and_then_made(life: Life, play: Play) -> None:
+async def test_a_change_that_waits_for_the_end_is_announced_and_then_a_renewal(life: Life, play: Play) -> None:
     """Google gives the purchase a new token and an order without a price, while the old product goes on."""
     play.buy()
     await life.hear(notice(4))
@@ -99,7 +99,8 @@ async def test_a_change_that_waits_for_the_end_is_announced_and_then_made(life: 
     play.now = END
     play.subscriptions["second"]["lineItems"][0].pop("deferredItemReplacement")
     play.renew("second", item={"productId": "basic"})
-    assert await life.hear(notice(2, "second")) == ["PRODUCT_CHANGE pro:monthly>basic:monthly"]
+    # It was told when it was announced.
+    assert await life.hear(notice(2, "second")) == ["RENEWAL"]
     assert await life.hear(notice(17, "second")) == []
     assert await life.read_again("second") == []
     assert [one.id for one in life.subscription.periods] == [ORDER, f"{NEXT}..0"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
@@ -34,6 +34,7 @@ def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordere
     known = {period.id: period for period in before.periods} if before is not None else {}
     merged = known | {period.id: _merged(known.get(period.id), period) for period in seen.periods}
     line = _followed(sorted(merged.values(), key=lambda period: period.order))
+    line = [_as_planned(before, period) for period in line]
     changed = [_told_again(known.get(period.id), period) for period in line if period != known.get(period.id)]
     return replace(seen, periods=tuple(changed), status=_settled_status(before, seen))
 
@@ -140,6 +141,17 @@ def _followed(line: list[Period]) -> list[Period]:
                 result[-1] = replace(last, ends_at=period.purchased_at)
         result.append(period)
     return result
+
+
+def _as_planned(before: Subscription | None, period: Period) -> Period:
+    """A change that was announced for the period's end is a renewal when it comes: it was told already."""
+    if before is None or before.status.next_product_id is None or period.cause not in (Cause.PURCHASE, Cause.CHANGE):
+        return period
+    new = period.order > before.current.order and period.id != before.current.id
+    at_its_end = period.purchased_at >= before.current.ends_at - HOUR
+    # A store may announce the product without its base plan.
+    planned = before.status.next_product_id.partition(":")[0] == period.product_id.partition(":")[0]
+    return replace(period, cause=Cause.RENEWAL, changed_from=None) if new and at_its_end and planned else period
 
 
 def _after(last: Period, period: Period) -> Period:
