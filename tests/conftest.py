@@ -27,6 +27,7 @@ from latchkey.usecases.access import accounts
 from latchkey.usecases.sandbox.demo import ensure_demo
 from tests import machine
 from tests.api.client import NOW
+from tests.cli.running import Up
 from tests.databases import DemoShelf, Shelf, copy, drop
 from tests.patience import PATIENCE
 
@@ -164,6 +165,15 @@ async def database(shelf: Shelf) -> AsyncIterator[Database]:
     """A migrated, empty database, open."""
     async with shelf.lend() as database:
         yield database
+
+
+@pytest.fixture(scope="session")
+def up(short_folder: Path) -> Iterator[Up]:
+    """One `latchkey up` for all files that ask for it. Each keeps to users and webhooks of its own."""
+    with Up(short_folder / "shared-up", "--port", "0", "--no-stores") as up:
+        up.wait_until_ready()
+        yield up
+        assert up.terminate() == 0
 
 
 @pytest.fixture(scope="session")

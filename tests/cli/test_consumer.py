@@ -7,7 +7,6 @@ import sqlite3
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,6 @@ from tests.cli.running import Running, Up, typed
 from tests.patience import PATIENCE, wait_until
 
 SECRET = "webhook-secret"
-
-
-@pytest.fixture(scope="module")
-def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "up-consumer", "--port", "0", "--no-stores") as up:
-        up.wait_until_ready()
-        yield up
-        assert up.terminate() == 0
 
 
 def ask(url: str, token: str, authority: str | None = None, body: Any = None) -> tuple[int, Any]:
@@ -73,7 +64,7 @@ def test_connection_json_tells_all_about_the_consumer(up: Up) -> None:
 
 def test_whoever_has_connection_json_can_send_the_consumer_an_event(up: Up) -> None:
     consumer, authority = up.connection["consumer"], up.connection["ca_cert"]
-    event = {"id": "by-hand-1", "type": "INITIAL_PURCHASE", "app_user_id": "zoe", "environment": "SANDBOX"}
+    event = {"id": "by-hand-1", "type": "INITIAL_PURCHASE", "app_user_id": "quentin", "environment": "SANDBOX"}
     envelope = {"api_version": "1.0", "event": {**event, "entitlements": {}}}
     said = [ask(consumer["webhook_url"], consumer["webhook_secret"], authority, envelope) for _ in range(2)]
     assert said == [(200, {"message": "Event processed"}), (200, {"message": "Event already processed"})]

@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -55,14 +54,6 @@ class App:
     def __exit__(self, *_: object) -> None:
         self.server.shutdown()
         self.server.server_close()
-
-
-@pytest.fixture(scope="module")
-def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "forwarding", "--port", "0", "--no-stores") as up:
-        up.wait_until_ready()
-        yield up
-        assert up.terminate() == 0
 
 
 def own_webhook(up: Up) -> Any:

@@ -105,20 +105,18 @@ def test_settings_of_the_environment_are_taken_or_said_not_to_apply(short_folder
         assert up.terminate() == 0
 
 
-def test_a_webhook_to_this_machine_needs_nothing_configured(short_folder: Path) -> None:
-    with Up(short_folder / "hooked", "--port", "0", "--no-stores") as up:
-        up.wait_until_ready()
-        tls = up.folder / "tls"
-        with Listening(tls / "server.pem", tls / "server.key") as listening:
-            made = call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
-            tried = call(up, "POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
-            assert (tried["status"], tried["body"]) == (200, "thanks"), tried
-            bought = {"action": "purchase", "app_user_id": "ada", "product_id": "pro_monthly"}
-            call(up, "POST", "test_store/actions", bought)
-            health = wait_until(lambda: healthy(up, made["id"]), "the purchase was not delivered")
-            assert (health["state"], health["waiting"]) == ("ok", 0)
-            # As a receiver does it: body and headers as they came, with the library's own tolerance of time.
-            verified = [Verifier(made["signing_secret"]).verify(body, headers) for headers, body in listening.messages]
-            assert [one["event"]["type"] for one in verified] == ["RENEWAL", "INITIAL_PURCHASE"]
-            assert verified[0]["event"]["id"].startswith("test_")
-        assert up.terminate() == 0
+def test_a_webhook_to_this_machine_needs_nothing_configured(up: Up) -> None:
+    tls = up.folder / "tls"
+    with Listening(tls / "server.pem", tls / "server.key") as listening:
+        made = call(up, "POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
+        tried = call(up, "POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
+        assert (tried["status"], tried["body"]) == (200, "thanks"), tried
+        bought = {"action": "purchase", "app_user_id": "hilda", "product_id": "pro_monthly"}
+        call(up, "POST", "test_store/actions", bought)
+        health = wait_until(lambda: healthy(up, made["id"]), "the purchase was not delivered")
+        assert (health["state"], health["waiting"]) == ("ok", 0)
+        # As a receiver does it: body and headers as they came, with the library's own tolerance of time.
+        verified = [Verifier(made["signing_secret"]).verify(body, headers) for headers, body in listening.messages]
+        assert [one["event"]["type"] for one in verified] == ["RENEWAL", "INITIAL_PURCHASE"]
+        assert verified[0]["event"]["id"].startswith("test_")
+        call(up, "DELETE", f"integrations/webhooks/{made['id']}")

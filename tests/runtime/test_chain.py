@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import jwt
-import pytest
 from pyreqwest.client import ClientBuilder
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,6 +19,7 @@ from latchkey.consumer.texts import read_texts
 from latchkey.runtime.device import Device, DeviceOptions
 from latchkey.runtime.script import web_module
 from tests.cli.running import Up
+from tests.cli.test_up_webhooks import call
 from tests.patience import PATIENCE
 from tests.push.providing import serving
 from tests.runtime.test_device import seen_on
@@ -31,14 +31,6 @@ PAGE = """<!doctype html><title>signed out</title><script type=module>
   const id = await registerDevice({ url: "/api/devices", token: location.hash.slice(1) });
   document.title = `registered ${id}`;
 </script>"""
-
-
-@pytest.fixture(scope="module")
-def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "chain", "--port", "0", "--no-stores") as up:
-        up.wait_until_ready()
-        yield up
-        assert up.terminate() == 0
 
 
 class Service:
@@ -92,7 +84,7 @@ async def test_a_failed_payment_rings_the_phone_of_whoever_it_concerns(up: Up, c
     consumer = Consumer(settings(connection, tmp_path))
     async with consumer.lifespan(), serving(web_app(consumer), certificates) as app:
         hook = {"name": "Mine", "url": f"{app}/webhooks/billing", "authorization_header": f"Bearer {WEBHOOK_SECRET}"}
-        await service.post("integrations/webhooks", hook)
+        made = await service.post("integrations/webhooks", hook)
         phone = DeviceOptions(
             state=tmp_path / "phone",
             origins=(app,),
@@ -101,24 +93,23 @@ async def test_a_failed_payment_rings_the_phone_of_whoever_it_concerns(up: Up, c
             ca=certificates.authority,
         )
         async with Device(phone) as device:
-            token = jwt.encode({"sub": "alice", "exp": 4_000_000_000}, JWT_SECRET, "HS256")
+            token = jwt.encode({"sub": "rita", "exp": 4_000_000_000}, JWT_SECRET, "HS256")
             await device.open(f"{app}/#{token}")
             await device.page.wait_for_function("document.title.startsWith('registered')")
             assert await device.page.title() == f"registered {device.player_id}"
 
-            bought = {"action": "purchase", "app_user_id": "alice", "product_id": "pro_monthly"}
+            bought = {"action": "purchase", "app_user_id": "rita", "product_id": "pro_monthly"}
             await service.post("test_store/actions", bought)
-            await service.post(
-                "test_store/actions", {"action": "fail_billing", "app_user_id": "alice", "grace_days": 3}
-            )
+            await service.post("test_store/actions", {"action": "fail_billing", "app_user_id": "rita", "grace_days": 3})
 
             notification = await device.next_notification(PATIENCE)
             expected = read_texts()["billing_issue"]["en"]
             assert (notification.heading, notification.content) == (expected.heading, expected.content)
             assert expected.content in await seen_on(device)
 
-        copy = await consumer.local("alice")
+        copy = await consumer.local("rita")
         assert copy is not None
         assert copy.subscription.subscription_status == "billing_issue"
+        await asyncio.to_thread(call, up, "DELETE", f"integrations/webhooks/{made['id']}")
     for log in up.folder.glob("*.log"):
         assert connection["push"]["rest_api_key"] not in log.read_text()

@@ -6,7 +6,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,6 @@ from latchkey.runtime.device import Device, DeviceOptions
 from tests.cli.running import Up, get
 from tests.patience import PATIENCE
 from tests.runtime.test_device import seen_on
-
-
-@pytest.fixture(scope="module")
-def up(short_folder: Path) -> Iterator[Up]:
-    with Up(short_folder / "story", "--port", "0", "--no-stores") as up:
-        up.wait_until_ready()
-        yield up
-        assert up.terminate() == 0
 
 
 @pytest.fixture
