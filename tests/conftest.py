@@ -19,6 +19,7 @@ from playwright.async_api import Browser, async_playwright, expect
 
 from latchkey import logs
 from latchkey.runtime.chromium import FLAGS, find_chromium
+from latchkey.runtime.chromium import VARIABLE as CHOSEN_BROWSER
 from latchkey.runtime.errors import ChromiumMissingError
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
@@ -187,8 +188,17 @@ def chromium() -> Path:
 
 
 @pytest.fixture(scope="session")
-async def browser(chromium: Path) -> AsyncIterator[Browser]:
+def page_browser(request: pytest.FixtureRequest) -> Path:
+    """Chromium's engine without the windows and the menus: a page costs a fifth of the CPU (0.03 s instead of 0.16 s
+    for a small one). Where it cannot be had, Chromium itself."""
+    shell = None if os.environ.get(CHOSEN_BROWSER) else machine.wanted("chromium-headless-shell")
+    chromium: Path = Path(shell) if shell else request.getfixturevalue("chromium")
+    return chromium
+
+
+@pytest.fixture(scope="session")
+async def browser(page_browser: Path) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = await playwright.chromium.launch(executable_path=page_browser, args=FLAGS)
         yield browser
         await browser.close()

@@ -39,6 +39,12 @@ def ensure(program: str, package: str | None = None) -> str:
     return found
 
 
+def wanted(program: str, package: str | None = None) -> str | None:
+    """As `ensure`, for a program that tests can do without: None where it cannot be had."""
+    found = shutil.which(program)
+    return found or (None if obstacle_to_installing() else _install(program, package or program))
+
+
 def obstacle_to_installing() -> str | None:
     if os.environ.get(INSTALL_NOTHING) == "1":
         return f"{INSTALL_NOTHING}=1 forbids it"
@@ -48,17 +54,24 @@ def obstacle_to_installing() -> str | None:
 
 
 def _install(program: str, package: str) -> str | None:
-    # One test process installs, the others wait for it.
+    # One test process installs, the others wait for it and try nothing of their own.
     with (Path(tempfile.gettempdir()) / "latchkey-tests-install.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if found := shutil.which(program):
-            return found
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return shutil.which(program)
         announce(
             f"The tests need `{program}`, which is not on this machine. Installing it now: apt-get install {package}. "
             f"({INSTALL_NOTHING}=1 forbids that.)"
         )
-        for words in (["update"], ["install", "-y", "--no-install-recommends", package]):
-            subprocess.run(["apt-get", "-qq", *words], capture_output=True, timeout=600)
+        install = ("install", "-y", "--no-install-recommends", package)
+        for words in (install, ("update",), install):
+            # Without a network it gives up soon.
+            command = ["apt-get", "-qq", "-o", "Acquire::http::Timeout=20", *words]
+            done = subprocess.run(command, capture_output=True, timeout=600)
+            if done.returncode == 0 and words is install:
+                break
         return shutil.which(program)
 
 

@@ -17,10 +17,13 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     installed = {"apt-get"}
 
-    def run(words: list[str], **_: Any) -> None:
+    def run(words: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        # A bare machine has no lists of packages until it is told to fetch them.
+        updated = any("update" in command for command in done)
         done.append(" ".join(words))
-        if "install" in words:
+        if "install" in words and updated:
             installed.add("browse")
+        return subprocess.CompletedProcess(words, 0 if updated or "update" in words else 100)
 
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in installed else None)
     monkeypatch.setattr(subprocess, "run", run)
@@ -36,7 +39,11 @@ def test_an_installation_is_announced_before_it_begins(done: list[str]) -> None:
     assert "`browse`" in words
     assert "apt-get install browse-tools" in words
     assert machine.INSTALL_NOTHING in words
-    assert commands == ["apt-get -qq update", "apt-get -qq install -y --no-install-recommends browse-tools"]
+    assert [command.split("Timeout=20 ")[1] for command in commands] == [
+        "install -y --no-install-recommends browse-tools",
+        "update",
+        "install -y --no-install-recommends browse-tools",
+    ]
 
 
 def test_what_is_there_is_not_installed(done: list[str]) -> None:
@@ -59,6 +66,18 @@ def test_where_nothing_may_be_installed_it_says_what_is_missing_and_why(
     reason = {"forbidden": machine.INSTALL_NOTHING, "not root": "needs root", "no apt-get": "no apt-get"}[why]
     assert reason in str(refused.value)
     assert done == []
+
+
+def test_what_tests_can_do_without_is_installed_where_that_is_possible(
+    done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(machine.INSTALL_NOTHING, "1")
+    assert machine.wanted("browse") is None
+    assert done == []
+    monkeypatch.delenv(machine.INSTALL_NOTHING)
+    assert machine.wanted("browse") == "/usr/bin/browse"
+    assert "apt-get install browse" in done[0]
+    assert machine.wanted("other") is None
 
 
 def test_an_installation_that_did_not_help_is_said(done: list[str]) -> None:
