@@ -23,7 +23,7 @@ async def test_a_developer_renames_the_project_and_changes_what_a_restore_does(s
     assert (reply.json()["name"], reply.json()["restore_behavior"]) == ("Réglage <i>\u202e x", "keep")
     await expect(page.locator(".switch summary")).to_contain_text("Réglage <i>")
     await page.get_by_label("Name").fill("Demo")
-    await page.get_by_label(re.compile("^Transfer")).check()
+    await page.get_by_label(re.compile("^Transfer It")).check()
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_text("Saved.")).to_be_visible()
     async with site.database.acquire() as connection:
