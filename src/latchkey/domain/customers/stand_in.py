@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latchkey.domain.catalog import Catalog
+from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import Price
@@ -41,16 +41,22 @@ def stand_in(
         running = next((one for one in earlier if (one.access_ends_at or 0) > now), None)
         if earlier:
             return running
-        return Purchase(
-            kind=PurchaseKind.TEMPORARY,
-            store=store,
-            id=id,
-            # As the catalog names it: a base plan that the phone made up must not make it another product.
-            product_id=product.id,
-            environment=environment,
-            app_id=app_id,
-            purchased_at=now,
-            ends_at=now + TEMPORARY_ACCESS,
-            price=Price(0, product.price.currency),
-        )
+        return temporary_grant(product, now, store=store, id=id, environment=environment, app_id=app_id)
     return None
+
+
+def temporary_grant(
+    product: Product, now: Ms, *, store: str, id: str, environment: Environment, app_id: str | None
+) -> Purchase:
+    """Names the product as the catalog does: a base plan that a phone made up must not make it another product."""
+    return Purchase(
+        kind=PurchaseKind.TEMPORARY,
+        store=store,
+        id=id,
+        product_id=product.id,
+        environment=environment,
+        app_id=app_id,
+        purchased_at=now,
+        ends_at=now + TEMPORARY_ACCESS,
+        price=Price(0, product.price.currency),
+    )

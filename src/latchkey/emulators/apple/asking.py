@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from latchkey.domain.instants import Duration, Ms, parse_duration
-from latchkey.domain.money import Price, to_micros
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid
+from latchkey.emulators.amounts import duration_of, price_of
 from latchkey.emulators.apple import life as lives
 from latchkey.emulators.apple.state import Discount, Intent, Kind, Life, Offer, OfferKind, Product, Step
 
@@ -53,8 +53,8 @@ class AskedOffer(Asked, frozen=True):
         return Offer(
             kind=_OFFERS[self.kind],
             discount=discount,
-            duration=_duration(self.duration, "duration"),
-            price=_price(0.0 if discount is Discount.FREE_TRIAL else self.price, currency),
+            duration=duration_of(self.duration, "duration"),
+            price=price_of(0.0 if discount is Discount.FREE_TRIAL else self.price, currency),
             periods=self.periods,
             id=self.id or (None if self.kind == "introductory" else "offer"),
         )
@@ -81,11 +81,11 @@ class AskedProduct(Asked, frozen=True):
         return Product(
             id=self.id,
             kind=kind,
-            price=_price(self.price, self.currency),
-            period=_duration(self.period, "period") if self.period else None,
+            price=price_of(self.price, self.currency),
+            period=duration_of(self.period, "period") if self.period else None,
             group=self.group,
             level=self.level,
-            trial=_duration(self.trial, "trial") if self.trial else None,
+            trial=duration_of(self.trial, "trial") if self.trial else None,
             intro=intro.offer(self.currency) if intro else None,
         )
 
@@ -248,17 +248,3 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
 
 def _offer_for(life: Life, product_id: str, asked: AskedOffer | None) -> Offer | None:
     return asked.offer(lives.product_of(life, product_id).price.currency) if asked is not None else None
-
-
-def _duration(text: str, param: str) -> Duration:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise Invalid(f"{error}.", param=param) from None
-
-
-def _price(amount: float, currency: str) -> Price:
-    try:
-        return Price(to_micros(amount), currency)
-    except ValueError as error:
-        raise Invalid(str(error), param="price") from None

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from latchkey.domain.instants import Duration, Ms, add, parse_duration
-from latchkey.domain.money import Price, to_micros
+from latchkey.domain.instants import Ms, add
 from latchkey.domain.refusal import Invalid
+from latchkey.emulators.amounts import duration_of, price_of
 from latchkey.emulators.google import life as lives
 from latchkey.emulators.google.state import By, Intro, Life, Product, Step
 
@@ -46,18 +46,18 @@ class AskedProduct(Asked, frozen=True):
         intro = None
         if self.intro is not None:
             intro = Intro(
-                price=_price(self.intro.price, self.currency),
-                duration=_duration(self.intro.duration, "intro"),
+                price=price_of(self.intro.price, self.currency),
+                duration=duration_of(self.intro.duration, "intro"),
                 periods=self.intro.periods,
             )
         return Product(
             id=self.id,
-            price=_price(self.price, self.currency),
+            price=price_of(self.price, self.currency),
             plan=self.plan,
-            period=_duration(self.period, "period") if self.period else None,
+            period=duration_of(self.period, "period") if self.period else None,
             prepaid=self.prepaid,
             consumable=self.consumable,
-            trial=_duration(self.trial, "trial") if self.trial else None,
+            trial=duration_of(self.trial, "trial") if self.trial else None,
             intro=intro,
         )
 
@@ -128,7 +128,7 @@ class Pause(Act, frozen=True, tag="pause", rename={"duration": "for"}):
 
     def apply(self, life: Life, now: Ms, token: str) -> Step:
         begins = lives.purchase_of(life, token).expires_at or now
-        return lives.pause(life, now, token, resumes_at=add(begins, _duration(self.duration, "for")))
+        return lives.pause(life, now, token, resumes_at=add(begins, duration_of(self.duration, "for")))
 
 
 class Resume(Act, frozen=True, tag="resume"):
@@ -236,17 +236,3 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
     {"id": "pro_lifetime", "price": 199.99},
     {"id": "coins_100", "price": 1.99, "consumable": True},
 )  # fmt: skip
-
-
-def _duration(text: str, param: str) -> Duration:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise Invalid(f"{error}.", param=param) from None
-
-
-def _price(amount: float, currency: str) -> Price:
-    try:
-        return Price(to_micros(amount), currency)
-    except ValueError as error:
-        raise Invalid(str(error), param="price") from None

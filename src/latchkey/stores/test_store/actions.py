@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.stand_in import temporary_grant
 from latchkey.domain.instants import DAY, LATEST, Ms, add, to_iso
-from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import (
-    TEMPORARY_ACCESS,
     Environment,
     MoneyBack,
     Ownership,
@@ -257,17 +256,7 @@ def store_outage(
     waiting = (one for one in customer.purchases if one.kind is PurchaseKind.TEMPORARY and _runs(one, now))
     if any(one.product_id == product.id for one in waiting):
         raise Refusal(f"A temporary grant of {product.id!r} is running already.", param="product_id")
-    return Purchase(
-        kind=PurchaseKind.TEMPORARY,
-        store=STORE,
-        id=id,
-        product_id=product.id,
-        environment=environment,
-        app_id=app_id,
-        purchased_at=now,
-        ends_at=now + TEMPORARY_ACCESS,
-        price=Price(0, product.price.currency),
-    )
+    return temporary_grant(product, now, store=STORE, id=id, environment=environment, app_id=app_id)
 
 
 def _fits_clock(customer: Customer, environment: Environment) -> None:

@@ -27,7 +27,7 @@ from latchkey.usecases.stores.incoming import file_entries
 from latchkey.usecases.stores.processing import NO_CREDENTIALS, NOT_PROVEN, RETRIES, outcome_of
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.usecases.stores.stand_ins import give
-from latchkey.usecases.stores.taking import Taken, Taker
+from latchkey.usecases.stores.taking import Taker
 
 # Whoever answers the phone has processed the receipt by then. Otherwise it is processed in the background.
 TAKEN_BY: Ms = 2 * MINUTE
@@ -100,7 +100,7 @@ class Receipts:
             await self._finish(id, Outcome(id=id or 0, status="ignored", message=reading.note))
             return Answered(await self._noted(project_id, shown.app_user_id, attributes), {})
         await self._finish(id, outcome_of(id or 0, taken))
-        return Answered(_last(taken), {product: consume for one in taken for product, consume in one.consume})
+        return Answered(taken[-1].committed, {product: consume for one in taken for product, consume in one.consume})
 
     async def _meanwhile(
         self,
@@ -146,7 +146,3 @@ class Receipts:
         if id is not None:
             async with self._connections.database.acquire() as connection:
                 await journal.postpone(connection, id, message, self._connections.now() + RETRIES[0])
-
-
-def _last(taken: tuple[Taken, ...]) -> Committed:
-    return taken[-1].committed
