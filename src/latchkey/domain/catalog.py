@@ -57,7 +57,7 @@ class Catalog:
         """The product, deleted or not. One with a base plan (`product:plan`) is found without the plan too, so that a
         catalog need not list every plan."""
         product = self.products.get(product_id)
-        return product if product is not None else self.products.get(product_id.partition(":")[0])
+        return product if product is not None else self.products.get(without_plan(product_id))
 
     def offered(self, product_id: str) -> Product | None:
         """The product, if it can be bought now."""
@@ -76,3 +76,8 @@ class Catalog:
         or nothing that lasts."""
         product = self.find(product_id)
         return product is not None and (product.credits is not None or not product.grants)
+
+
+def without_plan(product_id: str) -> str:
+    """The product of `product:plan`. Some stores sell a subscription in several base plans."""
+    return product_id.partition(":")[0]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from latchkey.domain.catalog import Catalog, Former
+from latchkey.domain.catalog import Catalog, Former, without_plan
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
@@ -78,7 +78,7 @@ def _by_purchases(customer: Customer, catalog: Catalog) -> Iterator[Access]:
 
 def _former(former: Mapping[str, tuple[Former, ...]], product_id: str) -> tuple[Former, ...]:
     """What was detached from a product, or from the product without its base plan."""
-    return former.get(product_id) or former.get(product_id.partition(":")[0], ())
+    return former.get(product_id) or former.get(without_plan(product_id), ())
 
 
 def _cut_off(access: Access, at: Ms) -> Access:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from latchkey.domain.catalog import without_plan
 from latchkey.domain.customers.customer import Customer, put_purchase, with_purchase, with_subscription
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
@@ -42,4 +43,4 @@ def _resolve_temporary_grants(customer: Customer, new: tuple[tuple[str, Ms | Non
 
 def _same_product(one: str, other: str) -> bool:
     """With or without a base plan (`product:plan`): a temporary grant is for the product as the catalog names it."""
-    return one.partition(":")[0] == other.partition(":")[0]
+    return without_plan(one) == without_plan(other)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from latchkey.domain.catalog import without_plan
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
 from latchkey.domain.purchases.subscription import (
@@ -150,7 +151,7 @@ def _as_planned(before: Subscription | None, period: Period) -> Period:
     new = period.order > before.current.order and period.id != before.current.id
     at_its_end = period.purchased_at >= before.current.ends_at - HOUR
     # A store may announce the product without its base plan.
-    planned = before.status.next_product_id.partition(":")[0] == period.product_id.partition(":")[0]
+    planned = without_plan(before.status.next_product_id) == without_plan(period.product_id)
     return replace(period, cause=Cause.RENEWAL, changed_from=None) if new and at_its_end and planned else period
 
 

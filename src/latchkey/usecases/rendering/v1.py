@@ -7,6 +7,7 @@ import hashlib
 from msgspec import UNSET, UnsetType, structs
 
 from latchkey.domain.access.entitlements import Access, on_record
+from latchkey.domain.catalog import without_plan
 from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
@@ -129,7 +130,7 @@ def _subscription(subscription: Subscription, period: Period, now: Ms) -> v1.Sub
 
 
 def _product(store: str, product_id: str) -> str:
-    return product_id.partition(":")[0] if store in BASE_PLANS else product_id
+    return without_plan(product_id) if store in BASE_PLANS else product_id
 
 
 def _plan(store: str, product_id: str) -> str | UnsetType:
