@@ -15,9 +15,10 @@ from latchkey.api.body import HEARD_OUT
 from latchkey.api.models import AppUserId, Body, Instant
 from latchkey.api.replies import reply as answer
 from latchkey.settings import Settings
-from latchkey.storage.database import Database
-from latchkey.usecases.sandbox.demo import ensure_demo
+from latchkey.usecases.access import keys
+from latchkey.usecases.sandbox.demo import PROJECT_ID
 from tests.api.client import NOW, Client, Clock, running
+from tests.databases import DemoShelf
 
 MIB = 1024 * 1024
 router = APIRouter()
@@ -38,15 +39,23 @@ router.post("/v1/echo")(echo)
 router.post("/v2/echo")(echo)
 
 
+@pytest.fixture(scope="module")
+async def served(demo_shelf: DemoShelf) -> AsyncIterator[Client]:
+    # Routes are built once per process; this file builds its own, which takes half a second.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(application, "routes", application.routes.__wrapped__)
+        patch.setattr(application, "ROUTERS", (*application.ROUTERS, router))
+        async with demo_shelf.shelf.lend() as database:
+            settings = Settings(database_url=database.url, secret_key=bytes(32))
+            app = application.create_application(database, settings, Clock())
+            issued = await keys.create_secret_key(database, PROJECT_ID, "unhurried", NOW, rate_limit=1_000_000)
+            async with running(app):
+                yield Client(app, issued.plaintext)
+
+
 @pytest.fixture
-async def client(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
-    # Routes are built once per process; this test builds its own.
-    monkeypatch.setattr(application, "routes", application.routes.__wrapped__)
-    monkeypatch.setattr(application, "ROUTERS", (*application.ROUTERS, router))
-    demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
-    app = application.create_application(database, Settings(database_url=database.url, secret_key=bytes(32)), Clock())
-    async with running(app):
-        yield Client(app, demo.secret_key)
+def client(served: Client) -> Client:
+    return Client(served.app, served.key)
 
 
 async def test_a_good_body_is_taken(client: Client) -> None:
