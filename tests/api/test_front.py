@@ -85,8 +85,8 @@ async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(
 ) -> None:
     monkeypatch.setattr(logs, "_json_stream", None)
     with structlog.testing.capture_logs() as lines:
-        await shop.client.get(V1, headers={"x-request-id": "mine"})
-        await shop.client.get(f"{V2}/attributes?starting_after=x")
+        await shop.client.get(V1.replace("ada", "margot"), headers={"x-request-id": "mine"})
+        await shop.client.get(f"{V2}/attributes?starting_after=x".replace("ada", "margot"))
         await shop.client.get("/nothing/at/all")
         await asyncio.sleep(0)
     requests = [line for line in lines if line["event"] == "request"]
@@ -99,7 +99,7 @@ async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(
     assert requests[0]["key_id"].startswith("key_")
     assert requests[0]["ms"] >= 0
     assert shop.secret not in str(lines)
-    assert "ada" not in str(lines)
+    assert "margot" not in str(lines)
 
 
 async def test_as_json_requests_that_end_together_are_written_together(

@@ -123,13 +123,13 @@ async def test_whatever_a_log_in_changes_in_the_access_of_an_id_is_told(shop: Sh
 
 
 async def test_after_an_erasure_the_event_names_nobody(shop: Shop) -> None:
-    await exists(shop, "ada")
+    await exists(shop, "margot")
     await shop.act("purchase", user=ANONYMOUS, product="pro_monthly")
-    await log_in(shop.changes, shop.project_id, ANONYMOUS, "ada")
-    await erase(shop.changes, shop.project_id, "ada")
+    await log_in(shop.changes, shop.project_id, ANONYMOUS, "margot")
+    await erase(shop.changes, shop.project_id, "margot")
     bodies = " ".join(row["body"] for row in await shop.database.pool.fetch("select body::text from events"))
     assert "SUBSCRIBER_ALIAS" in bodies
-    assert "ada" not in bodies
+    assert "margot" not in bodies
     assert ANONYMOUS not in bodies
     told = (await shop.events(None))[-1]
     assert isinstance(told.merged_sequences, list)
