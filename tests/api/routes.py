@@ -28,6 +28,10 @@ BODIES: dict[str, Any] = {
     "POST /v1/subscribers/{app_user_id}/attributes": {"attributes": {"plan": {"value": "x", "updated_at_ms": NOW}}},
     "POST /v1/subscribers/{app_user_id}/entitlements/{entitlement_id}/promotional": {"duration": "daily"},
     "POST /v1/subscribers/{app_user_id}/subscriptions/{product_id}/defer": {"extend_by_days": 1},
+    "POST /rcbilling/v1/checkout/prepare": {"product_id": "pro_monthly", "price_id": "price_pro_monthly"},
+    "POST /rcbilling/v1/checkout/start": {"product_id": "pro_monthly", "price_id": "price_pro_monthly"},
+    "PATCH /rcbilling/v1/checkout/{operation_session_id}": {"email": "ada@example.com"},
+    "POST /rcbilling/v1/checkout/{operation_session_id}/complete": {"email": "ada@example.com"},
     "POST /customers": {"id": "carol"},
     "POST /customers/{customer_id}/actions/transfer": {"target_customer_id": "bob"},
     "POST /customers/{customer_id}/actions/grant_entitlement": {"entitlement_id": "pro", "expires_at": NOW + DAY},
@@ -63,6 +67,15 @@ BODIES: dict[str, Any] = {
     "POST /integrations/webhooks/{webhook_id}/replay": {"since_ms": NOW, "status": "failed"},
 }
 
+# Apps of all versions send these bodies, with fields that a later version adds. Unknown fields are ignored.
+LENIENT = {
+    "POST /v1/receipts",
+    "POST /rcbilling/v1/checkout/prepare",
+    "POST /rcbilling/v1/checkout/start",
+    "PATCH /rcbilling/v1/checkout/{operation_session_id}",
+    "POST /rcbilling/v1/checkout/{operation_session_id}/complete",
+}
+
 
 @dataclass(frozen=True)
 class Route:
@@ -77,7 +90,9 @@ class Route:
 
     @property
     def version(self) -> str:
-        return self.template.split("/")[1]
+        """Whose errors it answers."""
+        first = self.template.split("/")[1]
+        return "v1" if first == "rcbilling" else first
 
     @property
     def takes_body(self) -> bool:
@@ -109,12 +124,12 @@ def document() -> dict[str, Any]:
 
 
 def routes_of(shop: Shop) -> list[Route]:
-    """Every route of V1 and V2, as the document lists them."""
+    """Every route of V1, V2 and /rcbilling, as the document lists them."""
     return [
         Route(method.upper(), path, operation)
         for path, item in document()["paths"].items()
         for method, operation in item.items()
-        if path.startswith(("/v1/", "/v2/"))
+        if path.startswith(("/v1/", "/v2/", "/rcbilling/"))
     ]
 
 

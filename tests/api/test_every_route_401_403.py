@@ -19,6 +19,16 @@ PUBLIC = {
     "POST /v1/subscribers/identify",
     "GET /v1/subscribers/{app_user_id}/virtual_currencies",
     "GET /v1/subscribers/{app_user_id}/offerings",
+    "GET /rcbilling/v1/subscribers/{app_user_id}/products",
+}
+# What an app may ask for, and what is refused until a payment provider is connected.
+CHECKOUT = {
+    "GET /rcbilling/v1/branding",
+    "POST /rcbilling/v1/checkout/prepare",
+    "POST /rcbilling/v1/checkout/start",
+    "GET /rcbilling/v1/checkout/{operation_session_id}",
+    "PATCH /rcbilling/v1/checkout/{operation_session_id}",
+    "POST /rcbilling/v1/checkout/{operation_session_id}/complete",
 }
 
 
@@ -55,7 +65,7 @@ async def test_every_route_is_known_here(shop: Shop) -> None:
     routes = routes_of(shop)
     assert len(routes) >= 60
     assert {route.name for route in routes if route.takes_body} == set(BODIES)
-    assert {route.name for route in routes} >= PUBLIC
+    assert {route.name for route in routes} >= PUBLIC | CHECKOUT
 
 
 async def test_no_key_is_401_on_every_route(shop: Shop) -> None:
@@ -99,6 +109,8 @@ async def test_a_public_key_is_403_everywhere_but_where_apps_go(shop: Shop) -> N
         reply = await ask(shop, route, names, shop.public)
         if route.name in PUBLIC:
             assert reply.status in {200, 201}, (route.name, reply)
+        elif route.name in CHECKOUT:
+            assert (reply.status, reply.json()["code"]) == (422, 7000), (route.name, reply)
         else:
             refused(route, reply, 403)
 
@@ -112,7 +124,7 @@ async def test_a_key_that_only_reads_is_403_on_every_write(shop: Shop) -> None:
         if route.writes:
             refused(route, reply, 403)
         else:
-            assert reply.status in {200, 404}, (route.name, reply)
+            assert reply.status in ({422} if route.name in CHECKOUT else {200, 404}), (route.name, reply)
     assert await count_rows(shop) == before
 
 

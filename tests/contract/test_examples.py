@@ -127,8 +127,12 @@ class Story:
 
 def file_of(route: Route, status: int, also: str) -> str:
     words = [word.strip("{}") for word in route.name.split(" ", 1)[1].split("/") if word]
-    words = words[1:] if route.version == "v1" else words
-    return f"{route.version}/{'.'.join([*(words or ['project']), route.method.lower(), str(status)])}{also}.json"
+    folder = route.version
+    if words[:1] == ["rcbilling"]:
+        folder, words = "rcbilling", words[2:]
+    elif route.version == "v1":
+        words = words[1:]
+    return f"{folder}/{'.'.join([*(words or ['project']), route.method.lower(), str(status)])}{also}.json"
 
 
 async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,6 +275,9 @@ async def live(story: Story, shop: Shop) -> None:
     await story.ask("POST /test_store/actions", action)
     await story.ask("GET /v1/subscribers/{app_user_id}/virtual_currencies")
     await story.ask("GET /v1/subscribers/{app_user_id}/offerings", key=public)
+    products = "GET /rcbilling/v1/subscribers/{app_user_id}/products"
+    await story.ask(products, key=public, query="?id=pro_monthly&id=coins_100&id=lifetime&id=no_such")
+    await story.ask("GET /rcbilling/v1/branding", key=public)
     await story.ask("GET /v1/subscribers/{app_user_id}")
     customer = "/customers/{customer_id}"
     await story.ask(f"GET {customer}")

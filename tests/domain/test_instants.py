@@ -11,6 +11,7 @@ from latchkey.domain.instants import (
     add,
     day_of_month,
     end_to_iso,
+    format_duration,
     parse_duration,
     to_iso,
 )
@@ -154,3 +155,18 @@ def test_iso_has_whole_seconds_and_z(instant: int, text: str) -> None:
 def test_the_day_of_the_month_is_utc() -> None:
     assert day_of_month(at("2026-01-31T23:59:59") + 999) == 31
     assert day_of_month(at("2026-02-01")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        *((one, one) for one in ("P1D", "P3D", "P1W", "P2W", "P1M", "P6M", "P1Y", "PT12H", "P1MT1H30M", "P1Y1M3DT5S")),
+        ("P7D", "P1W"),
+        ("P12M", "P1Y"),
+        ("P14M", "P1Y2M"),
+        ("PT90M", "PT1H30M"),
+    ],
+)
+def test_a_duration_is_written_in_its_largest_units(text: str, shown: str) -> None:
+    assert format_duration(parse_duration(text)) == shown
+    assert parse_duration(shown) == parse_duration(text)

@@ -17,6 +17,7 @@ from latchkey.api.body import check_body
 from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.metrics import Metrics
+from latchkey.api.rcbilling import checkout, store_products
 from latchkey.api.reads import Reads
 from latchkey.api.services import assemble
 from latchkey.api.v1 import access, attributes, identity, offerings, receipts, subscribers, virtual_currencies
@@ -61,6 +62,8 @@ ROUTERS = (
     access.router,
     virtual_currencies.router,
     offerings.router,
+    store_products.router,
+    checkout.router,
     customers.router,
     customer_list.router,
     customer_actions.router,

@@ -1,4 +1,4 @@
-"""CORS preflights of browsers on V1. The key is the only credential, so any origin is allowed."""
+"""CORS preflights of browsers on V1 and /rcbilling. The key is the only credential, so any origin is allowed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from latchkey.api.exchange import Exchange
 
-METHODS = b"GET, HEAD, POST, DELETE, OPTIONS"
+METHODS = b"GET, HEAD, POST, PATCH, DELETE, OPTIONS"
 HEADERS = (
     b"authorization, content-type, x-client-version, x-is-sandbox, x-platform, x-platform-version,"
     b" x-request-id, x-version"

@@ -14,6 +14,8 @@ from latchkey.wire.errors import V1Error, V2Error
 TITLE = "Latchkey"
 SUMMARY = "What users bought, what they may do, and a webhook for every change."
 
+# Paths whose errors are those of V1.
+_V1 = ("/v1/", "/rcbilling/")
 _BODY_METHODS = frozenset({"post", "put", "patch", "delete"})
 _ERRORS = {
     "400": "The request is malformed.",
@@ -39,7 +41,7 @@ def document(app: FastAPI, version: str) -> dict[str, Any]:
     made = get_openapi(title=TITLE, version=version, summary=SUMMARY, routes=app.routes)
     for path, item in made["paths"].items():
         for method, operation in item.items():
-            _make_true(path, method, operation, v1_error if path.startswith("/v1/") else v2_error)
+            _make_true(path, method, operation, v1_error if path.startswith(_V1) else v2_error)
     refs, components = json.schema_components(shapes(), ref_template="#/components/schemas/{name}")
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     # FastAPI's own error body is never sent.
@@ -55,7 +57,7 @@ def _make_true(path: str, method: str, operation: dict[str, Any], error: dict[st
     declared = responses.get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
     if declared.get("$ref", "").endswith("/HTTPValidationError"):
         del responses["422"]
-    if not path.startswith(("/v1/", "/v2/")):
+    if not path.startswith((*_V1, "/v2/")):
         return
     expected = _ERRORS | (_BODY_ERRORS if method in _BODY_METHODS else {})
     for status, description in expected.items():

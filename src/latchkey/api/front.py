@@ -26,7 +26,7 @@ log = structlog.get_logger("latchkey.api")
 
 _READS = frozenset({"GET", "HEAD"})
 _RECEIPTS = receipts.ROUTE[1:].split("/")
-_API = frozenset({"v1", "v2"})
+_API = frozenset({"v1", "v2", "rcbilling"})
 # Prefix of the dashboard, which is its own application with its own error pages.
 PAGES = "dashboard"
 

@@ -39,5 +39,5 @@ def _segment(raw: bytes) -> str:
 
 
 def version_of(raw_path: bytes) -> Version:
-    """Whose error bodies a path gets. Everything that is not V1 is V2."""
-    return "v1" if raw_path[:4] == b"/v1/" or raw_path == b"/v1" else "v2"
+    """Whose error bodies a path gets. `/rcbilling/` belongs to V1, because apps call it; all other paths are V2."""
+    return "v1" if raw_path[:4] == b"/v1/" or raw_path == b"/v1" or raw_path[:11] == b"/rcbilling/" else "v2"

@@ -28,6 +28,8 @@ class Product:
     id: str
     kind: ProductKind
     price: Price
+    # The name for people.
+    display_name: str = ""
     duration: Duration | None = None
     trial: Duration | None = None
     grants: tuple[str, ...] = ()

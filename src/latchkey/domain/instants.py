@@ -49,6 +49,18 @@ def parse_duration(text: str) -> Duration:
     return duration
 
 
+def format_duration(duration: Duration) -> str:
+    """A duration as ISO 8601, in its largest units: P1Y for 12 months, P1W for 7 days."""
+    years, months = divmod(duration.months, 12)
+    weeks, days = (duration.days // 7, 0) if duration.days % 7 == 0 else (0, duration.days)
+    text = "P" + "".join(f"{n}{unit}" for n, unit in ((years, "Y"), (months, "M"), (weeks, "W"), (days, "D")) if n)
+    if duration.ms:
+        hours, rest = divmod(duration.ms, HOUR)
+        minutes, rest = divmod(rest, MINUTE)
+        text += "T" + "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M"), (rest // SECOND, "S")) if n)
+    return text
+
+
 def add(at: Ms, duration: Duration, *, times: int = 1, anchor_day: int | None = None) -> Ms:
     """`at` plus a calendar length. The 31st plus a month is the last day of a shorter month. With `anchor_day` the
     month after that returns to the 31st, as stores bill."""

@@ -18,7 +18,9 @@ class Store:
     title: str
     # Prefix of the public keys of its apps.
     key_prefix: str | None = None
-    # What its apps send in the `X-Platform` header, in lower case.
+    # Prefix of the keys that make the web SDK mark its requests as sandbox, where it has such keys.
+    sandbox_key_prefix: str | None = None
+    # What its apps send in the `X-Platform` header, in lower case. Not a rule: any other value is accepted too.
     platforms: frozenset[str] = frozenset()
     # Where a user manages an active subscription, if the store has such a page.
     management_url: str | None = None
@@ -42,6 +44,7 @@ STORES: dict[str, Store] = {
         Store(
             name="mac_app_store",
             title="Mac App Store",
+            key_prefix="mac_",
             platforms=frozenset({"macos", "uikitformac"}),
             management_url=_APPLE_SUBSCRIPTIONS,
             commission=0.15,
@@ -58,14 +61,27 @@ STORES: dict[str, Store] = {
         Store(
             name="amazon",
             title="Amazon Appstore",
+            key_prefix="amzn_",
             platforms=frozenset({"amazon"}),
             management_url="https://www.amazon.com/gp/mas/your-account/myapps/yoursubscriptions",
             commission=0.2,
         ),
-        Store(name="galaxy", title="Galaxy Store", platforms=frozenset({"galaxy"}), commission=0.3),
+        Store(
+            name="galaxy",
+            title="Galaxy Store",
+            key_prefix="galx_",
+            platforms=frozenset({"galaxy"}),
+            commission=0.3,
+        ),
         Store(name="stripe", title="Stripe", key_prefix="strp_", platforms=frozenset({"stripe"})),
-        Store(name="rc_billing", title="Web billing", key_prefix="rcb_", platforms=frozenset({"web"})),
-        Store(name="paddle", title="Paddle", platforms=frozenset({"paddle"})),
+        Store(
+            name="rc_billing",
+            title="Web billing",
+            key_prefix="rcb_",
+            sandbox_key_prefix="rcb_sb_",
+            platforms=frozenset({"web"}),
+        ),
+        Store(name="paddle", title="Paddle", key_prefix="pdl_", platforms=frozenset({"paddle"})),
         Store(name="test_store", title="Test store", key_prefix="test_", platforms=frozenset({"test_store"})),
         Store(name="promotional", title="Promotional grant"),
     )

@@ -7,7 +7,9 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 # The stores in which an app can be created.
-AppStore = Literal["app_store", "play_store", "stripe", "rc_billing", "test_store"]
+AppStore = Literal[
+    "app_store", "mac_app_store", "play_store", "amazon", "galaxy", "stripe", "rc_billing", "paddle", "test_store"
+]
 
 
 class Project(Struct, frozen=True, kw_only=True):

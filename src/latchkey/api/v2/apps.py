@@ -36,6 +36,8 @@ class NewPublicKey(Body):
     # Defaults to the app's name.
     name: Name | None = None
     rate_limit: RateLimit = keys.RATE_LIMIT
+    # Only apps in rc_billing have sandbox keys (rcb_sb_...).
+    environment: keys.KeyEnvironment = "production"
 
 
 @router.post("", responses=shows(wire.App, 201), status_code=201, response_class=Response)
@@ -92,7 +94,13 @@ async def create_public_api_key(services: Provided, caller: WriteKey, app_id: st
     """Create another key for an app. Only this response shows it."""
     app = await projects.load_app(services.database, caller.project_id, app_id)
     made = await keys.create_public_key(
-        services.database, caller.project_id, app_id, new.name or app.name, services.now(), rate_limit=new.rate_limit
+        services.database,
+        caller.project_id,
+        app_id,
+        new.name or app.name,
+        services.now(),
+        rate_limit=new.rate_limit,
+        environment=new.environment,
     )
     return reply(render.public_api_key(caller.project_id, made.key, made.plaintext), 201)
 

@@ -16,6 +16,7 @@ _LOAD = query("load_catalog")
 
 class _ProductRow(Struct):
     id: str
+    display_name: str
     kind: ProductKind
     price_micros: int
     currency: str
@@ -29,6 +30,7 @@ class _ProductRow(Struct):
     def product(self) -> Product:
         return Product(
             id=self.id,
+            display_name=self.display_name,
             kind=self.kind,
             price=Price(self.price_micros, self.currency),
             duration=parse_duration(self.duration) if self.duration else None,

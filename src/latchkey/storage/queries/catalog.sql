@@ -6,7 +6,8 @@ select
     coalesce(
         (
             select json_agg(json_build_object(
-                'id', r.id, 'kind', r.kind, 'price_micros', r.price_micros, 'currency', r.currency,
+                'id', r.id, 'display_name', r.display_name, 'kind', r.kind,
+                'price_micros', r.price_micros, 'currency', r.currency,
                 'duration', r.duration, 'trial_duration', r.trial_duration,
                 'credits_code', r.credits_code, 'credits_amount', r.credits_amount, 'on_sale', r.deleted_at is null,
                 'grants', array(

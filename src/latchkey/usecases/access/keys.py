@@ -7,6 +7,7 @@ import secrets
 import string
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Literal
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
@@ -16,8 +17,9 @@ from latchkey.storage.access.keys import ApiKey as ApiKey
 from latchkey.storage.access.keys import Kind as Kind
 from latchkey.storage.access.keys import Scope as Scope
 from latchkey.storage.database import Database
-from latchkey.usecases.access.projects import PUBLIC_PREFIXES, load_app, load_project
+from latchkey.usecases.access.projects import PUBLIC_PREFIXES, SANDBOX_PREFIXES, load_app, load_project
 
+KeyEnvironment = Literal["production", "sandbox"]
 SECRET_PREFIX = "sk_"  # noqa: S105 - a prefix, not a secret
 SCOPES: tuple[Scope, ...] = ("read", "write")
 RATE_LIMIT = 480
@@ -62,11 +64,27 @@ async def create_secret_key(
 
 
 async def create_public_key(
-    database: Database, project_id: str, app_id: str, name: str, now: Ms, *, rate_limit: int = RATE_LIMIT
+    database: Database,
+    project_id: str,
+    app_id: str,
+    name: str,
+    now: Ms,
+    *,
+    rate_limit: int = RATE_LIMIT,
+    environment: KeyEnvironment = "production",
 ) -> IssuedKey:
-    """A key that ships inside an app. Anybody can read it there, so it may do little, whatever its scopes."""
+    """A key that ships inside an app. Anybody can read it there, so it may do little, whatever its scopes. A sandbox
+    key only has another prefix, which the web SDK looks at; it never decides the environment of a purchase."""
     app = await load_app(database, project_id, app_id)
-    return await _issue(database, project_id, app.id, PUBLIC_PREFIXES[app.store], name, list(SCOPES), rate_limit, now)
+    prefix: str | None = PUBLIC_PREFIXES[app.store]
+    if environment == "sandbox":
+        prefix = SANDBOX_PREFIXES.get(app.store)
+    if prefix is None:
+        raise Invalid(
+            f"Only an app in {', '.join(SANDBOX_PREFIXES)} has sandbox keys; others use one key for both.",
+            param="environment",
+        )
+    return await _issue(database, project_id, app.id, prefix, name, list(SCOPES), rate_limit, now)
 
 
 async def list_keys(

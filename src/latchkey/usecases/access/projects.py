@@ -20,6 +20,9 @@ from latchkey.wire.management import AppStore as Store
 
 # The stores an app can be in, the prefixes of their public keys, and their names for people.
 PUBLIC_PREFIXES: dict[Store, str] = {store: STORES[store].key_prefix or "" for store in get_args(Store)}
+SANDBOX_PREFIXES: dict[Store, str] = {
+    store: prefix for store in get_args(Store) if (prefix := STORES[store].sandbox_key_prefix) is not None
+}
 TITLES: dict[str, str] = {store: STORES[store].title for store in get_args(Store)}
 
 

@@ -1,0 +1,35 @@
+"""The products of web pages and of the test store, with their prices. Other apps ask their own store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from latchkey.api.authentication import AppReadKey
+from latchkey.api.models import PathUserId
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.usecases.catalog.loading import load_catalog
+from latchkey.usecases.rendering.store_products import product_details
+from latchkey.wire.store_products import ProductDetailsList
+
+router = APIRouter(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
+
+MOST = 500
+
+
+@router.get("/subscribers/{app_user_id}/products", responses=shows(ProductDetailsList), response_class=Response)
+async def read_store_products(
+    services: Provided,
+    caller: AppReadKey,
+    app_user_id: PathUserId,  # noqa: ARG001 - the prices are the same for all users
+    id: Annotated[list[str] | None, Query(description="A product's id; repeat it for several.")] = None,
+) -> Response:
+    """The products on sale among these ids, with the catalog's prices. Ids that are not on sale are left out. The
+    SDK's parameters `currency` and `discount_code` change nothing: a product has one price."""
+    catalog = await load_catalog(services.changes, caller.project_id)
+    asked = list(dict.fromkeys(id or ()))[:MOST]
+    found = [(one, product) for one in asked if (product := catalog.offered(one)) is not None]
+    return reply(ProductDetailsList(product_details=[product_details(catalog, product, one) for one, product in found]))
