@@ -6,24 +6,33 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import structlog
 
-from latchkey.api.application import create_application
-from latchkey.api.services import connect
-from latchkey.dashboard.application import Dashboard
+from latchkey.api.store_connections import connect
 from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
-from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
 from latchkey.usecases.figures.roller import run_roller
-from latchkey.usecases.services import Services
 from latchkey.usecases.stores.processing import Processor, run_stores
 
+if TYPE_CHECKING:
+    from latchkey.dashboard.application import Dashboard
+    from latchkey.usecases.services import Services
+
 log = structlog.get_logger()
+
+
+def load_api() -> None:
+    """Import what the api role needs. It is more than half of the code, and a process without that role starts in half
+    the time without it."""
+    import latchkey.api.application
+    import latchkey.dashboard.application
+    import latchkey.server  # noqa: F401
 
 
 async def run_process(
@@ -95,6 +104,10 @@ async def _hear_stores(settings: Settings, database: Database, stop: asyncio.Eve
 async def _answer_requests(
     settings: Settings, database: Database, listening: socket.socket, stop: asyncio.Event
 ) -> None:
+    from latchkey.api.application import create_application
+    from latchkey.dashboard.application import Dashboard
+    from latchkey.server import Listener
+
     opened: list[Dashboard] = []
 
     def pages(services: Services) -> Dashboard:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import json
 
-from latchkey.api.services import connect
+from latchkey.api.store_connections import connect
 from latchkey.domain.instants import DAY
 from latchkey.settings import Settings
 from latchkey.usecases.access import audit

@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from latchkey.api.exchange import SERVICES_KEY
 from latchkey.api.metrics import Metrics
+from latchkey.api.store_connections import connect
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhooks
@@ -22,18 +23,10 @@ from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.services import Services
-from latchkey.usecases.stores.connections import Connections, adapters
 from latchkey.usecases.stores.incoming import Inbox
 from latchkey.usecases.stores.receipt_limit import ReceiptLimit
 from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
 from latchkey.usecases.webhooks.registry import Registry
-
-
-def connect(database: Database, settings: Settings, now: Callable[[], Ms]) -> Connections:
-    """The apps' connections to their stores."""
-    extra_ca = settings.store_extra_ca.read_bytes() if settings.store_extra_ca is not None else None
-    hosts = frozenset(settings.store_allow_hosts)
-    return Connections(database, Sealer(settings.secret_key), adapters(extra_ca), hosts, now)
 
 
 def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metrics: Metrics) -> Services:

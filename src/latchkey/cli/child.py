@@ -12,7 +12,7 @@ import threading
 import uvloop
 
 from latchkey import logs
-from latchkey.app import run_process
+from latchkey.app import load_api, run_process
 from latchkey.cli.lifeline import die_with
 from latchkey.cli.orders import Orders, decode, settings_from_wire
 from latchkey.settings import Settings
@@ -22,6 +22,8 @@ def main() -> None:
     # Ctrl-C reaches the whole process group; the supervisor decides and sends us SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     supervisor = socket.socket(fileno=int(sys.argv[1]))
+    if "api" in sys.argv[2:]:
+        load_api()
     # By now the code is loaded, which takes the longest; the supervisor may still be starting the database.
     line = supervisor.makefile("rb").readline()
     if not line:

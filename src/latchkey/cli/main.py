@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version as installed
 
@@ -20,15 +21,6 @@ from latchkey.runtime.errors import DeviceError
 from latchkey.settings import SettingsRefusedError
 from latchkey.storage.errors import StorageError
 
-app = typer.Typer(
-    name="latchkey",
-    help="Self-hosted subscription entitlements. `latchkey up` starts everything on this machine, "
-    "`latchkey serve` runs the service in production.",
-    no_args_is_help=True,
-    add_completion=False,
-    # Tracebacks with local variables would show keys.
-    pretty_exceptions_enable=False,
-)
 # In the order in which help shows them: the module, its command or group of commands, and the extra that it needs.
 _COMMANDS = (
     ("up", "up", "service"),
@@ -50,24 +42,50 @@ _COMMANDS = (
 )
 
 
-def _add_commands() -> None:
-    """Adds every command whose extra is installed. The others are hidden, and name their extra when called."""
+def command_line(words: Sequence[str]) -> typer.Typer:
+    """The application for this command line. Where it names a command, only that one is imported: importing all of
+    them takes most of a second."""
+    app = typer.Typer(
+        name="latchkey",
+        help="Self-hosted subscription entitlements. `latchkey up` starts everything on this machine, "
+        "`latchkey serve` runs the service in production.",
+        no_args_is_help=True,
+        add_completion=False,
+        # Tracebacks with local variables would show keys.
+        pretty_exceptions_enable=False,
+    )
+    # With a callback it stays a group of commands, even with one command in it.
+    app.callback()(lambda: None)
+    names = {_name(module, attribute) for module, attribute, _ in _COMMANDS} | {"version"}
+    alone = words[0] if words and words[0] in names else None
     for module, attribute, extra in _COMMANDS:
-        name = module if attribute == "app" else attribute
-        try:
-            found = getattr(import_module(f"latchkey.cli.{module}"), attribute)
-        except ModuleNotFoundError as missing:
-            if (missing.name or "").startswith("latchkey"):
-                raise
-            _add_unavailable(name, extra)
-            continue
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
-        else:
-            app.command(name)(found)
+        if alone is None or _name(module, attribute) == alone:
+            _add(app, module, attribute, extra)
+    app.command()(version)
+    return app
 
 
-def _add_unavailable(name: str, extra: str) -> None:
+def _name(module: str, attribute: str) -> str:
+    return module if attribute == "app" else attribute
+
+
+def _add(app: typer.Typer, module: str, attribute: str, extra: str) -> None:
+    """Adds a command if its extra is installed. Otherwise it is hidden, and names its extra when called."""
+    name = _name(module, attribute)
+    try:
+        found = getattr(import_module(f"latchkey.cli.{module}"), attribute)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("latchkey"):
+            raise
+        _add_unavailable(app, name, extra)
+        return
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name)(found)
+
+
+def _add_unavailable(app: typer.Typer, name: str, extra: str) -> None:
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
 
     @app.command(name, hidden=True, add_help_option=False, context_settings=anything)
@@ -77,10 +95,6 @@ def _add_unavailable(name: str, extra: str) -> None:
         raise typer.Exit(2)
 
 
-_add_commands()
-
-
-@app.command()
 def version() -> None:
     """Show the version of Latchkey and of Python."""
     Console(highlight=False).print(f"latchkey {installed('latchkey')} (Python {platform.python_version()})")
@@ -101,7 +115,7 @@ _TOLD = (
 
 def main() -> None:
     try:
-        app()
+        command_line(sys.argv[1:])()
     except SettingsRefusedError as error:
         told = Console(stderr=True, highlight=False)
         told.print("[bold red]Latchkey cannot start with these settings:[/bold red]")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from latchkey.api.services import connect
+from latchkey.api.store_connections import connect
 from latchkey.cli import secret_key
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
