@@ -135,3 +135,35 @@ async def test_a_secret_key_belongs_to_no_store(steady_shop: Shop, client: Clien
 async def test_a_key_that_is_unknown_is_still_401_or_400(client: Client, what: str) -> None:
     reply = await client.request("POST", "/v1/receipts", body=BODIES[what], key="appl_nobody")
     assert reply.status in (400, 401)
+
+
+@pytest.mark.parametrize("how", ["revoked", "app deleted", "revoked, then app deleted"])
+@pytest.mark.parametrize("what", ["a signed transaction", "broken JSON"])
+async def test_a_key_that_installed_apps_still_have_keeps_the_purchase(
+    steady_shop: Shop, client: Client, what: str, how: str
+) -> None:
+    """The phone of somebody who has paid must not drop the purchase because an operator has tidied up."""
+    app = await projects.create_app(steady_shop.database, steady_shop.project_id, "iOS", "app_store", NOW)
+    issued = await keys.create_public_key(steady_shop.database, steady_shop.project_id, app.id, "iOS", NOW)
+    if "revoked" in how:
+        await keys.revoke_key(steady_shop.database, steady_shop.project_id, issued.key.id, NOW)
+    if "deleted" in how:
+        await projects.delete_app(steady_shop.database, steady_shop.project_id, app.id)
+    before = await count_rows(steady_shop)
+    reply = await client.request("POST", "/v1/receipts", body=BODIES[what], key=issued.plaintext)
+    later(reply)
+    assert "was revoked, or its app was deleted" in reply.json()["message"]
+    assert await count_rows(steady_shop) == before, "whatever such a key sends is not stored"
+    # It opens nothing else.
+    assert (await client.get("/v1/subscribers/ada", key=issued.plaintext)).status == 401
+
+
+async def test_former_keys_that_no_phone_has_stay_401(steady_shop: Shop, client: Client) -> None:
+    """Secret keys are no app's, and purchases of the test store cost nothing."""
+    secret = await keys.create_secret_key(steady_shop.database, steady_shop.project_id, "mine", NOW)
+    await keys.revoke_key(steady_shop.database, steady_shop.project_id, secret.key.id, NOW)
+    app = await projects.create_app(steady_shop.database, steady_shop.project_id, "test", "test_store", NOW)
+    test = await keys.create_public_key(steady_shop.database, steady_shop.project_id, app.id, "test", NOW)
+    await projects.delete_app(steady_shop.database, steady_shop.project_id, app.id)
+    for key in (secret.plaintext, test.plaintext, "appl_nobody"):
+        assert (await client.post("/v1/receipts", GOOD, key=key)).status == 401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,6 +14,7 @@ from latchkey.settings import Settings
 from latchkey.usecases.access import audit
 from tests.api.apple import AppStore, app_store, connected_app, new_app, put
 from tests.api.client import NOW, Shop
+from tests.api.doings import count_rows
 from tests.api.management import delete, get, post
 
 
@@ -120,6 +122,41 @@ async def test_a_rotated_url_replaces_the_old_one_which_works_for_another_week(s
             [reply] = await store.send(shop, url)
             answers.append(reply.status)
         assert answers == expected
+
+
+async def test_every_old_url_works_for_its_own_week_however_often_the_url_is_rotated(
+    shop: Shop, store: AppStore
+) -> None:
+    """A store may still send to any of them: the operator may have pasted the first new one, or none."""
+    app = await connected_app(shop, store)
+    urls = [app["notification_url"]]
+    for day in (0, 3, 5):
+        shop.clock.now = NOW + day * DAY
+        rotated = await post(shop, f"apps/{app['id']}/credentials/rotate_notification_url", None)
+        urls.append(rotated.json()["notification_url"])
+    # So many of the oldest no longer work.
+    for day, gone in ((5, 0), (7, 1), (10, 2), (12, 3)):
+        shop.clock.now = NOW + day * DAY
+        answers = []
+        for url in urls:
+            store.emulator.send_test()
+            [reply] = await store.send(shop, url)
+            answers.append(reply.status)
+        assert answers == [404] * gone + [200] * (4 - gone), day
+    # What no longer works is forgotten with the next two rotations.
+    for _ in range(2):
+        await post(shop, f"apps/{app['id']}/credentials/rotate_notification_url", None)
+    assert (await count_rows(shop))["former_notification_tokens"] == 1
+
+
+async def test_rotations_at_the_same_time_lose_no_url(shop: Shop, store: AppStore) -> None:
+    app = await connected_app(shop, store)
+    path = f"apps/{app['id']}/credentials/rotate_notification_url"
+    rotated = await asyncio.gather(*(post(shop, path, None) for _ in range(4)))
+    for url in (app["notification_url"], *(reply.json()["notification_url"] for reply in rotated)):
+        store.emulator.send_test()
+        [reply] = await store.send(shop, url)
+        assert reply.status == 200
 
 
 async def test_every_change_is_in_the_audit_log(shop: Shop, store: AppStore) -> None:

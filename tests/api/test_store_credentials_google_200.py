@@ -10,8 +10,9 @@ from msgspec import json
 
 from latchkey.emulators.google.emulator import GoogleEmulator, make_keys
 from latchkey.emulators.serving import running
+from latchkey.usecases.access import keys
 from tests.api.apple import new_app, put
-from tests.api.client import Shop
+from tests.api.client import NOW, Shop
 from tests.api.management import get, walk
 from tests.emulators.google.shop import play_store
 
@@ -46,3 +47,27 @@ async def test_an_app_of_google_play_is_connected_and_hears_of_a_test(
     [entry] = await walk(shop, f"store_notifications?app_id={app['id']}")
     assert (entry["store"], entry["source"], entry["status"]) == ("play_store", "notification", "waiting")
     assert (await get(shop, f"apps/{app['id']}/credentials")).json()["first_notification_at"] == shop.clock.now
+
+
+async def test_a_purchase_token_is_shown_whole_only_to_keys_that_may_write(
+    shop: Shop, store: tuple[GoogleEmulator, str]
+) -> None:
+    """Whoever knows a token can show it as a receipt."""
+    emulator, url = store
+    app = await new_app(shop, "play_store")
+    await put(shop, app["id"], emulator.credentials(url))
+    emulator.sell(product_id="pro_monthly:monthly", buyer="ada")
+    [message] = emulator.outbox.waiting()
+    letter = emulator._write(message, None)
+    path = urlsplit(app["notification_url"]).path
+    assert (await shop.client.request("POST", path, key=None, headers=letter.headers, body=letter.body)).status == 200
+    [entry] = await walk(shop, f"store_notifications?app_id={app['id']}")
+    token = entry["subject"]
+    assert len(token) > 100
+
+    reader = await keys.create_secret_key(shop.database, shop.project_id, "reader", NOW, scopes=["read"])
+    for path in ("store_notifications", f"store_notifications/{entry['id']}", f"store_notifications?subject={token}"):
+        reply = await get(shop, path, key=reader.plaintext)
+        assert reply.status == 200
+        assert token[:16] + "…" in reply.body.decode()
+        assert token[:17] not in reply.body.decode()

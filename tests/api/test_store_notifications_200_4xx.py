@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from latchkey.usecases.access import keys
 from tests.api.apple import AppStore, app_store, connected_app, process
 from tests.api.client import NOW, Shop
 from tests.api.management import get, post, refused, walk
@@ -48,6 +49,17 @@ async def test_an_entry_tells_where_it_came_from_and_what_was_checked(shop: Shop
     assert all("payload" not in item for item in listed)
 
 
+async def test_only_a_key_that_may_write_gets_the_payload(shop: Shop, app: dict[str, Any]) -> None:
+    """A signed transaction in it could be shown as a receipt, for another customer."""
+    reader = await keys.create_secret_key(shop.database, shop.project_id, "reader", NOW, scopes=["read"])
+    [_, sale] = await walk(shop, "store_notifications")
+    read = await get(shop, f"store_notifications/{sale['id']}", key=reader.plaintext)
+    assert (read.status, read.json()) == (200, sale)
+    assert "payload" not in read.json()
+    listed = await get(shop, "store_notifications", key=reader.plaintext)
+    assert listed.json()["items"][1] == sale
+
+
 async def test_a_processed_entry_names_the_customer_and_the_events(shop: Shop, app: dict[str, Any]) -> None:
     await process(shop)
     [test, sale] = await walk(shop, "store_notifications")
@@ -71,6 +83,9 @@ async def test_the_list_is_newest_first_and_filters(shop: Shop, app: dict[str, A
         ("&status=failed", []),
         ("&kind=TE", both[:1]),
         ("&kind=te", []),
+        ("&kind=%25", []),
+        ("&kind=T_ST", []),
+        ("&kind=%5C", []),
         (f"&subject={subject}", both[1:]),
         ("&subject=0", []),
         (f"&since_ms={NOW + 1}", both[:1]),

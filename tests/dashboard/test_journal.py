@@ -53,10 +53,7 @@ async def test_an_entry_shows_what_came_what_was_checked_and_what_followed(
     await expect(main).to_contain_text(sale["external_id"])
     for name in sale["checked"].values():
         await expect(main).to_contain_text(name[:40])
-    await expect(page.get_by_label("What the payload says")).to_contain_text('"bundleId": "com.example.notes"')
-    await expect(page.get_by_label("What the payload says")).to_contain_text('"productId": "pro_monthly"')
-    await page.get_by_text("As it came").click()
-    await expect(page.get_by_label("Payload as it came")).to_contain_text("eyJ")
+    await expect(main).to_contain_text("Only owners and developers see it")
     assert await page.locator("main form").count() == 0, "a viewer changes nothing"
     assert await serious_findings(page) == []
     await page.get_by_role("link", name=sale["event_ids"][0]).click()
@@ -64,6 +61,23 @@ async def test_an_entry_shows_what_came_what_was_checked_and_what_followed(
     await page.go_back()
     await page.get_by_role("link", name=sale["customer_id"]).click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text(sale["customer_id"])
+
+
+async def test_only_who_may_change_things_sees_the_payload(site: Site, developer: Visitor, app: dict[str, Any]) -> None:
+    """What is in it can be shown as a receipt."""
+    [sale] = await entries(site, app, "&kind=SUBSCRIBED")
+    payload = (await get(site, f"store_notifications/{sale['id']}")).json()["payload"]
+    for role in (Role.VIEWER, Role.SUPPORT):
+        seen = await (await somebody(site, role)).get(f"/dashboard/projects/{site.project_id}/journal/{sale['id']}")
+        assert seen.status == 200
+        assert "bundleId" not in seen.body.decode()
+        assert payload[:60] not in seen.body.decode()
+    page = await developer.open(f"/journal/{sale['id']}")
+    await expect(page.get_by_label("What the payload says")).to_contain_text('"bundleId": "com.example.notes"')
+    await expect(page.get_by_label("What the payload says")).to_contain_text('"productId": "pro_monthly"')
+    await page.get_by_text("As it came").click()
+    await expect(page.get_by_label("Payload as it came")).to_contain_text("eyJ")
+    assert await serious_findings(page) == []
 
 
 async def test_the_filters_narrow_the_list(site: Site, viewer: Visitor, app: dict[str, Any]) -> None:

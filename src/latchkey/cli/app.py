@@ -126,7 +126,7 @@ def delete(
 def rotate_url(
     app_id: AppArgument, project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA
 ) -> None:
-    """Make a new notification URL. The old one works for another 7 days."""
+    """Make a new notification URL. The old one works for another 7 days, also if you rotate again."""
 
     async def run() -> Connected:
         async with reached(config, data) as stores:

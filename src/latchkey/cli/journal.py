@@ -55,13 +55,13 @@ def show_list(
         since=None if since is None else typed(since, real_now()),
     )
 
-    async def run() -> tuple[list[Entry], dict[Status, int]]:
+    async def run() -> tuple[list[Entry], int]:
         async with Database(database_url(config, data), max_size=1) as database:
             owner = await chosen(database, project)
             found = await journal.page(database, owner, wanted, after=None, limit=limit)
-            return found, await journal.counts(database, owner)
+            return found, await journal.count_failed(database, owner)
 
-    found, counts = asyncio.run(run())
+    found, failed = asyncio.run(run())
     table = Table(
         Column("id", no_wrap=True),
         Column("received", min_width=10),
@@ -82,7 +82,12 @@ def show_list(
         )
     console = Console(highlight=False)
     console.print(table)
-    console.print(", ".join(f"{count:,} {status}" for status, count in counts.items()), style="dim")
+    if failed and status != "failed":
+        more = " or more" if failed == journal.MOST_COUNTED else ""
+        words = (
+            f"{failed:,}{more} {'entry' if failed == 1 else 'entries'} failed: latchkey journal list --status failed"
+        )
+        console.print(words, style="red", soft_wrap=True)
 
 
 @app.command("show")

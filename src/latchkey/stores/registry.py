@@ -26,6 +26,8 @@ class Store:
     management_url: str | None = None
     # Whether a subscription is sold in several base plans. Its product id is then `product:plan`.
     base_plans: bool = False
+    # Whether the name that its notifications give a purchase is enough as a receipt. Only who may write sees it whole.
+    names_are_receipts: bool = False
     # The store's share of a price at its small-business rate. What a project really pays may differ.
     commission: float = 0.0
 
@@ -56,6 +58,7 @@ STORES: dict[str, Store] = {
             platforms=frozenset({"android"}),
             management_url="https://play.google.com/store/account/subscriptions",
             base_plans=True,
+            names_are_receipts=True,
             commission=0.15,
         ),
         Store(

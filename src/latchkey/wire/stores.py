@@ -57,7 +57,7 @@ class StoreNotification(Struct, frozen=True, kw_only=True):
     event_ids: list[str]
     # What was checked before it was stored.
     checked: dict[str, Any]
-    # As it came. Only where one notification is read.
+    # As it came. Only where one notification is read, and only for keys with the scope `write`.
     payload: str | UnsetType = UNSET
 
 

@@ -3,7 +3,7 @@
 A phone drops a purchase for good when it gets any 4xx here, and sends it again later after a 5xx. So a 4xx is only used
 if it is certainly not a purchase: a token of the test store with a wrong key, or a body without user, token or product
 and with a key of the test store, whose purchases cost nothing. A request with the key of a real store's app may be
-about money, and gets 503.
+about money, and gets 503, also if the key was revoked or the app deleted. 401 is for keys that never existed.
 
 Additional data never causes a refusal: invalid attributes, an unknown platform, or a product field of the wrong type
 beside a valid one.
@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import structlog
 from fastapi import APIRouter, Request
 from msgspec import UNSET
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from latchkey.api.authentication import ReceiptKey, caller_of
+from latchkey.api.authentication import ReceiptKey, caller_of, key_hash
 from latchkey.api.errors import (
     ApiError,
     BadRequest,
@@ -49,6 +50,7 @@ from latchkey.usecases.services import Services
 from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
 
+log = structlog.get_logger("latchkey.api")
 router = APIRouter(tags=["V1 subscribers"])
 
 ROUTE = "/v1/receipts"
@@ -185,18 +187,37 @@ async def spared(exchange: Exchange, services: Services, error: ApiError) -> Api
     # 7102: the purchase is known and belongs to somebody else. Nothing is lost if the phone drops it.
     if exchange.route != ROUTE or error.status >= 500 or error.code in (INVALID_RECEIPT, OWNED_BY_ANOTHER):
         return error
-    if isinstance(error, Unauthenticated | Forbidden):
+    if isinstance(error, Forbidden):
         return error
+    if isinstance(error, Unauthenticated):
+        return await _of_a_former_key(exchange, services) or error
     if exchange.key_id is None:
         try:
             # The body was refused before the key was checked.
             await caller_of(exchange, services)
         except ApiError as refused:
             if isinstance(refused, Unauthenticated):
-                return error
+                return await _of_a_former_key(exchange, services) or error
         except Exception:
             # The key cannot be checked now, so the receipt may be real.
             return Unavailable()
     if exchange.store in (None, TEST_STORE):
         return error
     return StoreNotConnected(f"This receipt cannot be read: {error.message} Keep it, and send it again later.")
+
+
+async def _of_a_former_key(exchange: Exchange, services: Services) -> ApiError | None:
+    """503, if the key was revoked or its app was deleted: installed copies of the app still have it, and what they show
+    may be paid for. None: no app of a real store ever had this key, so no phone loses anything."""
+    try:
+        store = await services.admission.former_store(key_hash(exchange.headers.get(b"authorization")))
+    except ApiError:
+        return None
+    except Exception:
+        return Unavailable()
+    if store in (None, TEST_STORE):
+        return None
+    log.warning("receipt with a former key", store=store, request_id=exchange.request_id.decode())
+    return StoreNotConnected(
+        "The key of this app was revoked, or its app was deleted. Keep the purchase, and send it with a valid key."
+    )

@@ -81,7 +81,8 @@ async def read_app(request: Request, services: Provided, caller: ReadKey, app_id
 @router.delete("/{app_id}", responses=shows(Deleted), response_class=Response)
 @audited("app.deleted")
 async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Response:
-    """Delete an app and its keys: installed copies are refused. Purchases made in it stay."""
+    """Delete an app and its keys: installed copies are refused. Receipts of a real store get 503, so that phones keep
+    the purchases. What was bought in the app stays."""
     await projects.delete_app(services.database, caller.project_id, app_id)
     return reply(Deleted(object="app", id=app_id, deleted_at=services.now()))
 

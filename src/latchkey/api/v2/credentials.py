@@ -88,7 +88,7 @@ async def delete_credentials(request: Request, services: Provided, caller: Write
 @router.post("/rotate_notification_url", responses=shows(wire.StoreCredentials), response_class=Response)
 @audited("app.notification_url_rotated")
 async def rotate_notification_url(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
-    """Make a new notification URL. The old one works for another 7 days."""
+    """Make a new notification URL. Each old one works for 7 days after it was replaced."""
     rotated = await credentials.rotate_url(services.stores, caller.project_id, app_id)
     return reply(render.credentials(rotated, base_of(request)))
 

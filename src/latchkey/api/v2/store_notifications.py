@@ -17,6 +17,7 @@ from latchkey.api.v2.deliveries import in_order
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.storage.stores.journal import Filter
 from latchkey.usecases.access.projects import load_app
+from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, next_path
 from latchkey.usecases.stores import journal
@@ -50,7 +51,8 @@ async def list_store_notifications(
     limit: Limit = DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """What the stores sent, newest first. `kind` is how the store's own name for it begins."""
+    """What the stores sent, newest first. `kind` is how the store's own name for it begins. A key without the scope
+    `write` sees only the beginning of a Google Play purchase token in `subject`: a token can be shown as a receipt."""
     in_order(since_ms, until_ms)
     wanted = Filter(app_id=app_id, status=status, kind=kind, subject=subject, since=since_ms, until=until_ms)
     found = await journal.page(services.database, caller.project_id, wanted, after=starting_after, limit=limit + 1)
@@ -67,7 +69,8 @@ async def list_store_notifications(
         }
         kept = urlencode({name: value for name, value in asked.items() if value is not None})
         following = next_path(url, limit, journal.name_of(found[limit - 1])) + (f"&{kept}" if kept else "")
-    return reply(Page(items=[render.notification(one) for one in found[:limit]], next_page=following, url=url))
+    items = [render.notification(one, trusted=_is_trusted(caller)) for one in found[:limit]]
+    return reply(Page(items=items, next_page=following, url=url))
 
 
 @router.post("/reprocess", responses=shows(wire.Reprocessed), response_class=Response)
@@ -85,9 +88,10 @@ async def reprocess_store_notifications(services: Provided, caller: WriteKey, ag
 
 @router.get("/{notification_id}", responses=shows(wire.StoreNotification), response_class=Response)
 async def read_store_notification(services: Provided, caller: ReadKey, notification_id: str) -> Response:
-    """One notification, as it came."""
+    """One notification. `payload`, as it came, is only given to keys with the scope `write`: signed transactions and
+    purchase tokens in it can be shown as receipts."""
     found = await journal.load(services.database, caller.project_id, notification_id)
-    return reply(render.notification(found, whole=True))
+    return reply(render.notification(found, trusted=_is_trusted(caller), whole=True))
 
 
 @router.post("/{notification_id}/reprocess", responses=shows(wire.StoreNotification), response_class=Response)
@@ -95,4 +99,8 @@ async def read_store_notification(services: Provided, caller: ReadKey, notificat
 async def reprocess_store_notification(services: Provided, caller: WriteKey, notification_id: str) -> Response:
     """Process it once more."""
     found = await journal.reprocess(services.database, caller.project_id, notification_id, services.now())
-    return reply(render.notification(found))
+    return reply(render.notification(found, trusted=True))
+
+
+def _is_trusted(caller: Caller) -> bool:
+    return "write" in caller.scopes

@@ -50,6 +50,7 @@ async def show_journal(visit: Visit) -> Response:
         here="journal",
         entries=shown,
         name_of=journal.name_of,
+        subject_of=partial(journal.subject_of, trusted=visit.may(Needs.MANAGE)),
         customer_at=partial(address, visit),
         apps=await projects.list_apps(visit.database, visit.project_id, limit=MOST_APPS),
         statuses=STATUSES,
@@ -82,6 +83,8 @@ async def reprocess_since(visit: Visit) -> Response:
 @pages.get("/journal/{notification_id}")
 async def show_entry(visit: Visit) -> Response:
     found = await journal.load(visit.database, visit.project_id, visit.param("notification_id"))
+    # What the payload holds can be shown as a receipt, which may move a purchase to another customer.
+    trusted = visit.may(Needs.MANAGE)
     apps = await projects.list_apps(visit.database, visit.project_id, limit=MOST_APPS)
     return visit.page(
         "journal_entry.html",
@@ -89,7 +92,9 @@ async def show_entry(visit: Visit) -> Response:
         entry=found,
         id=journal.name_of(found),
         app_name=next((app.name for app in apps if app.id == found.app_id), None),
-        opened=opened(found.payload),
+        subject=journal.subject_of(found, trusted=trusted),
+        payload=found.payload if trusted else None,
+        opened=opened(found.payload) if trusted else None,
         customer_at=partial(address, visit),
     )
 

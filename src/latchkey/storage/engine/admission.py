@@ -1,8 +1,8 @@
-"""Authentication of API keys: the owner of a key, and how many requests its rate limit admits."""
+"""Authentication of API keys: the owner of a key, and how many requests its rate limit admits; and keys of before."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -10,6 +10,7 @@ from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _ADMIT = query("admit_requests")
+_FORMER = query("former_key_stores")
 
 
 # A struct, because one is created for every single request.
@@ -34,3 +35,8 @@ async def admit(connection: Connection, wanted: Mapping[bytes, int]) -> dict[byt
         key_hash: Admitted(granted, retry_after_us, key_id, project_id, app_id, store, kind, scopes)
         for key_hash, granted, retry_after_us, key_id, project_id, app_id, store, kind, scopes in rows
     }
+
+
+async def former_stores(connection: Connection, hashes: Sequence[bytes]) -> dict[bytes, str]:
+    """By hash, the store of each public key that was revoked or whose app was deleted."""
+    return {row["hash"]: row["store"] for row in await connection.fetch(_FORMER, list(hashes))}

@@ -11,4 +11,13 @@ from (
     left join apps p on p.project_id = k.project_id and p.id = k.app_id
     order by k.id
 ) as asked
-cross join lateral take_requests(asked.id, asked.wanted, asked.rate_limit) as taken
+cross join lateral take_requests(asked.id, asked.wanted, asked.rate_limit) as taken;
+
+-- name: former_key_stores
+-- the stores of public keys that once existed: revoked, or of an app that was deleted
+select k.hash, a.store
+from api_keys k
+join apps a on a.project_id = k.project_id and a.id = k.app_id
+where k.hash = any($1::bytea[]) and k.kind = 'public' and k.revoked_at is not null
+union all
+select hash, store from former_public_keys where hash = any($1::bytea[]);

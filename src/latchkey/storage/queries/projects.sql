@@ -47,5 +47,13 @@ order by created_at, id
 limit $3;
 
 -- name: delete_app
--- delete an app of a project, with its keys
+-- delete an app of a project, with its keys; the hashes of its public keys are kept, because phones still have them
+with kept as (
+    insert into former_public_keys (hash, store)
+    select k.hash, a.store
+    from apps a
+    join api_keys k on k.project_id = a.project_id and k.app_id = a.id and k.kind = 'public'
+    where a.project_id = $1 and a.id = $2
+    on conflict do nothing
+)
 delete from apps where project_id = $1 and id = $2;

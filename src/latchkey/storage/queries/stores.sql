@@ -13,9 +13,14 @@ select * from store_connections where project_id = $1 and app_id = $2;
 select * from store_connections where project_id = $1 and app_id = any($2::text[]);
 
 -- name: store_connection_by_token
--- the app that a notification URL belongs to, also by the token before the last rotation while that is valid
+-- the app that a notification URL belongs to, also by a token that was rotated away while that is valid
 select * from store_connections
-where url_token_hash = $1 or (previous_token_hash = $1 and previous_token_until > $2);
+where url_token_hash = $1 or (previous_token_hash = $1 and previous_token_until > $2)
+union all
+select c.*
+from former_notification_tokens f
+join store_connections c on c.project_id = f.project_id and c.app_id = f.app_id
+where f.token_hash = $1 and f.until > $2;
 
 -- name: connected_apps
 -- every app with credentials
@@ -43,8 +48,21 @@ update store_connections
 set check_result = $4, check_message = $5, checked_at = $6
 where project_id = $1 and app_id = $2 and version = $3 and (check_result, check_message) is distinct from ($4, $5);
 
+-- name: lock_store_connection
+-- one rotation after the other
+select 1 from store_connections where project_id = $1 and app_id = $2 for update;
+
 -- name: rotate_notification_token
--- a new notification URL; the one before works until a moment
+-- a new notification URL; the one before works until a moment, and those before it as long as they were to
+with kept as (
+    insert into former_notification_tokens (token_hash, project_id, app_id, until)
+    select previous_token_hash, project_id, app_id, previous_token_until
+    from store_connections
+    where project_id = $1 and app_id = $2 and previous_token_until > $6
+),
+over as (
+    delete from former_notification_tokens where project_id = $1 and app_id = $2 and until <= $6
+)
 update store_connections
 set previous_token_hash = url_token_hash, previous_token_until = $5, url_token = $3, url_token_hash = $4,
     version = version + 1
@@ -132,7 +150,7 @@ where project_id = $1
     and ($2::bigint is null or id < $2)
     and ($3::text is null or app_id = $3)
     and ($4::text is null or status = $4)
-    and ($5::text is null or kind like $5 || '%')
+    and ($5::text is null or starts_with(kind, $5))
     and ($6::text is null or subject = $6)
     and ($7::bigint is null or received_at >= $7)
     and ($8::bigint is null or received_at < $8)
@@ -167,10 +185,6 @@ select exists (
     select from store_notifications
     where project_id = $1 and subject = $2 and source = 'receipt' and app_user_id is distinct from $3
 );
-
--- name: count_notifications
--- entries of a project by status
-select status, count(*) as count from store_notifications where project_id = $1 group by status;
 
 -- name: count_failed_notifications
 -- entries of a project that failed, up to a limit

@@ -20,6 +20,7 @@ _CONNECTED = query("connected_apps")
 _SAVE = query("save_store_credentials")
 _DELETE = query("delete_store_credentials")
 _CHECKED = query("note_store_check")
+_LOCK = query("lock_store_connection")
 _ROTATE = query("rotate_notification_token")
 _NOTIFIED = query("note_notified")
 _HISTORY_READ = query("note_history_read")
@@ -97,9 +98,11 @@ async def note_check(
 
 
 async def rotate(
-    connection: Connection, project_id: str, app_id: str, token: bytes, token_hash: bytes, previous_until: Ms
+    connection: Connection, project_id: str, app_id: str, token: bytes, token_hash: bytes, previous_until: Ms, now: Ms
 ) -> StoreConnection | None:
-    return _found(await connection.fetchrow(_ROTATE, project_id, app_id, token, token_hash, previous_until))
+    """In a transaction: two rotations at the same time must not lose a URL."""
+    await connection.execute(_LOCK, project_id, app_id)
+    return _found(await connection.fetchrow(_ROTATE, project_id, app_id, token, token_hash, previous_until, now))
 
 
 async def note_notified(connection: Connection, project_id: str, app_id: str, at: Ms) -> None:

@@ -31,7 +31,6 @@ _LIST = query("list_notifications")
 _REPROCESS = query("reprocess_notification")
 _REPROCESS_ALL = query("reprocess_notifications")
 _SHOWN_BY_ANOTHER = query("receipt_shown_by_another")
-_COUNT = query("count_notifications")
 _COUNT_FAILED = query("count_failed_notifications")
 _PRUNE = query("prune_notifications")
 
@@ -204,13 +203,6 @@ async def reprocess_all(
     """How many are processed again."""
     count: int = await connection.fetchval(_REPROCESS_ALL, project_id, now, since, status, app_id)
     return count
-
-
-async def count(connection: Connection, project_id: str) -> dict[Status, int]:
-    found: dict[Status, int] = {"waiting": 0, "applied": 0, "ignored": 0, "failed": 0}
-    for row in await connection.fetch(_COUNT, project_id):
-        found[row["status"]] = row["count"]
-    return found
 
 
 async def count_failed(connection: Connection, project_id: str, most: int) -> int:

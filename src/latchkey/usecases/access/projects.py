@@ -98,7 +98,8 @@ async def list_apps(database: Database, project_id: str, *, after: str | None = 
 
 
 async def delete_app(database: Database, project_id: str, app_id: str) -> None:
-    """Deletes the app and its keys, so that installed copies are refused. Purchases made in it stay."""
+    """Deletes the app and its keys, so that installed copies are refused; receipts of a real store get 503, so that
+    phones keep the purchases. What was bought in the app stays."""
     async with database.transaction() as connection:
         if not await projects.delete_app(connection, project_id, app_id):
             raise NotFound(f"There is no app {app_id} in this project.", param="app_id")

@@ -50,10 +50,15 @@ class Admission:
     def __init__(self, database: Database, *, measure: Callable[[int], None] = lambda _: None) -> None:
         self._database = database
         self._batch: Batch[bytes, Verdict] = Batch(self._ask, largest=4096, measure=measure)
+        self._former: Batch[bytes, str | None] = Batch(self._ask_former, largest=4096)
 
     def admit(self, key_hash: bytes) -> asyncio.Future[Verdict]:
         """The verdict on one request with this key. Every call counts as one request."""
         return self._batch.ask(key_hash)
+
+    def former_store(self, key_hash: bytes) -> asyncio.Future[str | None]:
+        """The store of a public key that was revoked or whose app was deleted. None: there was no such key."""
+        return self._former.ask(key_hash)
 
     async def _ask(self, hashes: list[bytes]) -> list[Verdict]:
         wanted = Counter(hashes)
@@ -66,6 +71,11 @@ class Admission:
             # First come, first served.
             verdicts[key_hash] = chain(repeat(caller, one.granted), repeat(refused))
         return [next(verdicts[key_hash]) if key_hash in verdicts else None for key_hash in hashes]
+
+    async def _ask_former(self, hashes: list[bytes]) -> list[str | None]:
+        async with self._database.acquire() as connection:
+            found = await admission.former_stores(connection, list(set(hashes)))
+        return [found.get(key_hash) for key_hash in hashes]
 
 
 def limited(caller: Caller, retry_after_us: int | None) -> Limited | None:

@@ -107,13 +107,13 @@ async def delete(connections: Connections, project_id: str, app_id: str) -> Conn
 
 
 async def rotate_url(connections: Connections, project_id: str, app_id: str) -> Connected:
-    """A new notification URL; the old one works on for a week."""
+    """A new notification URL. Every old one works on for a week after it was replaced, however often this is done."""
     await _required(connections, project_id, app_id)
     token = secrets.token_urlsafe(24)
     sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
     async with connections.database.transaction() as connection:
-        until = connections.now() + OVERLAP
-        row = await storage.rotate(connection, project_id, app_id, sealed, hash_of(token), until)
+        now = connections.now()
+        row = await storage.rotate(connection, project_id, app_id, sealed, hash_of(token), now + OVERLAP, now)
     connections.forget(project_id, app_id)
     assert row is not None
     return _connected(connections, row)

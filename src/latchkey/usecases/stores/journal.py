@@ -7,14 +7,26 @@ from latchkey.domain.refusal import NotFound
 from latchkey.storage.database import Database
 from latchkey.storage.stores import journal
 from latchkey.storage.stores.journal import Entry, Filter, Status
+from latchkey.stores.registry import STORES
 
 PREFIX = "ntf_"
+MOST_COUNTED = 1000
+# A purchase token of Google Play has about 150 characters.
+_BEGINNING = 16
 # The largest id that the database holds.
 _LARGEST = 2**63 - 1
 
 
 def name_of(entry: Entry) -> str:
     return f"{PREFIX}{entry.id}"
+
+
+def subject_of(entry: Entry, *, trusted: bool) -> str | None:
+    """Which purchase an entry is about. Who may not write sees only the beginning of a purchase token: shown as a
+    receipt, a whole one would move the purchase to another customer."""
+    if trusted or entry.subject is None or entry.source == "receipt" or not STORES[entry.store].names_are_receipts:
+        return entry.subject
+    return entry.subject[:_BEGINNING] + "…"
 
 
 async def page(database: Database, project_id: str, wanted: Filter, *, after: str | None, limit: int) -> list[Entry]:
@@ -46,9 +58,10 @@ async def reprocess_since(
         return await journal.reprocess_all(connection, project_id, now, since, status, app_id)
 
 
-async def counts(database: Database, project_id: str) -> dict[Status, int]:
+async def count_failed(database: Database, project_id: str) -> int:
+    """How many failed, at most `MOST_COUNTED`: the journal may hold millions."""
     async with database.acquire() as connection:
-        return await journal.count(connection, project_id)
+        return await journal.count_failed(connection, project_id, MOST_COUNTED)
 
 
 def _number(id: str, param: str) -> int:

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from latchkey.storage.stores.journal import Entry
 from latchkey.usecases.stores.credentials import Connected
-from latchkey.usecases.stores.journal import name_of
+from latchkey.usecases.stores.journal import name_of, subject_of
 from latchkey.wire import stores as wire
 
 
@@ -26,7 +26,9 @@ def credentials(one: Connected, base: str) -> wire.StoreCredentials:
     )
 
 
-def notification(one: Entry, *, whole: bool = False) -> wire.StoreNotification:
+def notification(one: Entry, *, trusted: bool, whole: bool = False) -> wire.StoreNotification:
+    """`trusted` is somebody who may write. Others do not see what could be shown as a receipt: the payload, and
+    purchase tokens."""
     return wire.StoreNotification(
         id=name_of(one),
         project_id=one.project_id,
@@ -36,7 +38,7 @@ def notification(one: Entry, *, whole: bool = False) -> wire.StoreNotification:
         external_id=one.external_id,
         kind=one.kind,
         environment=one.environment,
-        subject=one.subject,
+        subject=subject_of(one, trusted=trusted),
         occurred_at=one.occurred_at,
         received_at=one.received_at,
         status=one.status,
@@ -47,5 +49,5 @@ def notification(one: Entry, *, whole: bool = False) -> wire.StoreNotification:
         customer_id=one.app_user_id,
         event_ids=list(one.event_ids),
         checked=one.checked,
-        payload=one.payload if whole else UNSET,
+        payload=one.payload if whole and trusted else UNSET,
     )

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from latchkey.storage.stores import journal
 from latchkey.stores.registry import STORES
 from latchkey.usecases.access.projects import list_apps
-from latchkey.usecases.stores import credentials
+from latchkey.usecases.stores import credentials, journal
 from latchkey.usecases.stores.connections import Connections
 
-# Apps that are looked at, and failed entries that are counted.
+# Apps that are looked at.
 MOST_APPS = 200
-MOST_FAILED = 1000
 HEALED_DAYS = 30
 
 
@@ -31,7 +29,7 @@ class StoreTrouble:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     troubles: tuple[StoreTrouble, ...] = ()
-    # Failed entries of the journal, at most `MOST_FAILED`.
+    # Failed entries of the journal, at most `journal.MOST_COUNTED`.
     failed: int = 0
     # Of the last `HEALED_DAYS` days: purchases that were read again, and those in which something was missing.
     checks: int = 0
@@ -59,11 +57,9 @@ async def standing_of(connections: Connections, project_id: str) -> Standing:
                 )
             )
     healings = (await credentials.healings(connections, project_id, HEALED_DAYS)).values()
-    async with connections.database.acquire() as connection:
-        failed = await journal.count_failed(connection, project_id, MOST_FAILED)
     return Standing(
         troubles=tuple(troubles),
-        failed=failed,
+        failed=await journal.count_failed(connections.database, project_id),
         checks=sum(one.checks for one in healings),
         healed=sum(one.healed for one in healings),
     )
