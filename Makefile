@@ -19,8 +19,8 @@ help: ## list these commands
 run: setup ## start everything on this machine and say where to go next
 	@$(BIN)/latchkey up
 
-# Whole files go to the two test processes, the long ones first (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Whole files go to the three test processes (some wait more than they work), the long ones first (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test: setup ## run the whole test suite
 	@$(PYTEST)
