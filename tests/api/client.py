@@ -47,6 +47,8 @@ class Client:
     key: str | None = None
     # The key of an app in the test store; sent where a request says `key=APP`.
     public: str | None = None
+    # Where requests come from.
+    address: str = "127.0.0.1"
     # How many bytes of request bodies the application has asked for.
     bytes_read: int = 0
 
@@ -91,7 +93,7 @@ class Client:
             "query_string": query.encode(),
             "root_path": "",
             "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in sent.items()],
-            "client": ("127.0.0.1", 1),
+            "client": (self.address, 1),
             "server": ("localhost", 443),
             "state": {},
         }

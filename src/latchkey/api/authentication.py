@@ -1,4 +1,4 @@
-"""API keys on requests: `Authorization: Bearer <key>`.
+"""API keys on requests: `Authorization: Bearer <key>`, and on V1 also the bare key.
 
 Keys are compared by their SHA-256, looked up with every request, and never written anywhere. Router modules use these
 as the type of a parameter:
@@ -18,9 +18,10 @@ from typing import Annotated
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from latchkey.api.errors import Forbidden, TooManyRequests, Unauthenticated
+from latchkey.api.errors import Forbidden, TooManyRequests, Unauthenticated, Version
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.services import Provided
+from latchkey.domain.team.client_address import client_address, network_of
 from latchkey.usecases.engine.admission import Caller, Limited, Scope, Verdict
 from latchkey.usecases.services import Services
 
@@ -30,28 +31,47 @@ _LONGEST = 256
 # A few keys make thousands of requests a second; parsing and hashing the header again would take a twentieth of a read.
 # The cache reveals nothing more: the headers are in this process's memory anyway.
 @lru_cache(maxsize=256)
-def key_hash(authorization: bytes | None) -> bytes:
-    """The hash of the key in this header."""
+def key_hash(authorization: bytes | None, version: Version) -> bytes:
+    """The hash of the key in this header. V1 also takes the bare key, without the word `Bearer`."""
     if authorization is None:
         raise Unauthenticated("Send your API key as 'Authorization: Bearer <key>'.", code=7224)
-    key = authorization[7:].strip()
-    if authorization[:7].lower() != b"bearer " or not key or b" " in key or len(key) > _LONGEST:
+    if authorization[:7].lower() == b"bearer ":
+        key = authorization[7:].strip()
+    else:
+        key = authorization.strip() if version == "v1" and authorization.lower() != b"bearer" else b""
+    if not key or b" " in key or len(key) > _LONGEST:
         raise Unauthenticated("The Authorization header must read 'Bearer <key>'.", code=7224)
     return hashlib.sha256(key).digest()
 
 
-def admitted(verdict: Verdict, exchange: Exchange, *, receipt: bool = False) -> Caller:
-    """The caller, if the key is valid and has requests left. A receipt with a public key is never rate limited: all
-    phones of an app share that key, and a phone drops a purchase for good on any 4xx."""
+def admitted(verdict: Verdict, exchange: Exchange) -> Caller:
+    """The caller, if the key is valid and has requests left."""
     if verdict is None:
         raise Unauthenticated("This API key is not known here, or it was revoked.")
     if isinstance(verdict, Limited):
         exchange.key_id, exchange.store = verdict.caller.key_id, verdict.caller.store
-        if receipt and verdict.caller.is_public:
-            return verdict.caller
         raise TooManyRequests(verdict.retry_after_ms)
     exchange.key_id, exchange.store = verdict.key_id, verdict.store
+    if verdict.rate_used is not None:
+        exchange.usage = verdict.rate_used, verdict.rate_limit
     return verdict
+
+
+def require_room(exchange: Exchange, services: Services, caller: Caller, app_user_id: str | None) -> None:
+    """Refuses a request with a public key if its address, or its user from that address, has made too many."""
+    address = network_of(address_of(exchange, services))
+    wait = services.phone_limit.wait_ms(caller.app_id or "", caller.rate_limit, app_user_id, address, services.now())
+    if wait is not None:
+        raise TooManyRequests(wait, "Too many requests from this user or this address.")
+
+
+def address_of(exchange: Exchange, services: Services) -> str:
+    """The client's address."""
+    return client_address(
+        exchange.client[0] if exchange.client else None,
+        exchange.headers.get(b"x-forwarded-for", b"").decode("latin-1"),
+        behind_proxy=services.behind_proxy,
+    )
 
 
 def require_scope(caller: Caller, scope: Scope) -> None:
@@ -108,12 +128,21 @@ class PublicOrSecretKey:
         self._receipt = receipt
 
     async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
-        return await app_caller(request.scope[SCOPE_KEY], services, self._scope, receipt=self._receipt)
+        app_user_id = request.path_params.get("app_user_id")
+        return await app_caller(
+            request.scope[SCOPE_KEY], services, self._scope, app_user_id=app_user_id, receipt=self._receipt
+        )
 
 
-async def caller_of(exchange: Exchange, services: Services, *, receipt: bool = False) -> Caller:
-    verdict = await services.admission.admit(key_hash(exchange.headers.get(b"authorization")))
-    return admitted(verdict, exchange, receipt=receipt)
+async def caller_of(
+    exchange: Exchange, services: Services, *, app_user_id: str | None = None, receipt: bool = False
+) -> Caller:
+    """A receipt with a public key is never refused for its rate: a phone drops a purchase for good on any 4xx."""
+    verdict = await services.admission.admit(key_hash(exchange.headers.get(b"authorization"), exchange.version))
+    caller = admitted(verdict, exchange)
+    if caller.is_public and not receipt:
+        require_room(exchange, services, caller, app_user_id)
+    return caller
 
 
 async def project_caller(exchange: Exchange, services: Services, scope: Scope, project_id: str) -> Caller:
@@ -124,8 +153,10 @@ async def project_caller(exchange: Exchange, services: Services, scope: Scope, p
     return caller
 
 
-async def app_caller(exchange: Exchange, services: Services, scope: Scope, *, receipt: bool = False) -> Caller:
-    caller = await caller_of(exchange, services, receipt=receipt)
+async def app_caller(
+    exchange: Exchange, services: Services, scope: Scope, *, app_user_id: str | None = None, receipt: bool = False
+) -> Caller:
+    caller = await caller_of(exchange, services, app_user_id=app_user_id, receipt=receipt)
     if not caller.is_public:
         require_scope(caller, scope)
     return caller

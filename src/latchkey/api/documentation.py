@@ -22,7 +22,7 @@ _ERRORS = {
     "401": "There is no API key, or it is not known.",
     "403": "The key may not do this.",
     "404": "What was named does not exist.",
-    "429": "The key has used up its requests of the last 60 seconds.",
+    "429": "The key, or the user or address of a public key, has used up its requests of the last 60 seconds.",
     "500": "Something went wrong on our side.",
     "503": "The service cannot answer right now.",
 }
@@ -33,6 +33,13 @@ _BODY_ERRORS = {
     "422": "The request makes no sense in the present state.",
 }
 _RETRY_AFTER = {"schema": {"type": "integer", "minimum": 1}, "description": "Seconds to wait."}
+_USAGE = {
+    f"RevenueCat-Rate-Limit-Current-{name}": {"schema": {"type": "integer", "minimum": 0}, "description": description}
+    for name, description in (
+        ("Usage", "Requests of this key in the last 60 seconds."),
+        ("Limit", "Requests that are allowed in 60 seconds."),
+    )
+}
 _REQUEST_ID = {"schema": {"type": "string"}, "description": "Quote it when asking for help."}
 
 
@@ -69,6 +76,8 @@ def _make_true(path: str, method: str, operation: dict[str, Any], error: dict[st
         headers["X-Request-Id"] = _REQUEST_ID
         if status in {"429", "503"}:
             headers["Retry-After"] = _RETRY_AFTER
+        if path.startswith("/v2/") and status.startswith("2"):
+            headers |= _USAGE
 
 
 def _schema_of(shape: Any) -> dict[str, Any]:

@@ -163,10 +163,10 @@ class TooManyRequests(ApiError):
     type = "rate_limit_error"
     retryable = True
 
-    def __init__(self, retry_after_ms: int) -> None:
+    def __init__(self, retry_after_ms: int, reason: str = "This key has used up its requests for now.") -> None:
         seconds = max(1, -(-retry_after_ms // 1000))
         super().__init__(
-            f"This key has used up its requests for now. Try again in {seconds} s.",
+            f"{reason} Try again in {seconds} s.",
             headers={"retry-after": str(seconds)},
             backoff_ms=max(1, retry_after_ms),
         )

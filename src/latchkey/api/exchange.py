@@ -49,10 +49,18 @@ _LINES = (*SECURITY_HEADERS, JSON_TYPE)
 _LINES_FOR_BROWSERS = (*_LINES, *CORS_HEADERS)
 
 
+def usage_headers(used: int, limit: int) -> tuple[Header, Header]:
+    """On the successful replies of V2, as the vendor's clients expect them."""
+    return (
+        (b"revenuecat-rate-limit-current-usage", b"%d" % used),
+        (b"revenuecat-rate-limit-current-limit", b"%d" % limit),
+    )
+
+
 class Exchange:
     __slots__ = (
         "_send", "client", "headers", "key_id", "method", "raw_path", "request_id", "route", "sequence", "started",
-        "status", "store", "version",
+        "status", "store", "usage", "version",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -66,6 +74,8 @@ class Exchange:
         # Of the key, once it is known; `store` is that of the key's app.
         self.key_id: str | None = None
         self.store: str | None = None
+        # Of a secret key: the requests of the last 60 seconds, and the allowed number.
+        self.usage: tuple[int, int] | None = None
         # The address and port of the connection, as the server gives them.
         self.client: tuple[str, int] | None = scope.get("client")
         self.route = "unmatched"
@@ -95,6 +105,8 @@ class Exchange:
             lines = [line for line in lines if line[0] not in _OF_A_BODY]
         if self.sequence is not None:
             lines.append((SEQUENCE_HEADER, b"%d" % self.sequence))
+        if self.usage is not None and status < 300 and self.version == "v2":
+            lines += usage_headers(*self.usage)
         return (
             {"type": "http.response.start", "status": status, "headers": lines},
             {"type": "http.response.body", "body": b"" if self.is_head else body, "more_body": False},
@@ -118,6 +130,8 @@ class Exchange:
             headers.append((b"x-request-id", self.request_id))
             if self.sequence is not None:
                 headers.append((SEQUENCE_HEADER, b"%d" % self.sequence))
+            if self.usage is not None and self.status < 300 and self.version == "v2":
+                headers += usage_headers(*self.usage)
             if self.is_cross_origin:
                 headers += CORS_HEADERS
             message = {**message, "headers": headers}

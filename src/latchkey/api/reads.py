@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 
 from msgspec import json
 
-from latchkey.api.authentication import admitted, key_hash, require_project, require_scope, require_secret
+from latchkey.api.authentication import admitted, key_hash, require_project, require_room, require_scope, require_secret
 from latchkey.api.errors import InvalidAppUserId, Missing
 from latchkey.api.exchange import Exchange
 from latchkey.api.visit import visit_of
@@ -52,6 +52,8 @@ class Reads:
         problem = problem_with(app_user_id)
         answer = await self._ask(exchange, app_user_id, problem)
         caller = admitted(answer.verdict, exchange)
+        if caller.is_public:
+            require_room(exchange, self._services, caller, app_user_id)
         if problem is not None:
             raise InvalidAppUserId(problem, param="app_user_id", empty=not app_user_id.strip())
         row = answer.row
@@ -85,7 +87,7 @@ class Reads:
 
     def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Future[Answer]:
         """An invalid id is not looked up; the request is still authenticated and counted."""
-        hashed = key_hash(exchange.headers.get(b"authorization"))
+        hashed = key_hash(exchange.headers.get(b"authorization"), exchange.version)
         return self._admit(hashed, app_user_id if problem is None else None)
 
     async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:

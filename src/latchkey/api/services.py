@@ -20,6 +20,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.phone_limit import PhoneLimit
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.services import Services
@@ -49,6 +50,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
         inbox=Inbox(stores),
         receipts=Receipts(stores, changes, grants),
         receipt_limit=ReceiptLimit(),
+        phone_limit=PhoneLimit(settings.address_requests_per_minute),
         write_probe=WriteProbe(database),
         behind_proxy=settings.behind_proxy,
     )

@@ -240,10 +240,11 @@ create unlogged table rate_windows (
 -- Callers queue on the row lock: the clock is read after it is held, so instants only grow. A run is (instant, count) and
 -- leaves the window 60 seconds after its instant. Up to 600 requests a minute every batch is its own run and the limit is
 -- exact to the microsecond. Above that a run spans 500 ms and has the instant of its end: the limit is never exceeded,
--- and capacity returns at most 500 ms late. `at_us` replaces the clock in tests.
+-- and capacity returns at most 500 ms late. `used` is the number of requests in the window afterwards. `at_us` replaces
+-- the clock in tests.
 create function take_requests(
     of_key text, wanted integer, allowed integer, at_us bigint default null,
-    out granted integer, out retry_after_us bigint
+    out granted integer, out retry_after_us bigint, out used integer
 ) language plpgsql as $$
 declare
     window_us constant bigint := 60000000;
@@ -252,7 +253,6 @@ declare
     stamp bigint;
     instants bigint[];
     runs integer[];
-    used integer;
     oldest integer := 1;
     newest integer;
     missing integer;

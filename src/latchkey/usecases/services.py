@@ -12,6 +12,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.phone_limit import PhoneLimit
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.stores.connections import Connections
@@ -39,6 +40,8 @@ class Services:
     inbox: Inbox
     receipts: Receipts
     receipt_limit: ReceiptLimit
+    # For requests with public keys.
+    phone_limit: PhoneLimit
     # For the health check.
     write_probe: WriteProbe
     # Whether a proxy in front sends the client's address.

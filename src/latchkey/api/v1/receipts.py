@@ -20,7 +20,7 @@ from msgspec import UNSET
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from latchkey.api.authentication import ReceiptKey, caller_of, key_hash
+from latchkey.api.authentication import ReceiptKey, address_of, caller_of, key_hash
 from latchkey.api.errors import (
     ApiError,
     BadRequest,
@@ -35,7 +35,7 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber
-from latchkey.domain.team.client_address import client_address
+from latchkey.domain.team.client_address import network_of
 from latchkey.usecases.customers.receipts import (
     PLATFORMS,
     TEST_PREFIX,
@@ -135,11 +135,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
         if _of_a_store(services, caller, new):
             assert caller.app_id is not None
             assert caller.store is not None
-            address = client_address(
-                exchange.client[0] if exchange.client else None,
-                exchange.headers.get(b"x-forwarded-for", b"").decode("latin-1"),
-                behind_proxy=services.behind_proxy,
-            )
+            address = network_of(address_of(exchange, services))
             if not services.receipt_limit.takes(caller.project_id, new.app_user_id, address, services.now()):
                 raise StoreNotConnected("Too many receipts at once. Keep the purchase, and send it again later.")
             shown = ShownReceipt(
@@ -194,7 +190,7 @@ async def spared(exchange: Exchange, services: Services, error: ApiError) -> Api
     if exchange.key_id is None:
         try:
             # The body was refused before the key was checked.
-            await caller_of(exchange, services)
+            await caller_of(exchange, services, receipt=True)
         except ApiError as refused:
             if isinstance(refused, Unauthenticated):
                 return await _of_a_former_key(exchange, services) or error
@@ -210,7 +206,8 @@ async def _of_a_former_key(exchange: Exchange, services: Services) -> ApiError |
     """503, if the key was revoked or its app was deleted: installed copies of the app still have it, and what they show
     may be paid for. None: no app of a real store ever had this key, so no phone loses anything."""
     try:
-        store = await services.admission.former_store(key_hash(exchange.headers.get(b"authorization")))
+        hashed = key_hash(exchange.headers.get(b"authorization"), exchange.version)
+        store = await services.admission.former_store(hashed)
     except ApiError:
         return None
     except Exception:

@@ -1,10 +1,12 @@
-"""The client's address, for the audit log and for the limits on wrong passwords."""
+"""The client's address, for the audit log and for limits."""
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
 
 
+@lru_cache(maxsize=4096)
 def client_address(peer: str | None, forwarded_for: str | None, *, behind_proxy: bool) -> str:
     """The address of the connection; behind a proxy, the one that the nearest proxy appended to the list."""
     found = peer or ""
@@ -14,3 +16,15 @@ def client_address(peer: str | None, forwarded_for: str | None, *, behind_proxy:
         return str(ip_address(found))
     except ValueError:
         return "unknown"
+
+
+@lru_cache(maxsize=4096)
+def network_of(address: str) -> str:
+    """Who counts as one address for a limit: an IPv6 client chooses freely among the addresses of its /64."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ip_network((parsed, 64), strict=False))
+    return address

@@ -20,6 +20,9 @@ class Admitted(Struct, frozen=True, gc=False):
     # How many of the requests are admitted, and when the next one would be; None if all are.
     granted: int
     retry_after_us: int | None
+    # How many requests of the last 60 seconds are counted, and how many are allowed. A public key is not counted.
+    used: int | None
+    rate_limit: int
     key_id: str
     project_id: str
     app_id: str | None
@@ -32,8 +35,8 @@ async def admit(connection: Connection, wanted: Mapping[bytes, int]) -> dict[byt
     """Counts requests, given by the hash of their key. Unknown and revoked keys are left out."""
     rows = await connection.fetch(_ADMIT, list(wanted), list(wanted.values()))
     return {
-        key_hash: Admitted(granted, retry_after_us, key_id, project_id, app_id, store, kind, scopes)
-        for key_hash, granted, retry_after_us, key_id, project_id, app_id, store, kind, scopes in rows
+        key_hash: Admitted(granted, retry_after_us, used, rate_limit, key_id, project_id, app_id, store, kind, scopes)
+        for key_hash, granted, retry_after_us, used, rate_limit, key_id, project_id, app_id, store, kind, scopes in rows
     }
 
 

@@ -42,6 +42,8 @@ class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
 
     granted: int
     retry_after_us: int | None
+    used: int | None
+    rate_limit: int
     catalog_version: int
     key_id: str
     project_id: str

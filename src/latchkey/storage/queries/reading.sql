@@ -24,7 +24,7 @@ with admitted as materialized (
         asked.project_id, asked.first, asked.wanted,
         -- One column: eight columns, mostly null, would add a seventh to the cost of each customer.
         json_build_array(
-            taken.granted, taken.retry_after_us, p.catalog_version,
+            taken.granted, taken.retry_after_us, taken.used, asked.rate_limit, p.catalog_version,
             asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
         ) as said
     from (
@@ -35,7 +35,15 @@ with admitted as materialized (
         left join apps s on s.project_id = k.project_id and s.id = k.app_id
         order by k.id
     ) as asked
-    cross join lateral take_requests(asked.id, asked.wanted, asked.rate_limit) as taken
+    cross join lateral (
+        select t.granted, t.retry_after_us, t.used
+        from take_requests(asked.id, asked.wanted, asked.rate_limit) as t
+        where asked.kind = 'secret'
+        union all
+        -- As in admit_requests.
+        select asked.wanted, null, null
+        where asked.kind <> 'secret'
+    ) as taken
     join projects p on p.id = asked.project_id
 )
 select

@@ -1,7 +1,8 @@
 """Authentication of requests by API key, and the key's rate limit.
 
 One statement answers for all requests that come in the same tick: it finds each key's owner and counts the requests of
-the key's last 60 seconds. Nothing is cached between requests, so a revoked key is refused at once.
+the key's last 60 seconds. A public key is not counted: all phones of an app share it (see `phone_limit.py`). Nothing is
+cached between requests, so a revoked key is refused at once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class Caller:
     # A key that ships inside an app, where anybody can read it. Every other key is secret.
     is_public: bool
     scopes: frozenset[str]
+    # A secret key: the requests it may make in 60 seconds, and those of the last 60 seconds including this one's batch.
+    # A public key: the requests that one user of the app may make, and None.
+    rate_limit: int
+    rate_used: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +88,13 @@ def limited(caller: Caller, retry_after_us: int | None) -> Limited | None:
 
 
 def caller_of(key: Admitted | AdmittedForReads) -> Caller:
-    return Caller(key.key_id, key.project_id, key.app_id, key.store, key.kind == "public", frozenset(key.scopes))
+    return Caller(
+        key.key_id,
+        key.project_id,
+        key.app_id,
+        key.store,
+        key.kind == "public",
+        frozenset(key.scopes),
+        key.rate_limit,
+        key.used,
+    )

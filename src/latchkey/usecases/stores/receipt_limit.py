@@ -6,34 +6,23 @@ purchase and tries again, and what does not stop does not fill the journal.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
-from latchkey.domain.instants import MINUTE, Ms
+from latchkey.domain.instants import Ms
+from latchkey.usecases.engine.minute_counts import MinuteCounts
 
 # A phone that restores shows every purchase it holds, each on its own.
 PER_USER = 120
 # Many phones share an address behind a carrier's or an office's gateway.
 PER_ADDRESS = 600
-_MOST_REMEMBERED = 50_000
 
 
 class ReceiptLimit:
     def __init__(self, per_user: int = PER_USER, per_address: int = PER_ADDRESS) -> None:
         self._per_user = per_user
         self._per_address = per_address
-        # By who, the current minute and the count in it.
-        self._counts: OrderedDict[tuple[str, str], tuple[Ms, int]] = OrderedDict()
+        self._counts = MinuteCounts()
 
     def takes(self, project_id: str, app_user_id: str, address: str, now: Ms) -> bool:
         """Count a receipt. False: one of the two limits is used up in this minute."""
-        by_user = self._count(("user", f"{project_id}/{app_user_id}"), now)
-        by_address = self._count(("address", address), now)
+        by_user = self._counts.count(("user", f"{project_id}/{app_user_id}"), now)
+        by_address = self._counts.count(("address", address), now)
         return by_user <= self._per_user and by_address <= self._per_address
-
-    def _count(self, who: tuple[str, str], now: Ms) -> int:
-        minute, count = self._counts.pop(who, (0, 0))
-        count = count + 1 if minute == now // MINUTE else 1
-        self._counts[who] = now // MINUTE, count
-        if len(self._counts) > _MOST_REMEMBERED:
-            self._counts.popitem(last=False)
-        return count
