@@ -33,6 +33,7 @@ BODIES: dict[str, Any] = {
     "PATCH /rcbilling/v1/checkout/{operation_session_id}": {"email": "ada@example.com"},
     "POST /rcbilling/v1/checkout/{operation_session_id}/complete": {"email": "ada@example.com"},
     "POST /customers": {"id": "carol"},
+    "POST /customers/{customer_id}/attributes": {"attributes": [{"name": "plan", "value": "x"}]},
     "POST /customers/{customer_id}/actions/transfer": {"target_customer_id": "bob"},
     "POST /customers/{customer_id}/actions/grant_entitlement": {"entitlement_id": "pro", "expires_at": NOW + DAY},
     "POST /customers/{customer_id}/actions/revoke_granted_entitlement": {"entitlement_id": "pro"},

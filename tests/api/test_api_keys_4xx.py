@@ -10,7 +10,7 @@ from tests.api.management import delete, get, post, refused, walk
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"scopes": ["read"]}, "name"),
     ({"name": "", "scopes": ["read"]}, "name"),
-    ({"name": "x" * 101, "scopes": ["read"]}, "name"),
+    ({"name": "x" * 1501, "scopes": ["read"]}, "name"),
     ({"name": "k"}, "scopes"),
     ({"name": "k", "scopes": []}, "scopes"),
     ({"name": "k", "scopes": "read"}, "scopes"),

@@ -16,9 +16,9 @@ DETACH = "entitlements/team/actions/detach_products"
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "id"),
     ({"id": "a b"}, "id"),
-    ({"id": "x" * 101}, "id"),
+    ({"id": "x" * 201}, "id"),
     ({"id": "max", "display_name": ""}, "display_name"),
-    ({"id": "max", "display_name": "x" * 101}, "display_name"),
+    ({"id": "max", "display_name": "x" * 1501}, "display_name"),
     ({"id": "max", "lookup_key": "max"}, "lookup_key"),
 ]
 

@@ -77,7 +77,7 @@ async def test_404_for_whatever_is_not_there(shop: Shop) -> None:
 async def test_400_for_a_path_or_a_page_with_a_nul_in_it(shop: Shop) -> None:
     for path in LISTS:
         refused(await get(shop, f"{path}?starting_after=%00"), 400, "parameter_error", "starting_after")
-        refused(await get(shop, f"{path}?limit=101"), 400, "parameter_error", "limit")
+        refused(await get(shop, f"{path}?limit=0"), 400, "parameter_error", "limit")
         assert (await get(shop, f"{path}/%00")).status == 400
 
 

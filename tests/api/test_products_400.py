@@ -14,13 +14,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"id": "a/b"}, "id"),
     ({"id": "é"}, "id"),
     ({"id": ".."}, "id"),
-    ({"id": "x" * 101}, "id"),
+    ({"id": "x" * 201}, "id"),
     ({"id": 7}, "id"),
     ({"id": "rc_promo_pro_monthly"}, "id"),
     ({"id": None}, "id"),
     ({"display_name": ""}, "display_name"),
     ({"display_name": "   "}, "display_name"),
-    ({"display_name": "x" * 101}, "display_name"),
+    ({"display_name": "x" * 1501}, "display_name"),
     ({"display_name": "a\nb"}, "display_name"),
     ({"display_name": ["a"]}, "display_name"),
     ({"kind": "rental"}, "kind"),
@@ -104,5 +104,5 @@ async def test_a_body_that_is_no_object_is_refused(shop: Shop) -> None:
 
 
 async def test_a_page_that_cannot_be_is_refused(shop: Shop) -> None:
-    for query in ("limit=0", "limit=101", "limit=x", "limit=", "starting_after=%00"):
+    for query in ("limit=0", "limit=-1", "limit=x", "limit=", "starting_after=%00"):
         refused(await get(shop, f"products?{query}"), 400, "parameter_error", query.split("=")[0])

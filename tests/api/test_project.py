@@ -10,7 +10,7 @@ from tests.api.management import get, patch, refused
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": ""}, "name"),
     ({"name": None}, "name"),
-    ({"name": "x" * 101}, "name"),
+    ({"name": "x" * 1501}, "name"),
     ({"restore_behavior": "steal"}, "restore_behavior"),
     ({"restore_behavior": None}, "restore_behavior"),
     ({"test_store": "ajar"}, "test_store"),

@@ -181,7 +181,7 @@ async def test_v2_grants_until_a_moment_or_for_ever_and_revokes(steady_shop: Sho
     assert (await steady_shop.client.post(f"{path}/grant_entitlement", body)).status == 404
     await steady_shop.note("vera", plan="x")
     reply = await steady_shop.client.post(f"{path}/grant_entitlement", body)
-    assert reply.status == 200
+    assert reply.status == 201
     assert reply.json() == (await steady_shop.v2("vera")).json()
     [item] = reply.json()["active_entitlements"]["items"]
     assert (item["entitlement_id"], item["expires_at"]) == ("team", NOW + DAY)

@@ -13,8 +13,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"code": "G M", "name": "Gems"}, "code"),
     ({"code": "", "name": "Gems"}, "code"),
     ({"code": "GEM", "name": ""}, "name"),
-    ({"code": "GEM", "name": "x" * 101}, "name"),
-    ({"code": "GEM", "name": "Gems", "description": "x" * 1001}, "description"),
+    ({"code": "GEM", "name": "x" * 1501}, "name"),
+    ({"code": "GEM", "name": "Gems", "description": "x" * 1501}, "description"),
     ({"code": "GEM", "name": "Gems", "description": "\u0007"}, "description"),
     ({"code": "GEM", "name": "Gems", "balance": 1}, "balance"),
 ]

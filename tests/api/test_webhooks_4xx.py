@@ -14,7 +14,7 @@ GOOD = {"name": "Mine", "url": "https://app.example.com/hook"}
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": ""}, "name"),
     ({"name": "  "}, "name"),
-    ({"name": "x" * 101}, "name"),
+    ({"name": "x" * 1501}, "name"),
     ({"name": "a\nb"}, "name"),
     ({"name": 7}, "name"),
     ({"name": None}, "name"),
@@ -198,7 +198,6 @@ async def test_a_page_of_the_log_that_cannot_be_is_refused(post: Post, made: str
         ("until_ms=99999999999999", "until_ms"),
         ("since_ms=1800000000000&until_ms=1800000000000", "until_ms"),
         ("limit=0", "limit"),
-        ("limit=101", "limit"),
         ("starting_after=%00", "starting_after"),
     ):
         refused(await post.call("GET", f"{made}/deliveries?{query}"), 400, "parameter_error", param)

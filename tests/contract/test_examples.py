@@ -283,6 +283,8 @@ async def live(story: Story, shop: Shop) -> None:
     await story.ask(f"GET {customer}")
     await story.ask(f"GET {customer}/active_entitlements")
     await story.ask(f"GET {customer}/attributes")
+    changes = [{"name": "plan", "value": "annual"}, {"name": "$displayName", "value": None}]
+    await story.ask(f"POST {customer}/attributes", {"attributes": changes})
     await story.ask(f"GET {customer}/aliases")
     await story.ask(f"GET {customer}/virtual_currencies")
     await story.ask(f"POST {customer}/virtual_currencies/transactions", {"adjustments": {"COIN": -40, "GEM": 3}})
@@ -302,6 +304,7 @@ async def operate(story: Story) -> None:
     await story.ask("POST /test_clocks/{test_clock_id}/advance", {"by": "P1M"})
     await story.ask("POST /customers", {"id": "bob"}, also=".plain")
     await story.ask("GET /customers")
+    await story.ask("GET /customers", query="?search=ada%40example.com", also=".search")
     grant = {"entitlement_id": "team", "expires_at": NOW + DAY}
     await story.ask("POST /customers/{customer_id}/actions/grant_entitlement", grant)
     revoked = {"entitlement_id": "team"}

@@ -58,7 +58,7 @@ async def test_what_makes_no_sense_is_refused_with_the_form_filled_in(site: Site
     path = site.path("/settings").removeprefix(site.url)
     for form in (
         {"name": "", "restore_behavior": "keep", "test_store": "open"},
-        {"name": "n" * 101, "restore_behavior": "keep", "test_store": "open"},
+        {"name": "n" * 1501, "restore_behavior": "keep", "test_store": "open"},
         {"name": "Fine", "restore_behavior": "share", "test_store": "open"},
         {"name": "Fine", "restore_behavior": "keep", "test_store": "ajar"},
         {"name": "Fine", "restore_behavior": "keep"},

@@ -13,7 +13,7 @@ def test_an_id_is_made_of_letters_digits_and_four_signs(text: str) -> None:
     assert checked_id(text) == text
 
 
-@pytest.mark.parametrize("text", ["", " ", "a b", "a/b", "a\n", "é", ".", "..", "x" * 101, "$rc", "a\0"])
+@pytest.mark.parametrize("text", ["", " ", "a b", "a/b", "a\n", "é", ".", "..", "x" * 201, "$rc", "a\0"])
 def test_anything_else_is_no_id(text: str) -> None:
     with pytest.raises(Invalid) as refusal:
         checked_id(text, "product_id")
@@ -24,7 +24,7 @@ def test_a_name_loses_the_spaces_around_it() -> None:
     assert checked_name("  Pro, für immer 👩‍🚀 ") == "Pro, für immer 👩‍🚀"
 
 
-@pytest.mark.parametrize("text", ["", "  ", "x" * 101, "a\nb", "a\0b", "\x7f", "\ud800"])
+@pytest.mark.parametrize("text", ["", "  ", "x" * 1501, "a\nb", "a\0b", "\x7f", "\ud800"])
 def test_a_name_is_short_and_on_one_line(text: str) -> None:
     with pytest.raises(Invalid):
         checked_name(text)
@@ -32,7 +32,7 @@ def test_a_name_is_short_and_on_one_line(text: str) -> None:
 
 def test_a_text_may_have_several_lines_but_no_control_characters() -> None:
     assert checked_text("a\n\tb", "description") == "a\n\tb"
-    for text in ("x" * 1001, "\0", "\x1b[31m"):
+    for text in ("x" * 1501, "\0", "\x1b[31m"):
         with pytest.raises(Invalid):
             checked_text(text, "description")
 

@@ -30,7 +30,7 @@ async def test_an_id_that_is_taken_and_a_name_that_is_none_are_refused(
 ) -> None:
     with pytest.raises(Conflict):
         await projects.create_project(database, "Other", NOW, project_id=project.id)
-    for name in ("", "   ", "x" * 101, "a\x00b"):
+    for name in ("", "   ", "x" * 1501, "a\x00b"):
         with pytest.raises(Refusal):
             await projects.create_project(database, name, NOW)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from latchkey.domain import naming
@@ -48,9 +48,18 @@ _id_schema: dict[str, Any] = {
     "not": {"enum": sorted(BLOCKED | DIRECTIONS)},
 }
 AppUserId = Annotated[str, AfterValidator(_user_id), Field(json_schema_extra=_id_schema)]
+# A V2 body of ours that names a customer: it may say `customer_id` as the vendor does, or `app_user_id`, not both. The
+# body's schema needs `either_id`.
+CustomerId = Annotated[AppUserId, Field(validation_alias=AliasChoices("app_user_id", "customer_id"))]
 PathUserId = Annotated[str, AfterValidator(_user_id), Path(json_schema_extra=_id_schema)]
 Instant = Annotated[int, Field(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")]
-Limit = Annotated[int, Query(ge=1, le=LARGEST_LIMIT, description=f"Items on a page; default {DEFAULT_LIMIT}.")]
+Limit = Annotated[
+    int,
+    Field(ge=1),
+    # Who asks for more gets a page of the largest size, and `next_page` leads on.
+    AfterValidator(lambda limit: min(limit, LARGEST_LIMIT)),
+    Query(description=f"Items on a page; default {DEFAULT_LIMIT}. Above {LARGEST_LIMIT} it is {LARGEST_LIMIT}."),
+]
 
 
 def _held_to(check: Callable[[str], str]) -> AfterValidator:
@@ -73,7 +82,7 @@ def _price(value: float) -> float:
     return value
 
 
-def _no_nul(value: str | None) -> str | None:
+def without_nul(value: str | None) -> str | None:
     if value is not None and "\0" in value:
         raise PydanticCustomError("invalid", "It contains a NUL character.")
     return value
@@ -84,17 +93,24 @@ def one_of(**fields: str) -> dict[str, Any]:
     return {"oneOf": [{"required": [name], "properties": {name: {"type": type}}} for name, type in fields.items()]}
 
 
+def either_id(schema: dict[str, Any]) -> None:
+    """For the schema of a body with a `CustomerId`: exactly one of the two names is present."""
+    schema["properties"]["customer_id"] = {**schema["properties"]["app_user_id"], "title": "Customer Id"}
+    schema["required"] = [name for name in schema["required"] if name != "app_user_id"]
+    schema["oneOf"] = [{"required": ["app_user_id"]}, {"required": ["customer_id"]}]
+
+
 def not_null() -> Any:
     """For a field that may be omitted, but not null. A factory, because a default would appear in the document."""
     return Field(default_factory=lambda: None)
 
 
-def _name_schema(pattern: str) -> Any:
-    return Field(json_schema_extra={"minLength": 1, "maxLength": naming.LONGEST, "pattern": pattern})
+def _name_schema(pattern: str, longest: int = naming.LONGEST) -> Any:
+    return Field(json_schema_extra={"minLength": 1, "maxLength": longest, "pattern": pattern})
 
 
 Id = Annotated[str, _held_to(naming.checked_id), _name_schema(naming.ID_PATTERN)]
-Name = Annotated[str, _held_to(naming.checked_name), _name_schema(naming.NAME_PATTERN)]
+Name = Annotated[str, _held_to(naming.checked_name), _name_schema(naming.NAME_PATTERN, naming.LONGEST_NAME)]
 Description = Annotated[
     str,
     _held_to(naming.checked_text),
@@ -109,7 +125,7 @@ CurrencyCode = Annotated[
 Amount = Annotated[float, Field(ge=0, le=HIGHEST, description="At most six decimals."), AfterValidator(_price)]
 Quantity = Annotated[int, Field(ge=1, le=MAX_BALANCE)]
 RateLimit = Annotated[int, Field(ge=1, le=FASTEST, description="Requests a minute.")]
-_Cursor = Annotated[str, Field(max_length=500), AfterValidator(_no_nul)]
+_Cursor = Annotated[str, Field(max_length=500), AfterValidator(without_nul)]
 StartingAfter = Annotated[
     _Cursor | None,
     # An empty cursor, from a client without a previous page, means the first page.

@@ -7,7 +7,9 @@ import re
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.refusal import Invalid
 
-LONGEST = 100
+# Of ids, and of names; the vendor's clients send names of up to 1,500 characters.
+LONGEST = 200
+LONGEST_NAME = 1500
 ID_PATTERN = r"^[A-Za-z0-9_.:-]+$"
 # At least one visible character and no control characters; surrounding spaces are removed.
 NAME_PATTERN = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
@@ -17,10 +19,10 @@ DURATION_PATTERN = (
     r"(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,5}M)?([0-9]{1,6}S)?)?$"
 )
 CURRENCY_PATTERN = r"^[A-Z]{3}$"
-LONGEST_TEXT = 1000
+LONGEST_TEXT = 1500
 TEXT_PATTERN = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
 
-_ID = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _DURATION = re.compile(DURATION_PATTERN.rstrip("$"))
 # Clients that normalise paths would resolve these to another path.
@@ -42,8 +44,8 @@ def checked_id(text: str, param: str = "id") -> str:
 def checked_name(text: str, param: str = "name") -> str:
     """The name without surrounding spaces."""
     trimmed = text.strip()
-    if not 1 <= len(trimmed) <= LONGEST or not _is_clean(trimmed):
-        raise Invalid(f"A name has 1 to {LONGEST} characters, none of them a control character.", param=param)
+    if not 1 <= len(trimmed) <= LONGEST_NAME or not _is_clean(trimmed):
+        raise Invalid(f"A name has 1 to {LONGEST_NAME} characters, none of them a control character.", param=param)
     return trimmed
 
 

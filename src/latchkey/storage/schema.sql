@@ -32,6 +32,8 @@ create table apps (
     name text not null,
     store text not null,
     created_at bigint not null,
+    -- Bundle id, package name and the like, by field. No secrets.
+    details json not null default '{}',
     primary key (project_id, id)
 );
 
@@ -48,6 +50,9 @@ create table api_keys (
     rate_limit integer not null check (rate_limit > 0),
     created_at bigint not null,
     revoked_at bigint,
+    -- A public key ships inside an app, so it is no secret and can be shown again. Null for secret keys, and for public
+    -- keys from before this was stored.
+    plaintext text,
     foreign key (project_id, app_id) references apps (project_id, id) on delete cascade
 );
 create index api_keys_by_project on api_keys (project_id, created_at, id);
@@ -154,6 +159,8 @@ create table aliases (
     project_id text not null,
     app_user_id text not null,
     customer_id bigint not null,
+    -- When the customer got this id. Null for ids from before this was stored.
+    created_at bigint,
     primary key (project_id, app_user_id) include (customer_id)
 );
 create index aliases_of_customer on aliases (customer_id, project_id);

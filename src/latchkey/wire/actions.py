@@ -54,6 +54,7 @@ class Transferred(Struct, frozen=True, kw_only=True):
 class Alias(Struct, frozen=True, kw_only=True):
     object: Literal["customer.alias"] = "customer.alias"
     id: str
+    created_at: int
 
 
 class CurrencyBalance(Struct, frozen=True, kw_only=True):

@@ -13,9 +13,10 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import AppUserId, Body, Instant, Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
+from latchkey.api.v2.customer_attributes import MOST_ATTRIBUTES, NewAttributes, checked
 from latchkey.api.v2.customers import view_of
 from latchkey.domain.access.explanation import explain
-from latchkey.usecases.customers import grants
+from latchkey.usecases.customers import grants, listing
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import transfer
 from latchkey.usecases.rendering import v2 as render
@@ -30,11 +31,15 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 class NewCustomer(Body):
     id: AppUserId
+    attributes: NewAttributes = Field(default_factory=list, max_length=MOST_ATTRIBUTES)
     test_clock_id: Name | None = None
 
 
 class Target(Body):
+    """With `app_ids`, only the purchases that were made in one of these apps."""
+
     target_customer_id: AppUserId
+    app_ids: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
 
 
 class NewGrant(Body):
@@ -51,8 +56,9 @@ class EntitlementName(Body):
 @router.post("", responses=shows(v2.Customer, 201), status_code=201, response_class=Response)
 @audited("customer.created")
 async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Response:
-    """Create a customer, on a test clock if one is given."""
-    await create_customer(services.changes, caller.project_id, new.id, new.test_clock_id)
+    """Create a customer, with attributes, and on a test clock if one is given."""
+    values = checked(new.attributes)
+    await create_customer(services.changes, caller.project_id, new.id, new.test_clock_id, values)
     return reply(render.customer(await view_of(services, caller.project_id, new.id)), 201)
 
 
@@ -67,9 +73,10 @@ async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) 
 @router.post("/{customer_id}/actions/transfer", responses=shows(Transferred), response_class=Response)
 @audited("customer.transferred")
 async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Target) -> Response:
-    """Transfer all purchases of this customer to another one, who gets a TRANSFER event."""
+    """Transfer the purchases of this customer to another one, who gets a TRANSFER event. With `app_ids`, only those
+    made in these apps; grants have no app and stay."""
     project_id = caller.project_id
-    await transfer(services.changes, project_id, customer_id, new.target_customer_id)
+    await transfer(services.changes, project_id, customer_id, new.target_customer_id, new.app_ids)
     return reply(
         Transferred(
             source_customer=render.customer(await view_of(services, project_id, customer_id)),
@@ -78,12 +85,17 @@ async def transfer_purchases(services: Provided, caller: WriteKey, customer_id: 
     )
 
 
-@router.post("/{customer_id}/actions/grant_entitlement", responses=shows(v2.Customer), response_class=Response)
+@router.post(
+    "/{customer_id}/actions/grant_entitlement",
+    responses=shows(v2.Customer, 201),
+    status_code=201,
+    response_class=Response,
+)
 @audited("customer.granted")
 async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
     """Grant an entitlement until a given time, or for ever."""
     await grants.grant(services.changes, caller.project_id, customer_id, new.entitlement_id, ends_at=new.expires_at)
-    return reply(render.customer(await view_of(services, caller.project_id, customer_id)))
+    return reply(render.customer(await view_of(services, caller.project_id, customer_id)), 201)
 
 
 @router.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer), response_class=Response)
@@ -104,9 +116,10 @@ async def list_aliases(
     limit: Limit = render.DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """All ids of this customer."""
+    """All ids of this customer, and since when it has each of them."""
     view = await view_of(services, caller.project_id, customer_id)
-    items = [Alias(id=alias) for alias in sorted(view.customer.aliases)]
+    found = await listing.list_aliases(services.database, caller.project_id, view.key)
+    items = [Alias(id=one.app_user_id, created_at=one.created_at) for one in found]
     return reply(
         render.page(items, lambda item: item.id, f"{render.customer_path(view)}/aliases", limit, starting_after)
     )

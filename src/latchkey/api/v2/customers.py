@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey, documented
@@ -19,9 +21,13 @@ from latchkey.wire import v2
 
 router = APIRouter(tags=["V2 customers"])
 
+Expand = Annotated[
+    list[str] | None, Query(alias="expand", description="`attributes` is always there, asked for or not.")
+]
+
 
 @router.get(V2_ROUTE, responses=shows(v2.Customer), response_class=Response, dependencies=[documented])
-async def read_customer(request: Request, project_id: str, customer_id: PathUserId) -> Response:
+async def read_customer(request: Request, project_id: str, customer_id: PathUserId, _: Expand = None) -> Response:
     """The customer with this id or alias, with the first page of each of its lists."""
     status, body = await request.scope[READS_KEY].customer(request.scope[SCOPE_KEY], project_id, customer_id)
     return Response(body, status, media_type="application/json")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from pydantic import ConfigDict
 from starlette.responses import Response
 
 from latchkey.api.authentication import WriteKey
-from latchkey.api.models import AppUserId, Body
+from latchkey.api.models import Body, CustomerId, either_id
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.experiments.enrollments import enroll_customer
@@ -16,7 +17,9 @@ router = APIRouter(prefix="/v2/projects/{project_id}/experiments", tags=["V2 exp
 
 
 class NewEnrollment(Body):
-    app_user_id: AppUserId
+    model_config = ConfigDict(json_schema_extra=either_id)
+
+    app_user_id: CustomerId
 
 
 @router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment), response_class=Response)

@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.api.authentication import WriteKey
-from latchkey.api.models import AppUserId, Body, Instant
+from latchkey.api.models import Body, CustomerId, Instant, either_id
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
@@ -30,6 +30,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 def _each_action_in_words(schema: dict[str, Any]) -> None:
     """For the document: the fields that each action requires and accepts."""
+    either_id(schema)
     fields: dict[str, Any] = schema["properties"]
     schema["anyOf"] = [
         {
@@ -53,7 +54,7 @@ class NewAction(Body):
     model_config = ConfigDict(json_schema_extra=_each_action_in_words)
 
     action: test_store.Name
-    app_user_id: AppUserId
+    app_user_id: CustomerId
     product_id: Name | None = None
     environment: Literal["SANDBOX", "PRODUCTION"] = "SANDBOX"
     trial: bool = False

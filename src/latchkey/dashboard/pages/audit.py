@@ -15,6 +15,7 @@ ON_A_PAGE = 50
 # Actions that only the command line or the API does, so no page declares them.
 ELSEWHERE = (
     "account.invited",
+    "customer.attributes_set",
     "customer.created",
     "entitlement.products_attached",
     "entitlement.products_detached",

@@ -50,6 +50,17 @@ def with_attributes(customer: Customer, changes: Mapping[str, Attribute]) -> Cus
     return customer if known == customer.attributes else replace(customer, attributes=known)
 
 
+def set_now(customer: Customer, values: Mapping[str, str | None], now: Ms) -> Customer:
+    """An operator sets these values; null deletes. They win over what is stored, whatever a phone's clock said."""
+    known = customer.attributes
+    dated = {
+        name: Attribute(value or "", max(now, known[name].updated_at + 1) if name in known else now)
+        for name, value in values.items()
+        if value or name in known
+    }
+    return with_attributes(customer, dated)
+
+
 def _without_oldest_markers(known: dict[str, Attribute]) -> dict[str, Attribute]:
     """Markers of deleted attributes only serve late arrivals, so their number is limited."""
     markers = sorted((one.updated_at, name) for name, one in known.items() if not one.value)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from latchkey.domain.customers.customer import Attribute, Customer, Joined, Transfer
 from latchkey.domain.events.event import event_id
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.user_id import is_anonymous, same_account
 
@@ -131,7 +134,8 @@ def transfer(source: Customer, target: Customer, now: Ms, *, keys: frozenset[tup
         purchases=tuple(one for one in source.purchases if keys is None or (one.store, one.id) in keys),
     )
     if not wanted.subscriptions and not wanted.purchases:
-        raise Refusal(f"{source.app_user_id!r} has no purchases to transfer.")
+        which = "no purchases to transfer" if keys is None else "none of these purchases"
+        raise Refusal(f"{source.app_user_id!r} has {which}.")
     left = replace(
         source,
         subscriptions=tuple(one for one in source.subscriptions if one not in wanted.subscriptions),
@@ -142,6 +146,12 @@ def transfer(source: Customer, target: Customer, now: Ms, *, keys: frozenset[tup
     others = tuple(alias for alias in source.aliases if alias != source.app_user_id)
     told = _told_of_transfer(received, (source.app_user_id, *others), now)
     return Moved(left, received, told)
+
+
+def bought_in(customer: Customer, app_ids: Collection[str]) -> frozenset[tuple[str, str]]:
+    """The purchases that were made in one of these apps, by store and id."""
+    bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
+    return frozenset((one.store, one.id) for one in bought if one.app_id in app_ids)
 
 
 def came_from_an_app(customer: Customer, key: tuple[str, str]) -> bool:

@@ -143,8 +143,8 @@ async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict
     return {(row["project_id"], row["store"], row["store_id"]): row["customer_id"] for row in rows}
 
 
-async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | None]]) -> None:
-    """Writes each customer and when it next falls due."""
+async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | None]], now: Ms) -> None:
+    """Writes each customer and when it next falls due. Ids that are new to a customer came `now`."""
     if not changed:
         return
     await connection.execute(
@@ -165,7 +165,7 @@ async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | N
         if alias not in before.customer.aliases
     ]
     if added:
-        await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 3))
+        await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 3), now)
     moved = [
         (after.project_id, before.key, address)
         for before, after, _ in changed

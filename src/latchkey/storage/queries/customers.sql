@@ -45,9 +45,9 @@ join aliases using (project_id, app_user_id);
 -- name: create_customers
 -- create customers: whoever claims the app user id first creates the row, others find it when they look again
 with claimed as (
-    insert into aliases (project_id, app_user_id, customer_id)
-    select project_id, app_user_id, nextval(pg_get_serial_sequence('customers', 'id'))
-    from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
+    insert into aliases (project_id, app_user_id, customer_id, created_at)
+    select project_id, app_user_id, nextval(pg_get_serial_sequence('customers', 'id')), seen_at
+    from unnest($1::text[], $2::text[], $5::bigint[]) as asked (project_id, app_user_id, seen_at)
     order by project_id, app_user_id
     on conflict do nothing
     returning project_id, app_user_id, customer_id
@@ -81,8 +81,16 @@ where c.project_id = n.project_id and c.id = n.id;
 
 -- name: add_aliases
 -- add ids of customers
-insert into aliases (project_id, app_user_id, customer_id)
-select * from unnest($1::text[], $2::text[], $3::bigint[]);
+insert into aliases (project_id, app_user_id, customer_id, created_at)
+select project_id, app_user_id, customer_id, $4
+from unnest($1::text[], $2::text[], $3::bigint[]) as added (project_id, app_user_id, customer_id);
+
+-- name: aliases_of_customer
+-- the ids of a customer, and since when it has each of them
+select a.app_user_id, coalesce(a.created_at, c.first_seen_at) as created_at
+from aliases a
+join customers c on c.project_id = a.project_id and c.id = a.customer_id
+where a.customer_id = $2 and a.project_id || '' = $1;
 
 -- name: keep_emails
 -- set the e-mail address of each of these customers; null is none

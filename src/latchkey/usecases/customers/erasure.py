@@ -10,6 +10,7 @@ from msgspec import UNSET, structs
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.event import event_id
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.storage import collisions
 from latchkey.storage.access import audit
@@ -52,7 +53,8 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         rewritten = {one.event.id: forgotten_source(one.event) for one in transfers}
         rewritten |= {event.id: anonymous(event, pseudonym, ids) for event in own}
         await erasure.replace_events(connection, project_id, rewritten)
-        await _forget_in(connection, [locked[project_id, id] for id in receivers if (project_id, id) in locked], ids)
+        kept = [locked[project_id, id] for id in receivers if (project_id, id) in locked]
+        await _forget_in(connection, kept, ids, changes.now())
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
         await settle(connection, project_id, stored.customer, project.catalog)
         await handles.forget(connection, project_id, stored.key, ids)
@@ -64,9 +66,9 @@ def _receivers(transfers: Iterable[Transfer]) -> set[str]:
     return {one.receiver for one in transfers if one.receiver is not None}
 
 
-async def _forget_in(connection: Connection, receivers: list[customers.Stored], ids: Collection[str]) -> None:
+async def _forget_in(connection: Connection, receivers: list[customers.Stored], ids: Collection[str], now: Ms) -> None:
     changed = [(one, without_source(one.customer, ids)) for one in receivers]
-    await customers.save(connection, [(one, after, next_due_at(after)) for one, after in changed])
+    await customers.save(connection, [(one, after, next_due_at(after)) for one, after in changed], now)
 
 
 def without_source(customer: Customer, ids: Collection[str]) -> Customer:

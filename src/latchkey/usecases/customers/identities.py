@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -39,9 +39,12 @@ async def log_in(changes: Changes, project_id: str, app_user_id: str, new_app_us
     return await again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id))
 
 
-async def transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
-    """Moves all purchases of one customer to another, and emits TRANSFER for the receiving one."""
-    return await again(lambda: _transfer(changes, project_id, source_id, target_id))
+async def transfer(
+    changes: Changes, project_id: str, source_id: str, target_id: str, app_ids: Collection[str] | None = None
+) -> Committed:
+    """Moves the purchases of one customer to another, and emits TRANSFER for the receiving one. With `app_ids`, only
+    those that were made in one of these apps."""
+    return await again(lambda: _transfer(changes, project_id, source_id, target_id, app_ids))
 
 
 async def restore(
@@ -80,7 +83,9 @@ async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_u
                 return LoggedIn(made.customer, True, pair.project, wall)
 
 
-async def _transfer(changes: Changes, project_id: str, source_id: str, target_id: str) -> Committed:
+async def _transfer(
+    changes: Changes, project_id: str, source_id: str, target_id: str, app_ids: Collection[str] | None
+) -> Committed:
     async with collisions.transaction(changes.database) as connection:
         pair = await _Pair.locked(changes, connection, project_id, (source_id, target_id), changes.now())
         source, target = pair.found.get(source_id), pair.found.get(target_id)
@@ -88,7 +93,8 @@ async def _transfer(changes: Changes, project_id: str, source_id: str, target_id
             raise NotFound(f"There is no customer {source_id!r}.", param="customer_id")
         if target is None:
             raise NotFound(f"There is no customer {target_id!r}.", param="target_customer_id")
-        return await pair.transfer(source, target, None)
+        keys = None if app_ids is None else identity.bought_in(source.customer, app_ids)
+        return await pair.transfer(source, target, keys)
 
 
 async def _restore(

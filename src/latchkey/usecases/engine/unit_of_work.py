@@ -128,7 +128,7 @@ class UnitOfWork:
             after = replace(entry.current, sequence=sequences[key], currency_transactions=(), joined=())
             if after != entry.stored.customer and not entry.gone:
                 changed.append((entry.stored, after, next_due_at(after)))
-        await customers.save(self.connection, changed)
+        await customers.save(self.connection, changed, self.now)
         await self._own([(stored, after) for stored, after, _ in changed])
         await customers.file_currency(
             self.connection, ((one.stored, one.current) for one in self._entries.values() if not one.gone)

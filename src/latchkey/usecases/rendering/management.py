@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -28,10 +28,15 @@ def project_path(project_id: str, *parts: str) -> str:
 
 
 def listed(
-    found: Sequence[T], render: Callable[[str, T], Item], name: Callable[[Item], str], limit: int, *path: str
+    found: Sequence[T],
+    render: Callable[[str, T], Item],
+    name: Callable[[Item], str],
+    limit: int,
+    *path: str,
+    filters: Mapping[str, str] | None = None,
 ) -> Page[Item]:
     """A page of the found items. The query asked for one more than `limit`, which shows whether more follow."""
-    return page([render(path[0], one) for one in found], name, project_path(*path), limit, None)
+    return page([render(path[0], one) for one in found], name, project_path(*path), limit, None, filters)
 
 
 def product(project_id: str, one: Product) -> wire.Product:

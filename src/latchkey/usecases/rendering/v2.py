@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import TypeVar
@@ -76,22 +76,29 @@ _name = attrgetter("name")
 
 
 def page(
-    items: Sequence[Item], name: Callable[[Item], str], path: str, limit: int, starting_after: str | None
+    items: Sequence[Item],
+    name: Callable[[Item], str],
+    path: str,
+    limit: int,
+    starting_after: str | None,
+    filters: Mapping[str, str] | None = None,
 ) -> v2.Page[Item]:
-    """One page of `items`, which are sorted by name. A cursor name that no longer exists still marks a position."""
+    """One page of `items`, which are sorted by name. A cursor name that no longer exists still marks a position.
+    `filters` are the other query parameters, which the next page needs too."""
     if starting_after is not None:
         items = [item for item in items if name(item) > starting_after]
     if len(items) <= limit:
         return v2.Page(items=list(items), next_page=None, url=path)
     shown = list(items[:limit])
-    return v2.Page(items=shown, next_page=next_path(path, limit, name(shown[-1])), url=path)
+    return v2.Page(items=shown, next_page=next_path(path, limit, name(shown[-1]), filters), url=path)
 
 
-def next_path(path: str, limit: int, last: str) -> str:
+def next_path(path: str, limit: int, last: str, filters: Mapping[str, str] | None = None) -> str:
     """The path of the page after `last`. Encoded once: with a cursor encoded twice a client would read page 1
     forever."""
     asked = f"limit={limit}&" if limit != DEFAULT_LIMIT else ""
-    return f"{path}?{asked}starting_after={encoded(last)}"
+    chosen = "".join(f"{key}={encoded(value)}&" for key, value in (filters or {}).items())
+    return f"{path}?{chosen}{asked}starting_after={encoded(last)}"
 
 
 def customer_path(view: View) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from latchkey.domain.customers.attributes import set_now
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import LATEST, Duration, Ms, add, to_iso
 from latchkey.domain.refusal import Conflict, InUse, NotFound, Refusal
@@ -52,9 +54,13 @@ async def delete_clock(database: Database, project_id: str, id: str) -> None:
 
 
 async def create_customer(
-    changes: Changes, project_id: str, app_user_id: str, test_clock_id: str | None = None
+    changes: Changes,
+    project_id: str,
+    app_user_id: str,
+    test_clock_id: str | None = None,
+    attributes: Mapping[str, str | None] | None = None,
 ) -> Committed:
-    """A new customer, on a test clock if one is named."""
+    """A new customer, on a test clock if one is named, with these attributes."""
     wall = changes.now()
     async with changes.database.transaction() as connection:
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
@@ -65,8 +71,13 @@ async def create_customer(
                 raise _unknown(test_clock_id)
             now = clock_now
         customer: Customer = newcomer(project_id, app_user_id, now, test_clock_id)
-        if not await customers.create(connection, [customer]):
+        made = await customers.create(connection, [customer])
+        if not made:
             raise Conflict(f"There is a customer {app_user_id!r} already.", param="id")
+        if attributes:
+            # Attributes have the time of the wall clock, as everywhere.
+            customer = set_now(customer, attributes, wall)
+            await customers.save(connection, [(made[project_id, app_user_id], customer, None)], wall)
     return Committed(customer, project.catalog, now, created=True)
 
 
