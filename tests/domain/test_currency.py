@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from latchkey.domain.customers.credits import settle_own
 from latchkey.domain.customers.currency import MAX_BALANCE, move
-from latchkey.domain.customers.customer import CurrencyTransaction, Customer
+from latchkey.domain.customers.customer import CurrencyTransaction, Customer, put_purchase
 from latchkey.domain.events.diff import diff
 from latchkey.domain.events.event import EventType
 from latchkey.domain.refusal import InsufficientBalance
-from tests.domain.shop import NOON, someone
+from tests.domain.shop import CATALOG, COINS, NOON, bought, someone
 
 
 def moved(customer: Customer, amount: int, code: str = "COIN", id: str = "key") -> Customer:
@@ -57,3 +58,12 @@ def test_the_same_key_makes_the_same_event_id_and_another_key_another() -> None:
 
     assert id_of("a") == id_of("a")
     assert len({id_of("a"), id_of("b"), id_of("a", "GEM")}) == 3
+
+
+@pytest.mark.parametrize("ahead", [-1_000, 0, 1_000])
+def test_the_purchase_is_told_before_its_credit_also_if_the_clock_of_the_store_is_ahead(ahead: int) -> None:
+    before = someone()
+    after = settle_own(before, put_purchase(before, bought(COINS, NOON + ahead)), CATALOG, NOON)
+    told = diff(before, after)
+    assert [event.type for event in told] == ["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"]
+    assert told[0].at <= told[1].at

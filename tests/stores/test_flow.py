@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import json
 
-from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.usecases.stores import credentials
 from tests.stores.world import PROJECT, World
 
@@ -254,3 +254,29 @@ async def test_of_an_invalid_receipt_only_the_beginning_is_kept(apple: World) ->
     await apple.process()
     [entry] = await apple.journal()
     assert entry.status == "ignored"
+
+
+async def test_a_grace_period_that_is_not_paid_ends_once_and_at_its_own_end(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    apple.store.act(bought, "fail_billing", grace_days=16)
+    await apple.move(apple.now + 33 * DAY)
+    [issue] = [one for one in await apple.events(BUYER) if one["type"] == "BILLING_ISSUE"]
+    await apple.move(apple.now + 90 * DAY)
+    events = await apple.events(BUYER)
+    assert [one["type"] for one in events] == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION"]
+    assert events[-1]["event_timestamp_ms"] == events[-1]["expiration_at_ms"] == issue["grace_period_expires_at_ms"]
+    shown = (await apple.client.get(f"/v1/subscribers/{BUYER}")).json()["subscriber"]
+    assert shown["entitlements"]["pro"]["expires_date"] == to_iso(issue["grace_period_expires_at_ms"])
+    assert shown["subscriptions"]["pro_monthly"]["expires_date"] == to_iso(issue["expiration_at_ms"])
+
+
+async def test_who_cancels_while_a_payment_is_missing_has_not_come_back_when_it_ends(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    apple.store.act(bought, "fail_billing")
+    await apple.move(apple.now + 33 * DAY)
+    apple.store.act(bought, "cancel")
+    await apple.settle()
+    await apple.move(apple.now + 90 * DAY)
+    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION", "CANCELLATION"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from latchkey.domain.instants import DAY, HOUR, MINUTE
+from latchkey.domain.instants import DAY, HOUR, MINUTE, to_iso
 from latchkey.usecases.stores import credentials
 from tests.stores.world import PROJECT, World
 
@@ -171,3 +171,41 @@ async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: W
     await google.process()
     assert (await google.show_receipt(bought, "bob")).status == 200
     assert await access(google, "ada") == set()
+
+
+async def test_a_refund_on_hold_is_told_as_a_refund_alone(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    google.store.act(bought, "fail_billing")
+    await google.move(google.now + 35 * DAY)
+    google.store.act(bought, "refund")
+    await google.settle()
+    assert await types(google, "ada") == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION", "REFUND"]
+
+
+async def test_a_refund_in_a_grace_period_is_told_as_a_refund_alone(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    google.store.act(bought, "fail_billing", grace_days=7)
+    await google.move(google.now + 35 * DAY)
+    assert await access(google, "ada") == {"pro"}
+    google.store.act(bought, "refund")
+    await google.settle()
+    await google.move(google.now + 10 * DAY, every=DAY)
+    assert await types(google, "ada") == ["INITIAL_PURCHASE", "BILLING_ISSUE", "REFUND"]
+    assert await access(google, "ada") == set()
+
+
+async def test_a_payment_that_is_missed_after_a_deferral_is_dated_to_the_deferred_end(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    google.store.act(bought, "defer")
+    google.store.act(bought, "fail_billing", grace_days=7)
+    await google.settle()
+    extended = (await google.events("ada"))[-1]
+    assert extended["type"] == "SUBSCRIPTION_EXTENDED"
+    await google.move(extended["expiration_at_ms"] + DAY)
+    issue = (await google.events("ada"))[-1]
+    assert (issue["type"], issue["event_timestamp_ms"]) == ("BILLING_ISSUE", extended["expiration_at_ms"])
+    shown = (await google.client.get("/v1/subscribers/ada")).json()["subscriber"]["subscriptions"]["pro_monthly"]
+    assert shown["expires_date"] == to_iso(extended["expiration_at_ms"])

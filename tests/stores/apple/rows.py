@@ -56,8 +56,8 @@ def status_changed(on: float, auto_renew: int, **more: Any) -> Told:
     )
 
 
-def failed(on: float = 30, *, grace_days: float | None = None) -> Told:
-    retry: dict[str, Any] = {"isInBillingRetryPeriod": True, "expirationIntent": 2}
+def failed(on: float = 30, *, grace_days: float | None = None, auto_renew: int = 1) -> Told:
+    retry: dict[str, Any] = {"isInBillingRetryPeriod": True, "expirationIntent": 2, "autoRenewStatus": auto_renew}
     if grace_days is not None:
         retry["gracePeriodExpiresDate"] = day(30 + grace_days)
     return tells(
@@ -67,6 +67,12 @@ def failed(on: float = 30, *, grace_days: float | None = None) -> Told:
         renews=renewal(told_on=on, **retry),
         status=4 if grace_days is not None else 3,
     )
+
+
+def grace_over(**more: Any) -> Told:
+    """Apple documents the date of the grace period only for the time in which it runs."""
+    renews = renewal(told_on=46, isInBillingRetryPeriod=True, expirationIntent=2, **more)
+    return tells("GRACE_PERIOD_EXPIRED", about=transaction(told_on=46), renews=renews, status=3)
 
 
 def expired(on: float, subtype: str, intent: int, auto_renew: int = 0, **more: Any) -> Told:
@@ -255,15 +261,30 @@ ROWS = [
     ),
     Row(
         "GRACE_PERIOD_EXPIRED",
-        tells(
-            "GRACE_PERIOD_EXPIRED",
-            about=transaction(told_on=46),
-            renews=renewal(told_on=46, isInBillingRetryPeriod=True, expirationIntent=2, gracePeriodExpiresDate=day(46)),
-            status=3,
-        ),
+        grace_over(gracePeriodExpiresDate=day(46)),
         [("EXPIRATION", {"expiration_reason": "BILLING_ERROR", "at": day(46)})],
         before=[bought(), failed(grace_days=16)],
         after=renewed(on=50, subtype="BILLING_RECOVERY"),
+    ),
+    Row(
+        "GRACE_PERIOD_EXPIRED without the date",
+        grace_over(),
+        [("EXPIRATION", {"expiration_reason": "BILLING_ERROR", "at": day(46)})],
+        before=[bought(), failed(grace_days=16)],
+        after=expired(90, "BILLING_RETRY", 2),
+    ),
+    Row(
+        "EXPIRED BILLING_RETRY after a grace period",
+        expired(90, "BILLING_RETRY", 2),
+        [],
+        before=[bought(), failed(grace_days=16), grace_over()],
+        after=tells("SUBSCRIBED", "RESUBSCRIBE", about=transaction("2", day=95), renews=renewal(told_on=95)),
+    ),
+    Row(
+        "EXPIRED VOLUNTARY, cancelled in the grace period",
+        expired(46, "VOLUNTARY", 1),
+        [("EXPIRATION", {"expiration_reason": "UNSUBSCRIBE", "at": day(46)})],
+        before=[bought(), failed(grace_days=16), failed(40, grace_days=16, auto_renew=0)],
     ),
     *(
         Row(
@@ -297,6 +318,13 @@ ROWS = [
         after=tells("SUBSCRIBED", "RESUBSCRIBE", about=transaction("2", day=95), renews=renewal(told_on=95)),
     ),
     Row(
+        "EXPIRED BILLING_RETRY, cancelled while a payment was missing",
+        expired(41, "BILLING_RETRY", 2),
+        [],
+        before=[bought(), failed(30.1), failed(40, auto_renew=0)],
+        after=tells("SUBSCRIBED", "RESUBSCRIBE", about=transaction("2", day=95), renews=renewal(told_on=95)),
+    ),
+    Row(
         "REFUND",
         refunded(12),
         [("REFUND", {"transaction_id": "1", "at": day(12)})],
@@ -306,9 +334,33 @@ ROWS = [
     Row(
         "REFUND, and Apple turns renewal off with it",
         refunded(12, auto_renew=0),
-        [("CANCELLATION", {"cancellation_reason": "CUSTOMER_SUPPORT"}), ("REFUND", {})],
+        [("REFUND", {"at": day(12)})],
         before=[bought()],
         after=refunded(14, "REFUND_REVERSED", status=1),
+    ),
+    Row(
+        "REFUND of a purchase that nobody told of, and renewal is off",
+        refunded(12, auto_renew=0),
+        [("INITIAL_PURCHASE", {}), ("REFUND", {})],
+    ),
+    Row(
+        "REFUND within the grace period",
+        refunded(40),
+        [("REFUND", {"at": day(40)})],
+        before=[bought(), failed(grace_days=16)],
+    ),
+    Row(
+        "REFUND_REVERSED, and renewal stays off",
+        refunded(14, "REFUND_REVERSED", status=1, auto_renew=0),
+        [("CANCELLATION", {}), ("REFUND_REVERSED", {})],
+        before=[bought(), refunded(12, auto_renew=0)],
+        after=status_changed(16, 1),
+    ),
+    Row(
+        "REFUND_REVERSED of a cancelled subscription",
+        refunded(14, "REFUND_REVERSED", status=1, auto_renew=0),
+        [("REFUND_REVERSED", {})],
+        before=[bought(), status_changed(10, 0), refunded(12, auto_renew=0)],
     ),
     Row(
         "REFUND of a cancelled subscription",
@@ -339,6 +391,17 @@ ROWS = [
             status=5,
         ),
         [("EXPIRATION", {"expiration_reason": "UNKNOWN", "at": day(12), "is_family_share": True})],
+        before=[tells("SUBSCRIBED", "INITIAL_BUY", about=transaction(**FAMILY), renews=renewal())],
+    ),
+    Row(
+        "REVOKE, and Apple turns renewal off with it",
+        tells(
+            "REVOKE",
+            about=transaction(told_on=12, revocationDate=day(12), revocationReason=0, **FAMILY),
+            renews=renewal(told_on=12, autoRenewStatus=0),
+            status=5,
+        ),
+        [("EXPIRATION", {"expiration_reason": "UNKNOWN", "at": day(12)})],
         before=[tells("SUBSCRIBED", "INITIAL_BUY", about=transaction(**FAMILY), renews=renewal())],
     ),
     Row(

@@ -77,6 +77,17 @@ def revoke_with_refund(play: Play) -> None:
     play.refund()
 
 
+def refund_on_hold(play: Play) -> None:
+    play.cancel("developer", state="EXPIRED")
+    play.refund()
+
+
+def refund_in_grace(play: Play) -> None:
+    play.cancel("developer", state="EXPIRED", ends_at=play.now)
+    play.now += 2_000
+    play.refund()
+
+
 def defer_replacement(play: Play) -> None:
     item = play.subscriptions[TOKEN]["lineItems"][0]
     item["deferredItemReplacement"] = {"productId": "basic"}
@@ -137,6 +148,7 @@ BOUGHT: Step = (Play.buy, notice(4))
 TRIED: Step = (trial, notice(4))
 GRACE: Step = (later(END + HOUR, grace), notice(6))
 MID = START + 10 * DAY
+DEFERRED: Step = (later(MID, lambda play: play.state("ACTIVE", ends_at=END + 5 * DAY)), notice(9))
 
 ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
     # What happens and is heard; what is told of the last; whether there is access afterwards.
@@ -249,6 +261,31 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
         [BOUGHT, (later(MID, lambda play: play.state("ACTIVE", ends_at=END + 5 * DAY)), notice(9))],
         ["SUBSCRIPTION_EXTENDED"],
         True,
+    ),
+    "12 refunded on hold": (
+        [
+            BOUGHT,
+            (later(END + HOUR, lambda play: play.state("ON_HOLD")), notice(5)),
+            (later(END + 4 * DAY, refund_on_hold), notice(12)),
+        ],
+        ["REFUND"],
+        False,
+    ),
+    "12 refunded on hold after grace": (
+        [
+            BOUGHT,
+            GRACE,
+            (later(END + 3 * DAY, lambda play: play.state("ON_HOLD")), notice(5)),
+            (later(END + 9 * DAY, refund_on_hold), voided_notice()),
+        ],
+        ["REFUND"],
+        False,
+    ),
+    "12 refunded in grace": ([BOUGHT, GRACE, (later(END + DAY, refund_in_grace), notice(12))], ["REFUND"], False),
+    "12 revoked in grace": (
+        [BOUGHT, GRACE, (later(END + DAY, revoke), notice(12))],
+        ["EXPIRATION DEVELOPER_INITIATED"],
+        False,
     ),
     "12 revoked": ([BOUGHT, (later(MID, revoke), notice(12))], ["EXPIRATION DEVELOPER_INITIATED"], False),
     "12 revoked and refunded": ([BOUGHT, (later(MID, revoke_with_refund), notice(12))], ["REFUND"], False),
@@ -365,6 +402,40 @@ async def test_notifications_that_come_late_and_in_any_order_lead_to_the_same_st
         told = sorted((event.type, event.transaction_id, event.at) for event in life.told.values())
         ends.append((standing, life.customer.purchases, told))
     assert all(end == ends[0] for end in ends)
+
+
+async def test_a_payment_that_is_missed_after_a_deferral_is_dated_to_the_deferred_end(life: Life, play: Play) -> None:
+    for happens, notification in (BOUGHT, DEFERRED):
+        happens(play)
+        await life.hear(notification)
+    play.now = END + 5 * DAY + HOUR
+    play.state("IN_GRACE_PERIOD", ends_at=END + 12 * DAY)
+    assert await life.hear(notice(6)) == ["BILLING_ISSUE"]
+    [issue] = [event for event in life.told.values() if event.type == "BILLING_ISSUE"]
+    assert (issue.at, issue.expiration_at) == (END + 5 * DAY, END + 5 * DAY)
+    assert issue.grace_period_expires_at == END + 12 * DAY
+    assert await life.hear(notice(6)) == []
+    play.now = END + 12 * DAY
+    play.state("ON_HOLD")
+    assert await life.hear(notice(5)) == ["EXPIRATION BILLING_ERROR"]
+    play.now = END + 40 * DAY
+    play.cancel("system", state="EXPIRED")
+    assert await life.hear(notice(13)) == ["CANCELLATION BILLING_ERROR"]
+    [ended] = [event for event in life.told.values() if event.type == "EXPIRATION"]
+    assert ended.at == END + 12 * DAY
+    assert life.subscription.current.ends_at == END + 5 * DAY
+
+
+async def test_an_account_hold_after_a_deferral_begins_at_the_deferred_end(life: Life, play: Play) -> None:
+    for happens, notification in (BOUGHT, DEFERRED):
+        happens(play)
+        await life.hear(notification)
+    play.now = END + 5 * DAY + HOUR
+    play.state("ON_HOLD")
+    assert await life.hear(notice(5)) == ["BILLING_ISSUE", "EXPIRATION BILLING_ERROR"]
+    [issue] = [event for event in life.told.values() if event.type == "BILLING_ISSUE"]
+    assert (issue.at, issue.grace_period_expires_at) == (END + 5 * DAY, None)
+    assert await life.read_again(TOKEN) == []
 
 
 def undated(status: Status) -> Status:

@@ -37,7 +37,9 @@ def settle(credited: Customer, purchase: Purchase, credit: Credit, now: Ms) -> t
     if amount == 0:
         return credited, purchase
     number = len(purchase.money_back)
-    movement = CurrencyTransaction(movement_id(purchase, number), credit.code, amount, now, purchase.product_id)
+    # A store's clock may be ahead of ours. The purchase, or its refund, comes first all the same.
+    at = max(now, purchase.money_back[-1].at if purchase.money_back else purchase.purchased_at)
+    movement = CurrencyTransaction(movement_id(purchase, number), credit.code, amount, at, purchase.product_id)
     return move(credited, movement), replace(purchase, credited=purchase.credited + amount)
 
 

@@ -180,8 +180,11 @@ class _SubscriptionDiff:
     def _renewal(self) -> Iterator[Event]:
         # A new period begins with renewal on, so turning it off emits an event even if it was off in the period before.
         was_on = self.before is None or self.before.status.auto_renew or not self._same_period()
+        was_on = was_on or (self.before is not None and _off_by_refund(self.before))
         status = self.after.status
         if was_on and not status.auto_renew:
+            if _off_by_refund(self.after):
+                return
             trial = self.after.current.period_type is PeriodType.TRIAL
             at = status.renewal_off_at if status.renewal_off_at is not None else status.as_of.at
             yield self._event(
@@ -302,6 +305,15 @@ class _SubscriptionDiff:
             is_family_share=subscription.ownership is Ownership.FAMILY_SHARED,
             **fields,  # type: ignore[arg-type]  # the field names are checked by the table tests of every type
         )
+
+
+def _off_by_refund(subscription: Subscription) -> bool:
+    """The refund ended the subscription, and with it the renewal: nobody has cancelled. REFUND says it all."""
+    status, refunded_at = subscription.status, subscription.current.refunded_at
+    if status.auto_renew or status.ended is None or refunded_at is None:
+        return False
+    off_at = status.renewal_off_at if status.renewal_off_at is not None else status.as_of.at
+    return off_at >= refunded_at
 
 
 _BOUGHT_AS = {

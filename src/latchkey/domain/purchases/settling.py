@@ -60,7 +60,7 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
     if seen.current.id in known and seen.current.id != before.current.id:
         # Another purchase has taken its place meanwhile. How the old one stands says nothing about the new one.
         seen = replace(seen, status=before.status)
-    seen = _still_in_grace(before, seen)
+    seen = _still_deferred(before, _still_in_grace(before, seen))
     status = replace(seen.status, as_of=before.status.as_of)
     if _settled_status(before, replace(seen, status=status)) != before.status:
         status = replace(status, as_of=moment)
@@ -80,7 +80,32 @@ def _still_in_grace(before: Subscription, seen: Subscription) -> Subscription:
     if was.grace_ends_at is None or not paid_until < current.ends_at <= was.grace_ends_at:
         return seen
     status = replace(seen.status, billing_issue_at=was.billing_issue_at, grace_ends_at=current.ends_at)
-    return replace(seen, status=status, periods=(*seen.periods[:-1], replace(current, ends_at=paid_until)))
+    money_back = current.money_back
+    revoked = status.ended is not None and current.ends_at < was.grace_ends_at
+    if revoked:
+        # A refund that the store dates a moment after the end of access has ended it.
+        money_back = tuple(replace(one, at=min(one.at, current.ends_at - 1)) for one in money_back)
+    if (revoked or was.ended is not None) and status.renewal_off_at is None:
+        # Nobody has cancelled, as long as the store does not say when.
+        off_at, reason = was.renewal_off_at, was.renewal_off_reason
+        status = replace(status, auto_renew=was.auto_renew, renewal_off_at=off_at, renewal_off_reason=reason)
+    current = replace(current, ends_at=paid_until, money_back=money_back)
+    return replace(seen, status=status, periods=(*seen.periods[:-1], current))
+
+
+def _still_deferred(before: Subscription, seen: Subscription) -> Subscription:
+    """A store that extended the paid time may tell, while a payment is missing, only what the last order had paid for
+    and when access ends. The extension that is known still counts."""
+    status, current, known = seen.status, seen.current, before.current
+    if current.id != known.id or status.billing_issue_at != current.ends_at or known.ends_at <= current.ends_at:
+        return seen
+    access_ends_at = status.grace_ends_at if status.grace_ends_at is not None else current.ends_at
+    # A known end that is the end of a grace period is none of the paid time.
+    if known.ends_at > access_ends_at or before.status.billing_issue_at not in (None, known.ends_at):
+        return seen
+    grace_ends_at = access_ends_at if access_ends_at > known.ends_at else None
+    status = replace(status, billing_issue_at=known.ends_at, grace_ends_at=grace_ends_at)
+    return replace(seen, status=status, periods=(*seen.periods[:-1], replace(current, ends_at=known.ends_at)))
 
 
 def _refund_stands(known: Period | None, seen: Period) -> Period:
@@ -180,11 +205,42 @@ def _told_again(known: Period | None, period: Period) -> Period:
 def _settled_status(before: Subscription | None, seen: Subscription) -> Status:
     """With the moments that the store does not tell: what stood already has stood since then."""
     was = before.status if before is not None else None
-    status = replace(seen.status, pause=_settled_pause(before, seen))
+    if before is not None and seen.status.as_of < before.status.as_of:
+        return _with_grace_of(seen, before)
+    status = replace(_with_grace(before, seen), pause=_settled_pause(before, seen))
     if status.auto_renew or status.renewal_off_at is not None:
         return status
     since = was.renewal_off_at if was is not None and not was.auto_renew else None
     return replace(status, renewal_off_at=since if since is not None else status.as_of.at)
+
+
+def _with_grace(before: Subscription | None, seen: Subscription) -> Status:
+    """A store may tell of a grace period only while it runs. Access lasted until its end all the same."""
+    status = seen.status
+    # A newer word about an older period, such as its refund, tells how the running one stands.
+    if before is None or seen.current.order > before.current.order or not _lost_grace(status, before.status):
+        return status
+    return replace(status, billing_issue_at=before.status.billing_issue_at, grace_ends_at=before.status.grace_ends_at)
+
+
+def _with_grace_of(seen: Subscription, before: Subscription) -> Status:
+    """The snapshot is older than what is known. If it tells of the grace period, only that is added to what is known,
+    so that the order in which both came does not matter."""
+    if before.current.id != seen.current.id or not _lost_grace(before.status, seen.status):
+        return seen.status
+    return replace(
+        before.status,
+        billing_issue_at=seen.status.billing_issue_at,
+        grace_ends_at=seen.status.grace_ends_at,
+        as_of=Moment(before.status.as_of.at, before.status.as_of.revision + 1),
+    )
+
+
+def _lost_grace(status: Status, earlier: Status) -> bool:
+    """Whether a status of the same period no longer tells of the grace period that an earlier one told of."""
+    told = earlier.billing_issue_at is not None and earlier.grace_ends_at is not None
+    not_paid = status.billing_issue_at is not None or status.ended is not None
+    return told and not_paid and status.grace_ends_at is None
 
 
 def _settled_pause(before: Subscription | None, seen: Subscription) -> Pause | None:

@@ -170,7 +170,9 @@ def _status(latest: Transaction, renewal: Renewal) -> Status:
     stands = _derived(info) if renewal.status is None else renewal.status
     # Apple turns renewal off as well when it gives up on a payment. Then nobody has cancelled.
     given_up = stands == _EXPIRED and info.expiration_intent not in (None, _BY_CUSTOMER)
-    auto_renew = info.auto_renew_status == 1 or given_up
+    # The same when a family member stops sharing.
+    unshared = stands == _REVOKED and _is_family_end(latest)
+    auto_renew = info.auto_renew_status == 1 or given_up or unshared
     off_reason = Reason.CUSTOMER_SUPPORT if stands == _REVOKED else Reason.UNSUBSCRIBE
     unpaid = stands in (_BILLING_RETRY, _GRACE_PERIOD) or (stands == _EXPIRED and info.expiration_intent == _BY_BILLING)
     next_product = info.auto_renew_product_id if info.auto_renew_product_id != info.product_id else None
