@@ -60,6 +60,7 @@ PURE = (
     "stores/test_store",
     "usecases/engine/passing_time.py",
     "usecases/rendering",
+    "delivery/dialect.py",
     *(
         f"emulators/{store}/{module}.py"
         for store in ("apple", "google")

@@ -41,6 +41,7 @@ async def test_a_webhook_shows_what_was_set_and_its_secret_once(post: Post) -> N
         "retry_schedule_seconds": [1, 60, 604_800],
         "in_flight_limit": 7,
         "enabled": True,
+        "dialect": "latchkey",
         "has_authorization_header": True,
         "previous_secret_expires_at": None,
         "health": {

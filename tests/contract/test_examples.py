@@ -18,10 +18,12 @@ import pytest
 from msgspec import json, structs
 
 from latchkey.delivery import webhook
+from latchkey.delivery.dialect import body_of
 from latchkey.delivery.queue import requeue
 from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.domain.events.event import EventType
+from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.storage.database import Database
 from latchkey.storage.stores.journal import NewEntry
 from latchkey.stores.apple.adapter import AppleAdapter
@@ -55,6 +57,12 @@ def held(path: str, body: bytes) -> None:
 @pytest.mark.parametrize("type", EventType)
 def test_every_event_is_as_its_example(type: EventType) -> None:
     held(f"events/{type}.json", json.encode(Envelope(event=sample(type, NOW, app_id="app_demo"))))
+
+
+@pytest.mark.parametrize("type", EventType)
+def test_every_event_in_the_vendors_dialect_is_as_its_example(type: EventType) -> None:
+    event = json.encode(sample(type, NOW, app_id="app_demo"))
+    held(f"events_revenuecat/{type}.json", body_of(event, Dialect.REVENUECAT))
 
 
 @pytest.fixture
@@ -152,7 +160,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await connect(story, shop)
     await clear(story)
     assert story.promised <= story.seen, story.promised - story.seen
-    told = {f"events/{type}.json" for type in EventType}
+    told = {f"{folder}/{type}.json" for folder in ("events", "events_revenuecat") for type in EventType}
     there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}
     assert there - told == story.files, "there is an example that no request produces any more"
 

@@ -143,6 +143,7 @@ async def test_a_webhook_is_edited_and_its_authorization_kept_until_another_is_t
     await page.get_by_label("Name").fill("Renamed")
     await page.get_by_label("Environment").select_option("Production")
     await page.get_by_label("App").select_option("app_demo")
+    await page.get_by_label("Dialect").select_option("RevenueCat")
     await page.get_by_label("REFUND", exact=True).check()
     await page.get_by_text("Retries and speed").click()
     await page.get_by_label("Waits between tries").fill("10s, 2m 1h")
@@ -153,8 +154,11 @@ async def test_a_webhook_is_edited_and_its_authorization_kept_until_another_is_t
     assert (shown["name"], shown["environment"], shown["event_types"]) == ("Renamed", "production", ["REFUND"])
     assert (shown["retry_schedule_seconds"], shown["app_id"]) == ([10, 120, 3600], "app_demo")
     assert shown["has_authorization_header"]
+    assert shown["dialect"] == "revenuecat"
+    await page.get_by_label("Event type").select_option("REFUND")
     await page.get_by_role("button", name="Send Test Event").click()
     await expect(page.get_by_role("heading", name="Your server took the test event")).to_be_visible()
+    assert b'"cancel_reason":"CUSTOMER_SUPPORT"' in site.arrivals[-1].body
     assert site.arrivals[-1].headers["authorization"] == AUTHORIZATION
 
     await page.get_by_role("link", name="Edit").click()

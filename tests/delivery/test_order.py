@@ -19,7 +19,7 @@ from latchkey.storage.deliveries import lanes, recording
 from latchkey.storage.deliveries.lanes import Claim
 from latchkey.storage.deliveries.recording import Outcome
 from latchkey.usecases.customers.identities import log_in
-from latchkey.wire.event import Envelope, Event
+from latchkey.wire.event import Event
 from tests.delivery.conftest import PROJECT, Yard, now_ms
 
 LEASE = 75_000
@@ -272,7 +272,7 @@ async def test_after_a_merge_every_number_tells_what_was_before_it(line: Line) -
     await line.yard.buy("bob")
     arrived: list[Event] = []
     while claims := await line.claim():
-        arrived += [json.decode(one.body, type=Envelope).event for one in claims]
+        arrived += [json.decode(one.event, type=Event) for one in claims]
         await line.record(claims)
     assert len(arrived) == 4 + 2 + 1 + 2
     of_bob = [event for event in arrived if event.app_user_id == "bob"]

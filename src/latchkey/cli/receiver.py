@@ -26,6 +26,7 @@ from latchkey.cli.files import read_json
 from latchkey.cli.forwarding import CannotForwardError, Forwarder, Reply, check
 from latchkey.delivery.receiver import Arrival, Receiver, listen, tls
 from latchkey.domain.refusal import Refusal
+from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.http_client import HttpClient, HttpError
 
 NAME = "latchkey receiver"
@@ -63,6 +64,9 @@ def receiver(
     path: Annotated[
         str, typer.Option(help="How to answer, to try failures: /, /status/503, /flaky/2, /slow/250, /hang, ...")
     ] = "/",
+    dialect: Annotated[
+        Dialect, typer.Option(help="The form of the bodies; revenuecat for an app written for that service.")
+    ] = Dialect.LATCHKEY,
     bodies: Annotated[bool, typer.Option("--bodies", help="Show the whole body of each event.")] = False,
 ) -> None:
     """Receive webhooks from a running `latchkey up` over HTTPS, show them, and pass them on to your app if asked to."""
@@ -82,6 +86,7 @@ def receiver(
     webhook = {
         "name": NAME,
         "authorization_header": authorization or f"Bearer {secrets.token_urlsafe(18)}",
+        "dialect": dialect.value,
     }
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(Screen(console, bodies), folder, connection, authority, webhook, port, path, forward_to))

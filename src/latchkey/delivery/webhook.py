@@ -12,6 +12,7 @@ from typing import Any
 
 from latchkey.delivery.sealing import Sealer
 from latchkey.domain.instants import Ms
+from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.domain.webhooks.health import Health, resumed
 from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.storage.database import Database
@@ -41,6 +42,7 @@ class Setup:
     retry_seconds: tuple[int, ...] = SCHEDULE
     in_flight_limit: int = IN_FLIGHT
     enabled: bool = True
+    dialect: str = Dialect.LATCHKEY
     # The whole value of the header, such as "Bearer ..."; None: no such header is sent.
     authorization: str | None = field(default=None, repr=False)
 
@@ -140,6 +142,7 @@ class Webhooks:
             retry_seconds=setup.retry_seconds,
             in_flight_limit=setup.in_flight_limit,
             enabled=setup.enabled,
+            dialect=setup.dialect,
             authorization=authorization,
         )
 
@@ -161,6 +164,7 @@ def unsealed(sealed: SealedWebhook, sealer: Sealer) -> Webhook:
             retry_seconds=setup.retry_seconds,
             in_flight_limit=setup.in_flight_limit,
             enabled=setup.enabled,
+            dialect=setup.dialect,
             authorization=(
                 sealer.unseal(setup.authorization, f"{id}/authorization") if setup.authorization is not None else None
             ),

@@ -356,6 +356,8 @@ create table webhooks (
     announced_at bigint,
     -- Paused automatically after days of failures, or by hand: deliveries are queued and nothing is sent.
     paused_at bigint,
+    -- The form in which its bodies are sent.
+    dialect text not null default 'latchkey' check (dialect in ('latchkey', 'revenuecat')),
     primary key (project_id, id)
 ) with (fillfactor = 70);
 
@@ -377,6 +379,9 @@ create table deliveries (
     response_status integer,
     error text,
     replay_id text,
+    -- Of the webhook when the delivery was queued or resent, so that all its attempts send the same body. Null is the
+    -- default.
+    dialect text,
     primary key (project_id, customer_id, webhook_key, sequence)
     -- status is in no index, so that recording an outcome is a HOT update within the row's page.
 ) with (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 50);

@@ -36,6 +36,8 @@ class Webhook(Struct, frozen=True, kw_only=True):
     in_flight_limit: int
     # False while paused, by hand or automatically.
     enabled: bool
+    # The form of the bodies.
+    dialect: Literal["latchkey", "revenuecat"]
     # The Authorization value itself is never shown.
     has_authorization_header: bool
     # Only in the response that creates it.

@@ -79,6 +79,12 @@ InFlight = Annotated[
 ]
 
 
+Dialect = Annotated[
+    Literal["latchkey", "revenuecat", "LATCHKEY", "REVENUECAT"],
+    Field(description="The form of the bodies. `revenuecat` is for receivers written for that service."),
+]
+
+
 class NewWebhook(Body):
     name: Name
     url: Url
@@ -89,6 +95,7 @@ class NewWebhook(Body):
     retry_schedule_seconds: Schedule | None = None
     in_flight_limit: InFlight | None = None
     enabled: bool = True
+    dialect: Dialect = "latchkey"
 
 
 class WebhookChanges(Body):
@@ -101,6 +108,7 @@ class WebhookChanges(Body):
     retry_schedule_seconds: Schedule | None = None
     in_flight_limit: InFlight | None = None
     enabled: bool = not_null()
+    dialect: Dialect = not_null()
 
 
 class Rotation(Body):

@@ -14,6 +14,7 @@ from latchkey.dashboard.visit import Visit
 from latchkey.delivery.webhook import IN_FLIGHT, Setup
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.usecases.access.projects import list_apps
 from latchkey.usecases.events.samples import TYPES
@@ -23,6 +24,7 @@ from latchkey.usecases.webhooks import rendering as render
 pages = Pages()
 
 ENVIRONMENTS = (("both", "Both"), ("production", "Production"), ("sandbox", "Sandbox"))
+DIALECTS = ((Dialect.LATCHKEY.value, "Latchkey"), (Dialect.REVENUECAT.value, "RevenueCat"))
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _WAIT = re.compile(r"([0-9]{1,7})([smhd]?)")
 
@@ -77,6 +79,8 @@ def given(form: Form, *, editing: bool) -> dict[str, Any]:
         "retry_schedule_seconds": read_schedule(form.text("retries")),
         "in_flight_limit": form.number("in_flight_limit", IN_FLIGHT, low=1, high=rules.LARGEST_IN_FLIGHT),
     }
+    if form.text("dialect"):
+        fields["dialect"] = form.choice("dialect", [key for key, _ in DIALECTS])
     # The stored value is never shown, so an empty field means: unchanged.
     if form.text("authorization_header"):
         fields["authorization_header"] = form.text("authorization_header")
@@ -127,6 +131,7 @@ def _values(setup: Setup) -> dict[str, Any]:
         "environment": setup.environment or "both",
         "event_types": setup.event_types,
         "app_id": setup.app_id or "",
+        "dialect": setup.dialect,
         "retries": write_schedule(setup.retry_seconds),
         "in_flight_limit": setup.in_flight_limit,
     }
@@ -162,6 +167,7 @@ async def _form(
         attrs=attrs,
         types=TYPES,
         environments=ENVIRONMENTS,
+        dialects=DIALECTS,
         apps=apps,
         schedule=write_schedule(SCHEDULE),
     )

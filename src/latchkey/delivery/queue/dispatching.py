@@ -8,6 +8,7 @@ from functools import partial
 
 import structlog
 
+from latchkey.delivery.dialect import body_of
 from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.inbox import Answered, Inbox
@@ -34,7 +35,11 @@ class Dispatcher:
 
     def send(self, claim: Claim, webhook: Webhook, now: Ms) -> None:
         self._capacity.begin(claim.webhook_key)
-        self._run(claim, webhook, partial(self._sender.post, webhook, claim.event_id, claim.body, now))
+        if claim.dialect is None:
+            body = body_of(claim.event, None)
+            self._run(claim, webhook, partial(self._sender.post, webhook, claim.event_id, body, now))
+        else:
+            self._run(claim, webhook, partial(self._translate, claim, webhook, now))
 
     def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
         """Wait for the body of a response whose status has arrived."""
@@ -51,6 +56,10 @@ class Dispatcher:
         for task, _ in unfinished:
             task.cancel()
         return [claim for _, claim in unfinished]
+
+    async def _translate(self, claim: Claim, webhook: Webhook, now: Ms) -> Reply | Answer:
+        """In the task of the delivery, so that a failure affects no other."""
+        return await self._sender.post(webhook, claim.event_id, body_of(claim.event, claim.dialect), now)
 
     def _run(self, claim: Claim, webhook: Webhook, attempt: Callable[[], Awaitable[Reply | Answer]]) -> None:
         self._running[id(claim)] = asyncio.create_task(self._deliver(claim, webhook, attempt)), claim

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET, Struct
 
 from latchkey.domain.instants import Ms
+from latchkey.domain.webhooks.dialect import vendor_type
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.errors import OutageError
 from latchkey.storage.outages import translates_errors
@@ -54,11 +55,8 @@ class Claim(Struct, frozen=True):
     event: bytes
     token: int
     lease_until: Ms
-
-    @property
-    def body(self) -> bytes:
-        """The same bytes with every attempt: the stored event in its envelope."""
-        return b'{"api_version":"1.0","event":' + self.event + b"}"
+    # Of the webhook when the delivery was queued or resent; None is the default.
+    dialect: str | None = None
 
 
 class QueueDepth(Struct, frozen=True):
@@ -86,7 +84,14 @@ async def enqueue(connection: Connection, events: Sequence[tuple[str, int, Event
         [event.environment for _, _, event in events],
         [None if event.app_id is UNSET else event.app_id for _, _, event in events],
         now,
+        [_vendor_type(event) for _, _, event in events],
     )
+
+
+def _vendor_type(event: Event) -> str | None:
+    """Null if it is the same as the type."""
+    type = vendor_type(event.type, converts_trial=event.is_trial_conversion is True)
+    return type if type != event.type else None
 
 
 @translates_errors
@@ -118,6 +123,7 @@ async def claim(database: Database, budgets: Mapping[int, int], now: Ms, lease_u
                 event=row["body"],
                 token=token,
                 lease_until=lease_until,
+                dialect=row["dialect"],
             )
         )
     if empty:

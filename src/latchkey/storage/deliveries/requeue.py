@@ -9,7 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.database import Connection, Database
+from latchkey.domain.webhooks.dialect import Dialect, selected
+from latchkey.storage.database import Connection, Database, Record
 from latchkey.storage.outages import translates_errors
 from latchkey.storage.sql import query
 
@@ -86,6 +87,7 @@ class TakenReplay:
     environment: str | None
     webhook_event_types: tuple[str, ...]
     app_id: str | None
+    dialect: str
     webhook_deleted: bool
 
 
@@ -167,12 +169,15 @@ async def take(connection: Connection) -> TakenReplay | None:
         environment=row["environment"],
         webhook_event_types=tuple(row["wanted_types"]),
         app_id=row["app_id"],
+        dialect=row["dialect"],
         webhook_deleted=row["deleted_at"] is not None,
     )
 
 
 async def next_events(connection: Connection, replay: TakenReplay, limit: int) -> list[ReplayedEvent]:
     """The next range of the feed, in order; shorter than the limit if it is the last."""
+    # In another dialect the types are compared below, because the type alone does not decide.
+    default = replay.dialect == Dialect.LATCHKEY
     rows = await connection.fetch(
         _STRETCH,
         replay.project_id,
@@ -182,11 +187,12 @@ async def next_events(connection: Connection, replay: TakenReplay, limit: int) -
         limit,
         replay.since_ms,
         replay.until_ms,
-        replay.event_types,
+        replay.event_types if default else (),
         replay.environment,
-        replay.webhook_event_types,
+        replay.webhook_event_types if default else (),
         replay.app_id,
         replay.status,
+        not default,
     )
     return [
         ReplayedEvent(
@@ -196,10 +202,17 @@ async def next_events(connection: Connection, replay: TakenReplay, limit: int) -
             id=row["id"],
             type=row["type"],
             committed_at=row["committed_at"],
-            wanted=bool(row["wanted"]),
+            wanted=bool(row["wanted"]) and (default or _selected(replay, row)),
         )
         for row in rows
     ]
+
+
+def _selected(replay: TakenReplay, row: Record) -> bool:
+    return all(
+        selected(types, row["type"], converts_trial=row["converts_trial"], dialect=replay.dialect)
+        for types in (replay.event_types, replay.webhook_event_types)
+    )
 
 
 async def requeue(connection: Connection, replay: TakenReplay, events: Sequence[ReplayedEvent], now: Ms) -> int:
@@ -217,6 +230,7 @@ async def requeue(connection: Connection, replay: TakenReplay, events: Sequence[
         [one.id for one in events],
         [one.type for one in events],
         [one.committed_at for one in events],
+        replay.dialect,
     )
     return scheduled
 

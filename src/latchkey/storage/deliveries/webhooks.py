@@ -34,6 +34,7 @@ class SealedSetup:
     retry_seconds: tuple[int, ...]
     in_flight_limit: int
     enabled: bool
+    dialect: str
     authorization: bytes | None = field(repr=False)
 
 
@@ -112,6 +113,7 @@ def _values(setup: SealedSetup) -> tuple[object, ...]:
         setup.retry_seconds,
         setup.in_flight_limit,
         setup.enabled,
+        setup.dialect,
     )
 
 
@@ -135,6 +137,7 @@ def _webhook(row: Record) -> SealedWebhook:
             retry_seconds=tuple(row["retry_seconds"]),
             in_flight_limit=row["in_flight_limit"],
             enabled=row["enabled"],
+            dialect=row["dialect"],
             authorization=row["authorization_sealed"],
         ),
         health=health_of(row),

@@ -1,17 +1,24 @@
 -- name: enqueue_deliveries
 -- queue new events: one delivery to each webhook that subscribes to them, their lanes, and one NOTIFY
 with matching as (
-    select w.key, n.*
-    from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
-        as n (project_id, customer_id, sequence, event_id, type, environment, app_id)
+    select w.key, w.dialect, n.*
+    from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $9::text[])
+        as n (project_id, customer_id, sequence, event_id, type, environment, app_id, vendor_type)
     join webhooks w on w.project_id = n.project_id and w.enabled and w.deleted_at is null
         and (w.environment is null or w.environment = lower(n.environment))
-        and (w.event_types = '{}' or n.type = any(w.event_types))
+        and (
+            w.event_types = '{}'
+            or case when w.dialect = 'latchkey' then n.type = any(w.event_types) else
+                -- The rule is domain/webhooks/dialect.py: vendor_type is null where it is the same.
+                coalesce(n.vendor_type, n.type) = any(w.event_types)
+                or n.type = any(w.event_types) and n.type in ('TRIAL_STARTED', 'TRIAL_CANCELLED', 'REFUND')
+            end
+        )
         and (w.app_id is null or w.app_id = n.app_id)
 ),
 stored as (
-    insert into deliveries (project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at)
-    select project_id, customer_id, key, sequence, event_id, type, $8
+    insert into deliveries (project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, dialect)
+    select project_id, customer_id, key, sequence, event_id, type, $8, nullif(dialect, 'latchkey')
     from matching
 ),
 queued as (
@@ -68,10 +75,10 @@ leased as (
     returning l.project_id, l.customer_id, l.webhook_key, l.aside, l.waiting, l.done, l.tries, l.tried_at, p.version
 )
 select l.project_id, l.customer_id, l.webhook_key, l.aside, l.version, l.waiting, l.done, l.tries, l.tried_at,
-    head.sequence, head.event_id, head.attempts, happened.body
+    head.sequence, head.event_id, head.attempts, head.dialect, happened.body
 from leased l
 left join lateral (
-    select d.sequence, d.event_id, d.attempts
+    select d.sequence, d.event_id, d.attempts, d.dialect
     from deliveries d
     where d.project_id = l.project_id and d.customer_id = l.customer_id and d.webhook_key = l.webhook_key
         and d.sequence > l.done and d.status = 'waiting' and (l.aside = 0 and not d.aside or d.sequence = l.aside)

@@ -31,7 +31,8 @@ where l.project_id = $1 and l.customer_id = $2 and l.webhook_key = $3
 -- restart a finished delivery; it does not wait for other events of its customer
 with again as (
     update deliveries
-    set status = 'waiting', aside = true, finished_at = null
+    set status = 'waiting', aside = true, finished_at = null,
+        dialect = (select nullif(w.dialect, 'latchkey') from webhooks w where w.key = $3)
     where project_id = $1 and customer_id = $2 and webhook_key = $3 and sequence = $4 and status <> 'waiting'
     returning *
 )
@@ -72,7 +73,7 @@ where r.project_id = $1 and w.id = $2 and r.id = $3;
 -- name: take_replay
 -- the oldest unfinished replay that no worker has locked
 select r.id, r.project_id, r.webhook_key, r.since_ms, r.until_ms, r.status, r.event_types, r.position, r.last_position,
-    w.environment, w.event_types as wanted_types, w.app_id, w.deleted_at
+    w.environment, w.event_types as wanted_types, w.app_id, w.dialect, w.deleted_at
 from replays r
 join webhooks w on w.key = r.webhook_key
 where r.finished_at is null
@@ -84,6 +85,9 @@ for update of r skip locked;
 -- the next range of the feed: where it ends, and the customers whose lanes may get something from it
 with stretch as (
     select e.position, e.customer_id, e.sequence, e.id, e.type, e.committed_at,
+        -- Only read for a webhook whose dialect names this event differently.
+        $13::boolean and e.type = 'INITIAL_PURCHASE'
+            and coalesce((e.body ->> 'is_trial_conversion')::boolean, false) as converts_trial,
         e.committed_at >= $6 and e.committed_at < $7 and ($8::text[] = '{}' or e.type = any($8))
             and ($9::text is null or $9 = lower(e.environment))
             and ($10::text[] = '{}' or e.type = any($10))
@@ -93,7 +97,7 @@ with stretch as (
     order by e.position
     limit $5
 )
-select s.position, s.customer_id, s.sequence, s.id, s.type, s.committed_at,
+select s.position, s.customer_id, s.sequence, s.id, s.type, s.committed_at, s.converts_trial,
     s.wanted and case when $12 = 'failed' then d.status = 'failed' else d.status is distinct from 'waiting' end as wanted
 from stretch s
 left join deliveries d on d.project_id = $1 and d.customer_id = s.customer_id and d.webhook_key = $2
@@ -104,14 +108,14 @@ order by s.position;
 -- queue these events for a webhook again, in order for each customer; deliveries that are already pending are unchanged
 with again as (
     insert into deliveries as d (
-        project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id
+        project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id, dialect
     )
-    select $1, n.customer_id, $2, n.sequence, n.event_id, n.type, n.committed_at, $3
+    select $1, n.customer_id, $2, n.sequence, n.event_id, n.type, n.committed_at, $3, nullif($10, 'latchkey')
     from unnest($5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bigint[])
         as n (customer_id, sequence, event_id, type, committed_at)
     order by n.customer_id, n.sequence
     on conflict (project_id, customer_id, webhook_key, sequence) do update
-    set status = 'waiting', aside = false, finished_at = null, replay_id = excluded.replay_id
+    set status = 'waiting', aside = false, finished_at = null, replay_id = excluded.replay_id, dialect = excluded.dialect
     where d.status <> 'waiting'
     returning d.customer_id, d.sequence
 ),

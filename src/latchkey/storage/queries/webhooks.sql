@@ -2,9 +2,9 @@
 -- a new webhook
 insert into webhooks (
     project_id, id, name, url, authorization_sealed, environment, event_types, app_id, retry_seconds, in_flight_limit,
-    enabled, secret_sealed, created_at, updated_at
+    enabled, dialect, secret_sealed, created_at, updated_at
 )
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14)
 returning *;
 
 -- name: load_webhook
@@ -32,7 +32,8 @@ limit $3;
 -- change a webhook's settings
 update webhooks
 set name = $3, url = $4, authorization_sealed = $5, environment = $6, event_types = $7, app_id = $8,
-    retry_seconds = $9, in_flight_limit = $10, enabled = $11, updated_at = $12, version = version + 1
+    retry_seconds = $9, in_flight_limit = $10, enabled = $11, dialect = $12, updated_at = $13,
+    version = version + 1
 where project_id = $1 and id = $2
 returning *;
 

@@ -82,6 +82,8 @@ class Detail:
     event: bytes
     next_at: Ms | None
     attempts: list[Attempt]
+    # None is the default.
+    dialect: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ async def load(connection: Connection, project_id: str, webhook_key: int, event_
     if row is None:
         return None
     attempts = await connection.fetch(_ATTEMPTS, project_id, row["customer_id"], webhook_key, row["sequence"])
-    return Detail(_delivery(row), row["body"], row["next_at"], [_attempt(one) for one in attempts])
+    return Detail(_delivery(row), row["body"], row["next_at"], [_attempt(one) for one in attempts], row["dialect"])
 
 
 async def last_failed_attempt(connection: Connection, webhook_key: int) -> FailedAttempt | None:

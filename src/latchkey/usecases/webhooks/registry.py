@@ -11,6 +11,7 @@ from latchkey.delivery.webhook import IN_FLIGHT, Setup, Webhook, Webhooks
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.webhooks.address import Network, NotAllowed, refusal, target
+from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.storage.database import Database
 from latchkey.storage.webhooks import registry
@@ -105,6 +106,8 @@ class Registry:
             fields["retry_seconds"] = SCHEDULE if schedule is None else tuple(schedule)
         if fields.get("in_flight_limit", 0) is None:
             fields["in_flight_limit"] = IN_FLIGHT
+        if "dialect" in fields:
+            fields["dialect"] = checked_dialect(fields["dialect"])
         if fields.get("app_id") is not None:
             await load_app(self.database, project_id, fields["app_id"])
         return fields
@@ -134,6 +137,16 @@ def checked_url(url: str, allowed: Sequence[Network] = ()) -> str:
             param="url",
         )
     return url
+
+
+def checked_dialect(name: str | None) -> str:
+    """In capitals too, as the vendor's own interface writes such words. None is the default."""
+    if name is None:
+        return Dialect.LATCHKEY
+    try:
+        return Dialect(name.lower())
+    except ValueError:
+        raise Invalid(f"A dialect is one of {', '.join(Dialect)}.", param="dialect") from None
 
 
 def checked_authorization(value: str | None) -> str | None:

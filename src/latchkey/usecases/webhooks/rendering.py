@@ -6,15 +6,13 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Raw
 
+from latchkey.delivery.dialect import body_of
 from latchkey.storage.deliveries.requeue import Replay
 from latchkey.usecases.webhooks.log import Attempt, Delivery, Detail
 from latchkey.usecases.webhooks.operational import OperationalEvent
 from latchkey.usecases.webhooks.registry import Shown
 from latchkey.usecases.webhooks.trial_send import Tried
 from latchkey.wire import webhooks as wire
-from latchkey.wire.event import API_VERSION
-
-_BEFORE, _AFTER = b'{"api_version":"%s","event":' % API_VERSION.encode(), b"}"
 
 
 def webhook(shown: Shown, *, with_secret: bool = False) -> wire.Webhook:
@@ -36,6 +34,7 @@ def webhook(shown: Shown, *, with_secret: bool = False) -> wire.Webhook:
         retry_schedule_seconds=list(setup.retry_seconds),
         in_flight_limit=setup.in_flight_limit,
         enabled=not paused,
+        dialect=setup.dialect,  # type: ignore[arg-type]  # the table allows no other value
         has_authorization_header=setup.authorization is not None,
         signing_secret=one.secret if with_secret else UNSET,
         previous_secret_expires_at=one.previous_secret_until,
@@ -77,7 +76,7 @@ def detail(webhook_id: str, one: Detail) -> wire.DeliveryWithAttempts:
     return wire.DeliveryWithAttempts(
         **_delivery(webhook_id, one.delivery),
         next_attempt_at=one.next_at,
-        request_body=Raw(_BEFORE + one.event + _AFTER),
+        request_body=Raw(body_of(one.event, one.dialect)),
         attempts=[_attempt(each) for each in one.attempts],
     )
 

@@ -7,13 +7,13 @@ from uuid import uuid4
 
 from msgspec import json
 
+from latchkey.delivery.dialect import body_of
 from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.usecases.events.samples import event_for_test
-from latchkey.wire.event import Envelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +36,5 @@ async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tri
         environment=Environment.PRODUCTION if production else Environment.SANDBOX,
         app_id=webhook.setup.app_id,
     )
-    body = json.encode(Envelope(event=event))
+    body = body_of(json.encode(event), webhook.setup.dialect)
     return Tried(webhook, event.id, type, body, await sender.send(webhook, event.id, body, is_test=True))

@@ -1,0 +1,43 @@
+"""The dialects of a webhook, and the event types of each.
+
+`latchkey` is the default. `revenuecat` is for receivers that were written for that service: it has no types of its own
+for trials and refunds.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from latchkey.domain.events.event import EventType
+
+
+class Dialect(StrEnum):
+    LATCHKEY = "latchkey"
+    REVENUECAT = "revenuecat"
+
+
+_OTHER_TYPE = {
+    EventType.TRIAL_STARTED.value: EventType.INITIAL_PURCHASE.value,
+    EventType.TRIAL_CANCELLED.value: EventType.CANCELLATION.value,
+    EventType.REFUND.value: EventType.CANCELLATION.value,
+}
+
+
+def vendor_type(type: str, *, converts_trial: bool) -> str:
+    """The type of an event in the `revenuecat` dialect. The first payment after a trial is a renewal there."""
+    if converts_trial and type == EventType.INITIAL_PURCHASE:
+        return EventType.RENEWAL.value
+    return _OTHER_TYPE.get(type, type)
+
+
+def selected(types: tuple[str, ...], type: str, *, converts_trial: bool, dialect: str) -> bool:
+    """Whether a webhook with these `event_types` gets the event; no types means all.
+
+    In the `revenuecat` dialect the types are that dialect's. TRIAL_STARTED, TRIAL_CANCELLED and REFUND select those
+    events alone. `enqueue_deliveries` has the same rule in SQL.
+    """
+    if not types:
+        return True
+    if dialect == Dialect.LATCHKEY:
+        return type in types
+    return vendor_type(type, converts_trial=converts_trial) in types or (type in _OTHER_TYPE and type in types)
