@@ -35,6 +35,7 @@ from tests.api.client import DAY, NOW, Client, Reply, Shop
 from tests.api.conftest import opened
 from tests.api.doings import app_key
 from tests.api.routes import Route, routes_of
+from tests.contract.offerings_story import ASKS
 from tests.contract.store_credentials import APPLE
 
 CONTRACT = Path(__file__).parents[2] / "contract"
@@ -158,6 +159,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await operate(story)
     await refuse(story, shop)
     await connect(story, shop)
+    await offer(story)
     await clear(story)
     assert story.promised <= story.seen, story.promised - story.seen
     told = {f"{folder}/{type}.json" for folder in ("events", "events_revenuecat") for type in EventType}
@@ -349,6 +351,14 @@ async def refuse(story: Story, shop: Shop) -> None:
     await story.ask("POST /customers", {"id": "bob"})
     await story.ask("POST /customers", {"id": "undefined"})
     await story.ask("POST /test_store/actions", {"action": "renew", "app_user_id": "ada"})
+
+
+async def offer(story: Story) -> None:
+    """The operator puts products into offerings."""
+    for name, body, query, made in ASKS:
+        reply = await story.ask(name, body, query=query)
+        if made:
+            story.names[made] = reply["id"]
 
 
 async def clear(story: Story) -> None:

@@ -37,6 +37,8 @@ from latchkey.api.v2 import (
     events,
     experiments,
     operational_events,
+    packages,
+    placements,
     products,
     project,
     replays,
@@ -44,6 +46,7 @@ from latchkey.api.v2 import (
     webhooks,
 )
 from latchkey.api.v2 import clocks as test_clocks
+from latchkey.api.v2 import offerings as project_offerings
 from latchkey.api.v2 import sandbox_store as test_store
 from latchkey.api.writes import Writes
 from latchkey.domain.instants import Ms
@@ -75,6 +78,9 @@ ROUTERS = (
     enrollments.router,
     experiments.router,
     products.router,
+    project_offerings.router,
+    packages.router,
+    placements.router,
     entitlements.router,
     currencies.router,
     apps.router,

@@ -111,6 +111,7 @@ def _name_schema(pattern: str, longest: int = naming.LONGEST) -> Any:
 
 Id = Annotated[str, _held_to(naming.checked_id), _name_schema(naming.ID_PATTERN)]
 Name = Annotated[str, _held_to(naming.checked_name), _name_schema(naming.NAME_PATTERN, naming.LONGEST_NAME)]
+LookupKey = Annotated[str, _held_to(naming.checked_lookup_key), _name_schema(naming.NAME_PATTERN)]
 Description = Annotated[
     str,
     _held_to(naming.checked_text),

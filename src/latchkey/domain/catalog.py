@@ -8,11 +8,26 @@ from enum import StrEnum
 
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
+from latchkey.domain.offering import Offerings
 
 
 class ProductKind(StrEnum):
     SUBSCRIPTION = "subscription"
     ONE_TIME = "one_time"
+
+
+class ProductType(StrEnum):
+    """What the store calls it. The kind follows from it: a subscription, or a one-time purchase."""
+
+    SUBSCRIPTION = "subscription"
+    ONE_TIME = "one_time"
+    CONSUMABLE = "consumable"
+    NON_CONSUMABLE = "non_consumable"
+    NON_RENEWING_SUBSCRIPTION = "non_renewing_subscription"
+
+    @property
+    def kind(self) -> ProductKind:
+        return ProductKind.SUBSCRIPTION if self is ProductType.SUBSCRIPTION else ProductKind.ONE_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +51,22 @@ class Product:
     credits: Credit | None = None
     # A deleted product stays for its owners: it still grants and renews, but cannot be bought any more.
     on_sale: bool = True
+    # None: only the kind is known.
+    type: ProductType | None = None
+    # The apps in which it is sold; empty means in every app.
+    apps: frozenset[str] = frozenset()
+
+    @property
+    def consumable(self) -> bool:
+        """Whether a one-time purchase is used up, so that it can be bought again: its type says so, or, where the type
+        leaves it open, it gives virtual currency or nothing that lasts."""
+        match self.type:
+            case ProductType.CONSUMABLE:
+                return True
+            case ProductType.NON_CONSUMABLE:
+                return False
+            case _:
+                return self.credits is not None or not self.grants
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +85,8 @@ class Catalog:
     former: Mapping[str | None, Mapping[str, tuple[Former, ...]]] = field(default_factory=dict)
     # Stores that sell nothing and renew nothing in this project.
     closed_stores: frozenset[str] = frozenset()
+    # What apps show of it.
+    offerings: Offerings = field(default_factory=Offerings)
 
     def find(self, product_id: str) -> Product | None:
         """The product, deleted or not. One with a base plan (`product:plan`) is found without the plan too, so that a
@@ -74,10 +107,9 @@ class Catalog:
         return product.grants if product is not None else ()
 
     def consumable(self, product_id: str) -> bool:
-        """Whether the app should use up a one-time purchase, so that it can be bought again: it gives virtual currency,
-        or nothing that lasts."""
+        """Whether the app should use up a one-time purchase of this product."""
         product = self.find(product_id)
-        return product is not None and (product.credits is not None or not product.grants)
+        return product is not None and product.consumable
 
 
 def without_plan(product_id: str) -> str:

@@ -49,6 +49,15 @@ def checked_name(text: str, param: str = "name") -> str:
     return trimmed
 
 
+def checked_lookup_key(text: str, param: str = "lookup_key") -> str:
+    """The name by which apps know an offering or a package, without surrounding spaces. No path contains it, so it may
+    have any visible characters."""
+    trimmed = text.strip()
+    if not 1 <= len(trimmed) <= LONGEST or not _is_clean(trimmed):
+        raise Invalid(f"A lookup key has 1 to {LONGEST} characters, none of them a control character.", param=param)
+    return trimmed
+
+
 def checked_text(text: str, param: str = "description") -> str:
     """Free text; line breaks are allowed."""
     if len(text) > LONGEST_TEXT or not _is_clean(text.replace("\n", "").replace("\t", "")):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
+
+from latchkey.wire.v2 import Page
 
 # The stores in which an app can be created.
 AppStore = Literal[
@@ -49,6 +51,48 @@ class Entitlement(Struct, frozen=True, kw_only=True):
     id: str
     project_id: str
     display_name: str
+    created_at: int
+
+
+class PackageProduct(Struct, frozen=True, kw_only=True):
+    product: Product
+    eligibility_criteria: Literal["all", "google_sdk_lt_6", "google_sdk_ge_6"]
+
+
+class Package(Struct, frozen=True, kw_only=True):
+    object: Literal["package"] = "package"
+    id: str
+    lookup_key: str
+    display_name: str
+    # From 1.
+    position: int
+    created_at: int
+    # Only if `expand` asks for it.
+    products: Page[PackageProduct] | UnsetType = UNSET
+
+
+class Offering(Struct, frozen=True, kw_only=True):
+    object: Literal["offering"] = "offering"
+    id: str
+    project_id: str
+    lookup_key: str
+    display_name: str
+    is_current: bool
+    created_at: int
+    metadata: dict[str, Any] | None
+    # Only if `expand` asks for it.
+    packages: Page[Package] | UnsetType = UNSET
+
+
+class Placement(Struct, frozen=True, kw_only=True):
+    object: Literal["placement"] = "placement"
+    id: str
+    project_id: str
+    display_name: str
+    # Null: nothing is offered there.
+    offering_id: str | None
+    # Its offering is also shown at places without a placement; without any fallback it is the current offering.
+    is_fallback: bool
     created_at: int
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 
 class Package(Struct, frozen=True, kw_only=True):
     identifier: str
     platform_product_identifier: str
+    # Only where the store has base plans.
+    platform_product_plan_identifier: str | UnsetType = UNSET
 
 
 class Offering(Struct, frozen=True, kw_only=True):
@@ -23,7 +25,8 @@ class Offering(Struct, frozen=True, kw_only=True):
 
 class Placements(Struct, frozen=True, kw_only=True):
     fallback_offering_id: str | None
-    offering_ids_by_placement: dict[str, str] = field(default_factory=dict)
+    # Null: nothing is offered at this placement.
+    offering_ids_by_placement: dict[str, str | None] = field(default_factory=dict)
 
 
 class Offerings(Struct, frozen=True, kw_only=True):

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import re
+
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppReadKey
+from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.catalog.offerings import load_offered
-from latchkey.wire.offerings import Offering, Offerings, Package, Placements
+from latchkey.domain.storefront import Place
+from latchkey.usecases.catalog.storefront import load_storefront
+from latchkey.usecases.rendering import offerings as render
+from latchkey.wire.offerings import Offerings
 
 router = APIRouter(tags=["V1 subscribers"])
 
-IDENTIFIER = "default"
+_MAJOR = re.compile(rb"(\d{1,4})\.")
 
 
 @router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(Offerings), response_class=Response)
-async def read_offerings(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:  # noqa: ARG001 - the same for all users
-    """All products on sale, as one offering; none if nothing is on sale."""
-    packages = [
-        Package(identifier=product.id, platform_product_identifier=product.id)
-        for product in await load_offered(services.changes, caller.project_id)
-    ]
-    current = IDENTIFIER if packages else None
-    offering = Offering(identifier=IDENTIFIER, description="Everything on sale", packages=packages)
-    return reply(
-        Offerings(
-            current_offering_id=current,
-            offerings=[offering] if packages else [],
-            placements=Placements(fallback_offering_id=current),
-        )
-    )
+async def read_offerings(request: Request, services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
+    """The offerings of the key's app, with the app's product in each package. A secret key belongs to no app and sees
+    every offering. The user need not exist."""
+    place = Place(caller.app_id, caller.store, _android_sdk(request.scope[SCOPE_KEY]))
+    found = await load_storefront(services.changes, caller.project_id, place, app_user_id)
+    return reply(render.storefront(found))
+
+
+def _android_sdk(exchange: Exchange) -> int | None:
+    """The major version of the Android SDK that asks."""
+    if exchange.headers.get(b"x-platform", b"").lower() != b"android":
+        return None
+    version = _MAJOR.match(exchange.headers.get(b"x-version", b""))
+    return int(version[1]) if version else None

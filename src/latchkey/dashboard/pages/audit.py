@@ -19,6 +19,17 @@ ELSEWHERE = (
     "customer.created",
     "entitlement.products_attached",
     "entitlement.products_detached",
+    "offering.created",
+    "offering.deleted",
+    "offering.updated",
+    "package.created",
+    "package.deleted",
+    "package.products_attached",
+    "package.products_detached",
+    "package.updated",
+    "placement.created",
+    "placement.deleted",
+    "placement.updated",
 )
 # The largest possible position.
 MOST = 2**63 - 1

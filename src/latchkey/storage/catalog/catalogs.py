@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from latchkey.domain.catalog import Catalog, Credit, Former, Product, ProductKind
+from latchkey.domain.catalog import Catalog, Credit, Former, Product, ProductKind, ProductType
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.money import Price
+from latchkey.storage.catalog.shelf import offerings_of
 from latchkey.storage.sql import query
 
 _LOAD = query("load_catalog")
@@ -26,6 +27,8 @@ class _ProductRow(Struct):
     credits_amount: int | None
     grants: list[str]
     on_sale: bool
+    type: ProductType | None
+    apps: list[str]
 
     def product(self) -> Product:
         return Product(
@@ -40,6 +43,8 @@ class _ProductRow(Struct):
             if self.credits_code and self.credits_amount
             else None,
             on_sale=self.on_sale,
+            type=self.type,
+            apps=frozenset(self.apps),
         )
 
 
@@ -84,6 +89,7 @@ class Catalogs:
             frozenset(row["entitlements"]),
             former=_former(_FORMER_ROWS.decode(row["former"])),
             closed_stores=frozenset() if row["test_store"] == "open" else frozenset({"test_store"}),
+            offerings=offerings_of(row["offerings"], row["placements"], row["variants"]),
         )
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog

@@ -1,5 +1,6 @@
 -- name: load_catalog
--- a project's products with what they grant, its entitlements, and whether its test store is open, as of one version
+-- a project's products with what they grant, its entitlements, whether its test store is open, and its offerings, as of
+-- one version
 select
     p.catalog_version, p.test_store,
     array(select e.id from entitlements e where e.project_id = p.id) as entitlements,
@@ -10,6 +11,10 @@ select
                 'price_micros', r.price_micros, 'currency', r.currency,
                 'duration', r.duration, 'trial_duration', r.trial_duration,
                 'credits_code', r.credits_code, 'credits_amount', r.credits_amount, 'on_sale', r.deleted_at is null,
+                'type', r.type,
+                'apps', array(
+                    select s.app_id from product_apps s where s.project_id = r.project_id and s.product_id = r.id
+                ),
                 'grants', array(
                     select g.entitlement_id from product_entitlements g
                     where g.project_id = r.project_id and g.product_id = r.id
@@ -31,7 +36,51 @@ select
             where f.project_id = p.id
         ),
         '[]'
-    ) as former
+    ) as former,
+    coalesce(
+        (
+            select json_agg(json_build_object(
+                'id', o.id, 'lookup_key', o.lookup_key, 'display_name', o.display_name, 'metadata', o.metadata,
+                'is_current', o.is_current,
+                'packages', array(
+                    select json_build_object(
+                        'lookup_key', k.lookup_key,
+                        'products', array(
+                            select json_build_object('id', i.product_id, 'eligibility', i.eligibility_criteria)
+                            from package_products i
+                            where i.project_id = k.project_id and i.package_id = k.id
+                            order by i.position, i.product_id
+                        )
+                    )
+                    from packages k
+                    where k.project_id = o.project_id and k.offering_id = o.id
+                    order by k.position, k.id
+                )
+            ) order by o.created_at, o.id)
+            from offerings o
+            where o.project_id = p.id
+        ),
+        '[]'
+    ) as offerings,
+    coalesce(
+        (
+            select json_agg(json_build_object(
+                'id', l.id, 'offering_id', l.offering_id, 'is_fallback', l.is_fallback
+            ) order by l.id)
+            from placements l
+            where l.project_id = p.id
+        ),
+        '[]'
+    ) as placements,
+    coalesce(
+        (
+            select json_agg(json_build_object('experiment_id', x.id, 'variant_id', v ->> 'id', 'offering_id', v ->> 'offering_id'))
+            from experiments x
+            cross join lateral json_array_elements(x.variants) as v
+            where x.project_id = p.id and v ->> 'offering_id' is not null
+        ),
+        '[]'
+    ) as variants
 from projects p
 where p.id = $1;
 

@@ -106,7 +106,12 @@ where email is not null
 on conflict do nothing;
 
 -- name: move_aliases
--- move the ids of a merged customer to the one it was merged into
+-- move the ids of a merged customer to the one it was merged into, with its offering unless that one has its own
+with override as (
+    update offering_overrides set customer_id = $3
+    where project_id = $1 and customer_id = $2
+        and not exists (select from offering_overrides k where k.project_id = $1 and k.customer_id = $3)
+)
 update aliases set customer_id = $3 where project_id = $1 and customer_id = $2;
 
 -- name: own_purchases
@@ -163,6 +168,7 @@ select project_id, $3::bigint, absorbed_id from absorbed_customers where project
 with
     ids as (delete from aliases where project_id = $1 and customer_id = $2),
     addresses as (delete from customer_emails where project_id || '' = $1 and customer_id = $2),
+    override as (delete from offering_overrides where project_id = $1 and customer_id = $2),
     movements as (delete from currency_transactions where project_id = $1 and customer_id = $2),
     absorbed as (delete from absorbed_customers where project_id = $1 and customer_id = $2)
 delete from customers where project_id = $1 and id = $2;

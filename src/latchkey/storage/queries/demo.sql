@@ -37,6 +37,56 @@ from (values
 ) as demo (product_id, entitlement_id)
 on conflict do nothing;
 
+-- name: add_demo_offerings
+-- add the demo's offerings that do not exist yet
+insert into offerings (project_id, id, lookup_key, display_name, metadata, is_current, created_at)
+select $1, id, lookup_key, display_name, metadata::json, is_current and not exists (
+    select from offerings o where o.project_id = $1 and o.is_current
+), $2::bigint + place
+from (values
+    (0, 'ofrng_demo_default', 'default', 'Pro plans', true, '{"headline": "Do more with Pro", "highlight": "$rc_annual"}'),
+    (1, 'ofrng_demo_team', 'team', 'Team plans', false, '{"headline": "Pro for all of you"}'),
+    (2, 'ofrng_demo_coins', 'coins', 'Coins', false, null)
+) as demo (place, id, lookup_key, display_name, is_current, metadata)
+on conflict do nothing;
+
+-- name: add_demo_packages
+-- add the demo's packages to its offerings
+insert into packages (project_id, id, offering_id, lookup_key, display_name, position, created_at)
+select $1, demo.id, demo.offering_id, demo.lookup_key, demo.display_name, demo.position, $2
+from (values
+    ('pkge_demo_monthly', 'ofrng_demo_default', '$rc_monthly', 'Monthly', 1),
+    ('pkge_demo_annual', 'ofrng_demo_default', '$rc_annual', 'Yearly', 2),
+    ('pkge_demo_lifetime', 'ofrng_demo_default', '$rc_lifetime', 'For ever', 3),
+    ('pkge_demo_team', 'ofrng_demo_team', '$rc_monthly', 'Team, monthly', 1),
+    ('pkge_demo_coins', 'ofrng_demo_coins', 'coins_100', '100 coins', 1)
+) as demo (id, offering_id, lookup_key, display_name, position)
+join offerings o on o.project_id = $1 and o.id = demo.offering_id
+on conflict do nothing;
+
+-- name: add_demo_package_products
+-- put the demo's products into its packages
+insert into package_products (project_id, package_id, product_id, eligibility_criteria, position)
+select $1, demo.package_id, demo.product_id, 'all', 1
+from (values
+    ('pkge_demo_monthly', 'pro_monthly'), ('pkge_demo_annual', 'pro_yearly'), ('pkge_demo_lifetime', 'pro_lifetime'),
+    ('pkge_demo_team', 'team_monthly'), ('pkge_demo_coins', 'coins_100')
+) as demo (package_id, product_id)
+join packages k on k.project_id = $1 and k.id = demo.package_id
+join products p on p.project_id = $1 and p.id = demo.product_id
+on conflict do nothing;
+
+-- name: add_demo_placements
+-- add the demo's placements
+insert into placements (project_id, id, display_name, offering_id, created_at)
+select $1, demo.id, demo.display_name, demo.offering_id, $2
+from (values
+    ('onboarding', 'At the first start', 'ofrng_demo_default'),
+    ('team_settings', 'In the settings of a team', 'ofrng_demo_team')
+) as demo (id, display_name, offering_id)
+join offerings o on o.project_id = $1 and o.id = demo.offering_id
+on conflict do nothing;
+
 -- name: announce_catalog
 -- increment the catalog's version, so that readers parse it again
 update projects set catalog_version = catalog_version + 1 where id = $1;

@@ -8,6 +8,8 @@ from latchkey.storage.sql import query
 
 _CATALOG = tuple(query(name) for name in ("add_demo_entitlements", "add_demo_currencies", "add_demo_products"))
 _MAPPING = query("add_demo_mapping")
+_OFFERINGS = tuple(query(name) for name in ("add_demo_offerings", "add_demo_packages", "add_demo_placements"))
+_PACKAGE_PRODUCTS = query("add_demo_package_products")
 _HAS_CATALOG = query("has_catalog")
 
 
@@ -22,3 +24,6 @@ async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
     for statement in _CATALOG:
         await connection.execute(statement, project_id, now)
     await connection.execute(_MAPPING, project_id)
+    for statement in _OFFERINGS:
+        await connection.execute(statement, project_id, now)
+    await connection.execute(_PACKAGE_PRODUCTS, project_id)

@@ -67,7 +67,7 @@ async def attach_products(
     """Attaches all of them, or none if one is unknown. Idempotent."""
     async with changing_catalog(database, project_id) as connection:
         entitlement = await _load(connection, project_id, entitlement_id)
-        await _all_known(connection, project_id, product_ids, on_sale=True)
+        await require_known(connection, project_id, product_ids, on_sale=True)
         await entitlements.attach(connection, project_id, entitlement_id, product_ids)
     return entitlement
 
@@ -79,7 +79,7 @@ async def detach_products(
     too."""
     async with changing_catalog(database, project_id) as connection:
         entitlement = await _load(connection, project_id, entitlement_id)
-        await _all_known(connection, project_id, product_ids, on_sale=False)
+        await require_known(connection, project_id, product_ids, on_sale=False)
         await entitlements.detach(connection, project_id, entitlement_id, product_ids, now)
     return entitlement
 
@@ -93,12 +93,20 @@ async def list_products_of(
         return await entitlements.page_of_products(connection, project_id, entitlement_id, after, limit)
 
 
-async def _all_known(connection: Connection, project_id: str, product_ids: Sequence[str], *, on_sale: bool) -> None:
+async def require_known(
+    connection: Connection,
+    project_id: str,
+    product_ids: Sequence[str],
+    *,
+    on_sale: bool,
+    param: str = "product_ids",
+) -> None:
+    """Raises NotFound for a product that does not exist or, if required, is not on sale."""
     found = await entitlements.known_products(connection, project_id, product_ids)
     known = {one.id for one in found if one.on_sale or not on_sale}
     for product_id in product_ids:
         if product_id not in known:
-            raise NotFound(f"There is no product {product_id!r} in this project.", param="product_ids")
+            raise NotFound(f"There is no product {product_id!r} in this project.", param=param)
 
 
 async def _load(connection: Connection, project_id: str, entitlement_id: str) -> Entitlement:

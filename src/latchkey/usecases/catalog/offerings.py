@@ -1,13 +1,109 @@
-"""What an app can offer its user: every product on sale, as one offering."""
+"""Offerings: what apps show to their users. `packages.py` fills them, `storefront.py` shows them to an app."""
 
 from __future__ import annotations
 
-from latchkey.domain.catalog import Product
-from latchkey.usecases.engine.changes import Changes, load_projects
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import json
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_lookup_key, checked_name
+from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
+from latchkey.storage.catalog import offerings
+from latchkey.storage.catalog.offerings import Offering as Offering
+from latchkey.storage.database import Connection, Database
+from latchkey.usecases.catalog.version import changing_catalog
+
+MOST = 500
+# Every app reads the metadata at every start.
+LARGEST_METADATA = 65_536
 
 
-async def load_offered(changes: Changes, project_id: str) -> list[Product]:
-    """The products on sale, by id."""
-    async with changes.database.acquire() as connection:
-        catalog = (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog
-    return [product for _, product in sorted(catalog.products.items()) if product.on_sale]
+async def create_offering(
+    database: Database,
+    project_id: str,
+    lookup_key: str,
+    display_name: str,
+    metadata: Mapping[str, Any] | None,
+    now: Ms,
+) -> Offering:
+    """The first offering of a project is the current one at once."""
+    key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
+    _check(metadata)
+    async with changing_catalog(database, project_id) as connection:
+        known = await offerings.page(connection, project_id, None, MOST)
+        if len(known) == MOST:
+            raise Refusal(f"A project has at most {MOST} offerings. Delete one first.")
+        made = await offerings.create(connection, project_id, _new_id(), key, name, metadata, now)
+        if made is None:
+            raise Conflict(f"There is already an offering {key!r} in this project.", param="lookup_key")
+        if not known:
+            await offerings.set_current(connection, project_id, made.id)
+        return await found(connection, project_id, made.id)
+
+
+async def load_offering(database: Database, project_id: str, offering_id: str) -> Offering:
+    async with database.acquire() as connection:
+        return await found(connection, project_id, offering_id)
+
+
+async def list_offerings(
+    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
+) -> list[Offering]:
+    """Oldest first."""
+    async with database.acquire() as connection:
+        if after is not None and await offerings.load(connection, project_id, after) is None:
+            raise NotFound(f"There is no offering {after!r} to start after.", param="starting_after")
+        return await offerings.page(connection, project_id, after, limit)
+
+
+async def update_offering(
+    database: Database, project_id: str, offering_id: str, changes: Mapping[str, Any]
+) -> Offering:
+    """Changes `display_name`, `metadata` and `is_current` if they are given. There is at most one current offering."""
+    async with changing_catalog(database, project_id) as connection:
+        before = await found(connection, project_id, offering_id)
+        name = checked_name(changes.get("display_name", before.display_name), "display_name")
+        metadata = changes.get("metadata", before.metadata)
+        _check(metadata)
+        await offerings.update(connection, project_id, offering_id, name, metadata)
+        current = changes.get("is_current", before.is_current)
+        if current != before.is_current:
+            await offerings.set_current(connection, project_id, offering_id if current else None)
+        return await found(connection, project_id, offering_id)
+
+
+async def delete_offering(database: Database, project_id: str, offering_id: str) -> None:
+    """Refused while something names it: apps would suddenly show another offering, or none. Its packages are deleted
+    with it, and customers to whom it was assigned see the current offering again."""
+    async with changing_catalog(database, project_id) as connection:
+        one = await found(connection, project_id, offering_id)
+        uses = await offerings.uses(connection, project_id, offering_id)
+        in_use = [
+            *(["it is the current offering"] if one.is_current else []),
+            *(f"the placement {placement!r} shows it" for placement in uses.placements),
+            *(f"the experiment {experiment!r} shows it" for experiment in uses.experiments),
+        ]
+        if in_use:
+            raise InUse(
+                f"{one.lookup_key!r} is still used: {', '.join(in_use)}. Change that first.", param="offering_id"
+            )
+        await offerings.delete(connection, project_id, offering_id)
+
+
+async def found(connection: Connection, project_id: str, offering_id: str) -> Offering:
+    offering = await offerings.load(connection, project_id, offering_id)
+    if offering is None:
+        raise NotFound(f"There is no offering {offering_id!r} in this project.", param="offering_id")
+    return offering
+
+
+def _check(metadata: Mapping[str, Any] | None) -> None:
+    if metadata is not None and len(json.encode(metadata)) > LARGEST_METADATA:
+        raise Invalid(f"The metadata has at most {LARGEST_METADATA:,} bytes as JSON.", param="metadata")
+
+
+def _new_id() -> str:
+    return f"ofrng_{secrets.token_hex(8)}"

@@ -1,0 +1,231 @@
+"""What one app shows to one customer: its offerings, with the product of that app in each package."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from latchkey.domain.catalog import Catalog, Product, ProductKind, ProductType
+from latchkey.domain.instants import Duration
+from latchkey.domain.offering import Eligibility, Offering, Package, PackageProduct
+
+# The store whose subscriptions have base plans (`product:plan`).
+GOOGLE = "play_store"
+# Stores that take any product id, base plan or not.
+_TAKES_ANY = frozenset({None, "test_store"})
+# From this version on the Android SDK handles base plans.
+_NEW_SDK = 6
+
+# The offering of a project without any products in packages.
+MADE_UP = "default"
+MADE_UP_DESCRIPTION = "Everything on sale"
+
+
+class Reason(StrEnum):
+    """Why an app does not show a product of a package."""
+
+    EMPTY = "No product is attached to it."
+    OFF_SALE = "The product was deleted."
+    OTHER_APP = "The product is not sold in this app."
+    NO_BASE_PLAN = "Google Play sells a subscription by its base plan, so its product needs an id such as pro:monthly."
+    BASE_PLAN = "The product is a base plan, which only Google Play has."
+    OTHER_SDK = "The product is for another version of the SDK."
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The app that asks. All fields are None for a secret key, which belongs to no app."""
+
+    app_id: str | None = None
+    store: str | None = None
+    # The major version of an Android SDK.
+    android_sdk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPackage:
+    identifier: str
+    product_id: str
+    plan_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownOffering:
+    identifier: str
+    description: str
+    metadata: Mapping[str, Any]
+    packages: tuple[ShownPackage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A product that the app does not show, or a package without products."""
+
+    offering: str
+    package: str
+    product_id: str | None
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storefront:
+    current: str | None
+    offerings: tuple[ShownOffering, ...]
+    placements: Mapping[str, str | None]
+    fallback: str | None
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def storefront(
+    catalog: Catalog, place: Place, override: str | None = None, enrolled: Sequence[tuple[str, str]] = ()
+) -> Storefront:
+    """What the app shows. `override` is the id of the offering that was assigned to the customer, `enrolled` are the
+    experiments and variants of the customer, oldest first. An offering without a package for this app is left out; then
+    the next choice for the current offering counts."""
+    if not catalog.offerings.sell_anything:
+        return _made_up(catalog, place)
+    shown: dict[str, ShownOffering] = {}
+    left_out: list[LeftOut] = []
+    for one in catalog.offerings.offerings:
+        packages = tuple(_packages(catalog, one, place, left_out))
+        if packages:
+            shown[one.id] = ShownOffering(
+                identifier=one.lookup_key,
+                description=one.display_name,
+                metadata=one.metadata or {},
+                packages=packages,
+            )
+    choice = next((one for one in _choices(catalog, override, enrolled) if one in shown), None)
+    current = shown[choice].identifier if choice is not None else None
+    placements, fallback = _placements(catalog, shown, current)
+    return Storefront(
+        current=current,
+        offerings=tuple(shown.values()),
+        placements=placements,
+        fallback=fallback,
+        left_out=tuple(left_out),
+    )
+
+
+def _choices(catalog: Catalog, override: str | None, enrolled: Sequence[tuple[str, str]]) -> Iterable[str]:
+    """Ids of offerings, the preferred first."""
+    if override is not None:
+        yield override
+    for enrollment in reversed(enrolled):
+        if enrollment in catalog.offerings.of_variants:
+            yield catalog.offerings.of_variants[enrollment]
+    yield from (one.id for one in catalog.offerings.offerings if one.is_current)
+
+
+def _placements(
+    catalog: Catalog, shown: Mapping[str, ShownOffering], current: str | None
+) -> tuple[dict[str, str | None], str | None]:
+    """The offering of each placement: None is 'nothing here'. A placement whose offering this app does not show is left
+    out, so that the fallback applies."""
+    found: dict[str, str | None] = {}
+    fallback = current
+    for one in catalog.offerings.placements:
+        if one.offering_id is not None and one.offering_id not in shown:
+            continue
+        offering = shown[one.offering_id].identifier if one.offering_id is not None else None
+        found[one.id] = offering
+        if one.is_fallback:
+            fallback = offering
+    return found, fallback
+
+
+def _packages(catalog: Catalog, offering: Offering, place: Place, left_out: list[LeftOut]) -> Iterable[ShownPackage]:
+    for package in offering.packages:
+        chosen = chosen_product(catalog, package, place)
+        if chosen is not None:
+            yield _shown(package.lookup_key, chosen.id, place)
+            continue
+        if not package.products:
+            left_out.append(LeftOut(offering.lookup_key, package.lookup_key, None, Reason.EMPTY))
+        for one in package.products:
+            reason = why_not(catalog, one, place)
+            assert reason is not None, "a product that can be shown was not chosen"
+            left_out.append(LeftOut(offering.lookup_key, package.lookup_key, one.product_id, reason))
+
+
+def chosen_product(catalog: Catalog, package: Package, place: Place) -> Product | None:
+    """The package's product in this app: one of this app alone before one that is sold in every app, one that has no
+    base plan where the store has none, and of several the one that was attached first."""
+    fitting = [catalog.products[one.product_id] for one in package.products if why_not(catalog, one, place) is None]
+    # `min` keeps the order of attaching among equals.
+    return min(fitting, key=lambda one: (not one.apps, _has_plan(one.id) and place.store != GOOGLE), default=None)
+
+
+def why_not(catalog: Catalog, one: PackageProduct, place: Place) -> Reason | None:
+    """Why the app does not show this product; None if it can."""
+    product = catalog.products.get(one.product_id)
+    if product is None or not product.on_sale:
+        return Reason.OFF_SALE
+    if product.apps and place.app_id is not None and place.app_id not in product.apps:
+        return Reason.OTHER_APP
+    if place.store != GOOGLE:
+        own = place.app_id is not None and place.app_id in product.apps
+        return Reason.BASE_PLAN if _has_plan(product.id) and not own and place.store not in _TAKES_ANY else None
+    new = place.android_sdk is None or place.android_sdk >= _NEW_SDK
+    if one.eligibility is (Eligibility.OLD_GOOGLE_SDK if new else Eligibility.NEW_GOOGLE_SDK):
+        return Reason.OTHER_SDK
+    if new and product.kind is ProductKind.SUBSCRIPTION and not _has_plan(product.id):
+        return Reason.NO_BASE_PLAN
+    return None
+
+
+def _made_up(catalog: Catalog, place: Place) -> Storefront:
+    """One offering of everything on sale, until a product is attached to a package. So an app that lives off it is not
+    left with nothing while an operator sets up the first offering."""
+    on_sale = [PackageProduct(product.id) for _, product in sorted(catalog.products.items()) if product.on_sale]
+    fitting = [catalog.products[one.product_id] for one in on_sale if why_not(catalog, one, place) is None]
+    names = [usual_package(one) for one in fitting]
+    count = Counter(names)
+    packages = tuple(
+        _shown(name if name is not None and count[name] == 1 else one.id, one.id, place)
+        for one, name in zip(fitting, names, strict=True)
+    )
+    left_out = tuple(
+        LeftOut(MADE_UP, one.product_id, one.product_id, reason)
+        for one in on_sale
+        if (reason := why_not(catalog, one, place)) is not None
+    )
+    if not packages:
+        return Storefront(current=None, offerings=(), placements={}, fallback=None, left_out=left_out)
+    offering = ShownOffering(identifier=MADE_UP, description=MADE_UP_DESCRIPTION, metadata={}, packages=packages)
+    return Storefront(current=MADE_UP, offerings=(offering,), placements={}, fallback=MADE_UP, left_out=left_out)
+
+
+_BY_DURATION = {
+    Duration(days=7): "$rc_weekly",
+    Duration(months=1): "$rc_monthly",
+    Duration(months=2): "$rc_two_month",
+    Duration(months=3): "$rc_three_month",
+    Duration(months=6): "$rc_six_month",
+    Duration(months=12): "$rc_annual",
+}
+LIFETIME = "$rc_lifetime"
+# The package ids that have a meaning to the SDKs, such as `offering.monthly`.
+USUAL_PACKAGES = (*_BY_DURATION.values(), LIFETIME)
+
+
+def usual_package(product: Product) -> str | None:
+    """The usual id of a package with this product, by its duration."""
+    if product.kind is ProductKind.SUBSCRIPTION:
+        return _BY_DURATION.get(product.duration) if product.duration is not None else None
+    lasts = product.duration is None and not product.consumable
+    return LIFETIME if lasts and product.type is not ProductType.NON_RENEWING_SUBSCRIPTION else None
+
+
+def _shown(identifier: str, product_id: str, place: Place) -> ShownPackage:
+    product, _, plan = product_id.partition(":")
+    if place.store == GOOGLE and plan:
+        return ShownPackage(identifier, product, plan)
+    return ShownPackage(identifier, product_id)
+
+
+def _has_plan(product_id: str) -> bool:
+    return ":" in product_id

@@ -1,0 +1,169 @@
+-- name: create_offering
+-- a new offering; nothing when the lookup key is taken
+insert into offerings (project_id, id, lookup_key, display_name, metadata, created_at) values ($1, $2, $3, $4, $5, $6)
+on conflict (lookup_key, project_id) do nothing
+returning id, lookup_key, display_name, metadata, is_current, created_at;
+
+-- name: load_offering
+-- one offering
+select id, lookup_key, display_name, metadata, is_current, created_at from offerings where project_id = $1 and id = $2;
+
+-- name: list_offerings
+-- a page of a project's offerings, oldest first
+select id, lookup_key, display_name, metadata, is_current, created_at
+from offerings
+where project_id = $1
+  and ($2::text is null or (created_at, id) > (select o.created_at, o.id from offerings o where o.project_id = $1 and o.id = $2))
+order by created_at, id
+limit $3;
+
+-- name: update_offering
+-- an offering's new name and metadata
+update offerings set display_name = $3, metadata = $4 where project_id = $1 and id = $2;
+
+-- name: unset_current_offering
+-- no offering of the project is the current one any more
+update offerings set is_current = false where project_id = $1 and is_current;
+
+-- name: set_current_offering
+-- make an offering the current one
+update offerings set is_current = true where project_id = $1 and id = $2;
+
+-- name: delete_offering
+-- delete an offering with its packages, and the overrides that name it
+delete from offerings where project_id = $1 and id = $2;
+
+-- name: uses_of_offering
+-- the placements and the experiments that name an offering
+select
+    array(select l.id from placements l where l.project_id = $1 and l.offering_id = $2 order by l.id) as placements,
+    array(
+        select x.name from experiments x
+        where x.project_id = $1
+            and exists (select from json_array_elements(x.variants) as v where v ->> 'offering_id' = $2)
+        order by x.created_at, x.id
+    ) as experiments;
+
+-- name: create_package
+-- a new package; nothing when the offering has the lookup key already
+insert into packages (project_id, id, offering_id, lookup_key, display_name, position, created_at)
+values ($1, $2, $3, $4, $5, $6, $7)
+on conflict (offering_id, project_id, lookup_key) do nothing
+returning id, offering_id, lookup_key, display_name, position, created_at;
+
+-- name: load_package
+-- one package
+select id, offering_id, lookup_key, display_name, position, created_at from packages where project_id = $1 and id = $2;
+
+-- name: packages_of_offering
+-- every package of an offering, in order
+select id, offering_id, lookup_key, display_name, position, created_at
+from packages
+where project_id = $1 and offering_id = $2
+order by position, id;
+
+-- name: packages_of_offerings
+-- every package of several offerings, in order
+select id, offering_id, lookup_key, display_name, position, created_at
+from packages
+where project_id = $1 and offering_id = any($2::text[])
+order by position, id;
+
+-- name: rename_package
+-- a package's new name
+update packages set display_name = $3 where project_id = $1 and id = $2;
+
+-- name: order_packages
+-- the positions of packages, in the order of the ids
+update packages k
+set position = n.position
+from unnest($2::text[]) with ordinality as n (id, position)
+where k.project_id = $1 and k.id = n.id;
+
+-- name: delete_package
+-- delete a package; its products stay
+delete from packages where project_id = $1 and id = $2;
+
+-- name: products_of_packages
+-- the products of several packages, also deleted ones, in the order of attaching
+select i.package_id, i.eligibility_criteria,
+    p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
+    p.credits_code, p.credits_amount, p.created_at, p.deleted_at,
+    array(
+        select g.entitlement_id from product_entitlements g
+        where g.project_id = p.project_id and g.product_id = p.id
+        order by g.entitlement_id
+    ) as entitlement_ids
+from package_products i
+join products p on p.project_id = i.project_id and p.id = i.product_id
+where i.project_id = $1 and i.package_id = any($2::text[])
+order by i.package_id, i.position, p.id;
+
+-- name: attach_to_package
+-- attach products to a package, after those it has; one that is attached already gets the new criteria
+insert into package_products (project_id, package_id, product_id, eligibility_criteria, position)
+select $1, $2, n.product_id, n.criteria, n.place + (
+    select coalesce(max(i.position), 0) from package_products i where i.project_id = $1 and i.package_id = $2
+)
+from unnest($3::text[], $4::text[]) with ordinality as n (product_id, criteria, place)
+on conflict (project_id, package_id, product_id) do update set eligibility_criteria = excluded.eligibility_criteria;
+
+-- name: detach_from_package
+-- detach products from a package
+delete from package_products where project_id = $1 and package_id = $2 and product_id = any($3::text[]);
+
+-- name: packages_with_product
+-- the packages that have a product, with their offerings
+select o.lookup_key as offering, k.lookup_key as package
+from package_products i
+join packages k on k.project_id = i.project_id and k.id = i.package_id
+join offerings o on o.project_id = k.project_id and o.id = k.offering_id
+where i.project_id = $1 and i.product_id = $2
+order by o.created_at, o.id, k.position;
+
+-- name: offering_choice
+-- the version of the catalog, with what one customer's choice of offering depends on
+select p.catalog_version, v.offering_id, c.state
+from projects p
+left join lateral (
+    select a.customer_id from aliases a
+    where a.project_id = p.id and a.app_user_id = $2
+    limit 1
+) as a on true
+left join customers c on c.project_id = p.id and c.id = a.customer_id
+left join offering_overrides v on v.project_id = p.id and v.customer_id = a.customer_id
+where p.id = $1;
+
+-- name: create_placement
+-- a new placement; nothing when the id is taken
+insert into placements (project_id, id, display_name, offering_id, created_at) values ($1, $2, $3, $4, $5)
+on conflict (project_id, id) do nothing
+returning id, display_name, offering_id, is_fallback, created_at;
+
+-- name: load_placement
+-- one placement
+select id, display_name, offering_id, is_fallback, created_at from placements where project_id = $1 and id = $2;
+
+-- name: list_placements
+-- a page of a project's placements, by id
+select id, display_name, offering_id, is_fallback, created_at
+from placements
+where project_id = $1 and ($2::text is null or id > $2)
+order by id
+limit $3;
+
+-- name: update_placement
+-- a placement's new name and offering
+update placements set display_name = $3, offering_id = $4 where project_id = $1 and id = $2;
+
+-- name: unset_fallback_placement
+-- no placement of the project is the fallback any more
+update placements set is_fallback = false where project_id = $1 and is_fallback;
+
+-- name: set_fallback_placement
+-- make a placement the fallback
+update placements set is_fallback = true where project_id = $1 and id = $2;
+
+-- name: delete_placement
+-- delete a placement
+delete from placements where project_id = $1 and id = $2;

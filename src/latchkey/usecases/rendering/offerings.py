@@ -1,0 +1,90 @@
+"""Offerings and packages as V2 shows them, and the storefront as V1 shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
+
+from latchkey.domain.storefront import ShownPackage, Storefront
+from latchkey.usecases.catalog.offerings import Offering
+from latchkey.usecases.catalog.packages import Attached, Package
+from latchkey.usecases.catalog.placements import Placement
+from latchkey.usecases.rendering.management import product, project_path
+from latchkey.wire import management as wire
+from latchkey.wire import offerings as v1
+from latchkey.wire.v2 import Page
+
+
+def offering(project_id: str, one: Offering, packages: Page[wire.Package] | UnsetType = UNSET) -> wire.Offering:
+    return wire.Offering(
+        id=one.id,
+        project_id=project_id,
+        lookup_key=one.lookup_key,
+        display_name=one.display_name,
+        is_current=one.is_current,
+        created_at=one.created_at,
+        metadata=None if one.metadata is None else dict(one.metadata),
+        packages=packages,
+    )
+
+
+def package(one: Package, products: Page[wire.PackageProduct] | UnsetType = UNSET) -> wire.Package:
+    return wire.Package(
+        id=one.id,
+        lookup_key=one.lookup_key,
+        display_name=one.display_name,
+        position=one.position,
+        created_at=one.created_at,
+        products=products,
+    )
+
+
+def attached(project_id: str, one: Attached) -> wire.PackageProduct:
+    return wire.PackageProduct(product=product(project_id, one.product), eligibility_criteria=one.eligibility.value)
+
+
+def whole_products(project_id: str, package_id: str, found: Sequence[Attached]) -> Page[wire.PackageProduct]:
+    """All products of a package, as the list inside it."""
+    path = project_path(project_id, "packages", package_id, "products")
+    return Page(items=[attached(project_id, one) for one in found], next_page=None, url=path)
+
+
+def whole_packages(project_id: str, offering_id: str, found: Sequence[wire.Package]) -> Page[wire.Package]:
+    """All packages of an offering, as the list inside it."""
+    return Page(items=list(found), next_page=None, url=project_path(project_id, "offerings", offering_id, "packages"))
+
+
+def placement(project_id: str, one: Placement) -> wire.Placement:
+    return wire.Placement(
+        id=one.id,
+        project_id=project_id,
+        display_name=one.display_name,
+        offering_id=one.offering_id,
+        is_fallback=one.is_fallback,
+        created_at=one.created_at,
+    )
+
+
+def storefront(one: Storefront) -> v1.Offerings:
+    return v1.Offerings(
+        current_offering_id=one.current,
+        offerings=[
+            v1.Offering(
+                identifier=offering.identifier,
+                description=offering.description,
+                metadata=dict(offering.metadata),
+                packages=[_package(package) for package in offering.packages],
+            )
+            for offering in one.offerings
+        ],
+        placements=v1.Placements(fallback_offering_id=one.fallback, offering_ids_by_placement=dict(one.placements)),
+    )
+
+
+def _package(one: ShownPackage) -> v1.Package:
+    return v1.Package(
+        identifier=one.identifier,
+        platform_product_identifier=one.product_id,
+        platform_product_plan_identifier=one.plan_id if one.plan_id is not None else UNSET,
+    )
