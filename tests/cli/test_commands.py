@@ -126,6 +126,7 @@ def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -
     assert key not in secret.stderr
     public = typed("key", "create", "--name", "ios", "--store", "app_store", "--project", project, **environment)
     assert public.stdout.startswith("appl_"), public.stderr
+    assert re.search(r"for the app app_[0-9a-f]+", public.stderr)
 
     listed = typed("key", "list", **environment).stdout
     assert key not in listed

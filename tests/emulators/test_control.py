@@ -85,6 +85,9 @@ async def test_products_can_be_added_and_sold(desk: Desk) -> None:
 
 async def test_the_clock_moves_to_a_date(desk: Desk) -> None:
     assert (await desk.ask("PUT", "/clock", {"to": "2030-01-01T00:00:00Z"}))[1]["now"] == "2030-01-01T00:00:00Z"
+    # The body that moves a test clock of Latchkey there.
+    later = 1_900_000_000_000
+    assert (await desk.ask("PUT", "/clock", {"to_ms": later}))[1]["now_ms"] == later
 
 
 async def test_notifications_can_be_sent_again_and_tested(desk: Desk) -> None:
@@ -123,6 +126,9 @@ async def test_the_notification_url_can_be_changed(desk: Desk) -> None:
         ("PUT", "/clock", {"by": "yesterday"}, 400),
         ("PUT", "/clock", {"by": "P9000Y"}, 400),
         ("PUT", "/clock", {"to": START - 1}, 422),
+        ("PUT", "/clock", {"to_ms": START - 1}, 422),
+        ("PUT", "/clock", {"to_ms": "2030-01-01"}, 400),
+        ("PUT", "/clock", {"to_ms": START + 1, "by": "P1D"}, 400),
         ("PUT", "/clock", {}, 400),
         ("PUT", "/products", {"id": "x"}, 400),
         ("PUT", "/products", {"id": "x", "period": "P1M", "price": -1}, 400),

@@ -58,6 +58,8 @@ def create(
     # Only the key goes to stdout, so that a script can read it; everything else goes to stderr.
     told = Console(stderr=True, highlight=False)
     told.print(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}", soft_wrap=True)
+    if issued.key.app_id is not None:
+        told.print(f"[green]✓[/green] for the app {issued.key.app_id}", soft_wrap=True)
     told.print("Copy the key now. Only a hash of it is stored, so it cannot be shown again.", style="bold")
     sys.stdout.write(issued.plaintext + "\n")
 

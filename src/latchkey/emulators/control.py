@@ -7,7 +7,8 @@ POST /control/purchases                        sell: {"product_id": "pro_monthly
                                                with "notify_after": "PT30S" a phone can show its receipt first
 GET  /control/purchases/{id}                   one of them, with the body for `POST /v1/receipts`
 POST /control/purchases/{id}/acts              {"act": "cancel"}, {"act": "fail_billing", "grace_days": 16}, ...
-GET  /control/clock                            PUT moves it: {"by": "P1M"} or {"to": "2027-01-31T12:00:00Z"}
+GET  /control/clock                            PUT moves it: {"by": "P1M"}, {"to": "2027-01-31T12:00:00Z"},
+                                               or {"to_ms": 1801396800000}
 GET  /control/notifications                    newest first, each with every attempt; ?purchase=, ?limit=
 POST /control/notifications/test               send the store's test notification
 POST /control/notifications/{id}/send          send one again
@@ -48,8 +49,10 @@ Handler = Callable[[Request], Awaitable[Any]]
 
 class _ClockMove(msgspec.Struct, forbid_unknown_fields=True):
     by: str | None = None
-    # Epoch milliseconds, or ISO 8601.
+    # ISO 8601, or epoch milliseconds.
     to: int | str | None = None
+    # Epoch milliseconds, as a test clock of Latchkey takes them: one body moves both.
+    to_ms: int | None = None
 
 
 def application(store: Emulator[Any, Any]) -> Starlette:
@@ -187,10 +190,14 @@ class _Control:
 
 def moment(move: _ClockMove, now: Ms) -> Ms:
     """Where the clock is to stand."""
-    if (move.by is None) == (move.to is None):
-        raise Invalid('Say either {"by": "P1M"} or {"to": "2027-01-31T12:00:00Z"}.', param="by")
+    if sum(one is not None for one in (move.by, move.to, move.to_ms)) != 1:
+        raise Invalid(
+            'Say one of {"by": "P1M"}, {"to": "2027-01-31T12:00:00Z"} and {"to_ms": 1801396800000}.', param="by"
+        )
     if move.by is not None:
         to = _later(now, move.by, "by")
+    elif move.to_ms is not None:
+        to = move.to_ms
     elif isinstance(move.to, int):
         to = move.to
     else:

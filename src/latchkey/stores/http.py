@@ -169,7 +169,9 @@ def allowed_address(name: str, given: object, allowed_hosts: frozenset[str]) -> 
         raise ValueError(f"{name} must not have a query or a fragment")
     allowed = {one.lower() for one in allowed_hosts}
     if host not in allowed and f"{host}:{port}" not in allowed:
-        raise ValueError(f"{name} leads to a host that this installation does not allow: {host}")
+        raise ValueError(
+            f"{name} leads to a host that this installation does not allow: {host} (setting store_allow_hosts)"
+        )
     if parts.scheme == "http" and host not in _LOOPBACK:
         raise ValueError(f"{name} must be https")
     return given.rstrip("/")

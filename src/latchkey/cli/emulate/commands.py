@@ -13,7 +13,8 @@ from rich.console import Console
 from latchkey.cli.emulate.acting import options, show_notifications, show_purchases
 from latchkey.cli.emulate.finding import FOLDERS, Wanted
 from latchkey.cli.emulate.folder import Folder
-from latchkey.cli.emulate.starting import TITLES, Wishes, authority_of_up, run
+from latchkey.cli.emulate.following import follow
+from latchkey.cli.emulate.starting import Wishes, authority_of_up, run
 from latchkey.cli.reach import DATA
 
 app = typer.Typer(
@@ -169,17 +170,27 @@ def act(
 @app.command()
 def clock(
     to: Annotated[str | None, typer.Argument(help="How far (P1M, P7D, PT1H), or to when (2027-01-31).")] = None,
+    test_clock: Annotated[
+        str | None, typer.Option("--test-clock", help="A test clock of Latchkey (its id) that follows, with `up`.")
+    ] = None,
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
 ) -> None:
-    """Show the clocks of the stores, or move them forward. Everything on the way happens and is sent."""
-    for one in Wanted(folder, store, data).all():
+    """Show the clocks of the stores, or move them forward. Everything on the way happens and is sent.
+
+    Latchkey's own time does not move. Customers on a test clock follow with --test-clock."""
+    stores, now = Wanted(folder, store, data).all(), 0
+    for one in stores:
         if to is None:
             said = one.ask("GET", "/clock")
         else:
+            _warn_of_unacknowledged(one.purchases())
             said = one.ask("PUT", "/clock", {"by": to} if to.startswith("P") else {"to": to})
-        _console().print(f"The clock of {TITLES.get(one.name, 'the store')}: {said['now']}")
+        now = max(now, said["now_ms"])
+        _console().print(f"The clock of {_title(one.name)}: {said['now']}")
+    if test_clock is not None:
+        _console().print(f"The test clock {test_clock}: {follow(stores, test_clock, now)}")
 
 
 @app.command()
@@ -234,6 +245,19 @@ def misbehave(
         else:
             said = one.ask("GET", "/misbehaviour")
         print(msgspec.json.format(msgspec.json.encode(said), indent=2).decode())
+
+
+def _warn_of_unacknowledged(purchases: list[dict[str, Any]]) -> None:
+    if any(one["active"] and not one["acknowledged"] for one in purchases):
+        words = (
+            "A purchase is not acknowledged yet. Google takes it back after 3 days. Latchkey acknowledges it a few "
+            "seconds after it was told of it; `latchkey emulate purchases` shows when."
+        )
+        Console(stderr=True, highlight=False, markup=False).print(words, style="yellow", soft_wrap=True)
+
+
+def _title(store: str) -> str:
+    return {"apple": "the App Store", "google": "Google Play"}.get(store, "the store")
 
 
 def _show(purchase: dict[str, Any]) -> None:

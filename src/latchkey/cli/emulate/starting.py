@@ -27,6 +27,8 @@ from latchkey.emulators.serving import Served, Tls, keep_time, running
 from latchkey.now import real_now
 
 TITLES = {"apple": "App Store", "google": "Google Play"}
+# The names of these stores in Latchkey.
+_KINDS = {"apple": "app_store", "google": "play_store"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,18 +98,21 @@ def _introduce(console: Console, store: Emulator[Any, Any], wishes: Wishes, serv
     if wishes.tls:
         table.add_row("Certificate to trust", str(folder.path / "tls" / "authority.pem"))
     console.print(table, soft_wrap=True)
-    where = "" if folder.path == FOLDERS[store.name].absolute() else f" --folder {escape(str(folder.path))}"
+    usual = folder.path == FOLDERS[store.name].absolute()
+    where = f" --store {store.name}" if usual else f" --folder {escape(str(folder.path))}"
     # Commands are not framed and not wrapped, so that they can be copied.
     steps = f"""
 [bold]What to do next[/bold]
 
-[bold cyan]1[/] Let Latchkey talk to it. Start the service with this setting:
-  LATCHKEY_STORE_ALLOW_HOSTS=127.0.0.1
+[bold cyan]1[/] Let Latchkey talk to it. Set this for the service, and for the command of step 2:
+  export LATCHKEY_STORE_ALLOW_HOSTS=127.0.0.1
 
-[bold cyan]2[/] Connect your app, with a secret API key of the project:
-  curl -X PUT -H "Authorization: Bearer $LK_API_KEY" -H 'Content-Type: application/json' --data @{escape(str(folder.credentials))} {escape(wishes.service_url)}/v2/projects/PROJECT/apps/APP/credentials
+[bold cyan]2[/] Connect your app. `latchkey app list` shows its id; `latchkey key create --store {_KINDS[store.name]} --name Notes` creates one:
+  latchkey app credentials set APP --file {escape(str(folder.credentials))}
+  or over the API, with a secret key of the project:
+  curl -X PUT --cacert CA.pem -H "Authorization: Bearer $LK_API_KEY" -H 'Content-Type: application/json' --data @{escape(str(folder.credentials))} {escape(wishes.service_url)}/v2/projects/PROJECT/apps/APP/credentials
 
-[bold cyan]3[/] Send notifications to the notification_url that step 2 answered:
+[bold cyan]3[/] Send notifications to the notification URL that step 2 showed:
   latchkey emulate connect NOTIFICATION_URL{where}
 
 [bold cyan]4[/] Sell something, and let time pass:

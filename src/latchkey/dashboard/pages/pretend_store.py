@@ -5,21 +5,28 @@ The pages exist only for apps that the setting `store_emulators` names. The brow
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
 
+from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.user_id import problem_with
 from latchkey.settings import control_urls
 from latchkey.storage.customers import records
+from latchkey.storage.stores.journal import Filter
 from latchkey.usecases.access import projects
+from latchkey.usecases.sandbox import clock_list
+from latchkey.usecases.sandbox import clocks as test_clocks
 from latchkey.usecases.sandbox.pretend_store import PretendStore, StoreAway
+from latchkey.usecases.stores import journal
 from latchkey.usecases.stores.shown import ShownReceipt
 
 pages = Pages()
@@ -28,6 +35,9 @@ pages = Pages()
 PATIENCE = 60.0
 PURCHASES = 25
 NOTIFICATIONS = 25
+CLOCKS = 50
+# Seconds between two looks at what waits.
+AGAIN = 0.1
 ACTS = {
     "renew": "Renew",
     "cancel": "Cancel",
@@ -70,17 +80,17 @@ async def sell(visit: Visit) -> Response:
 
 @pages.post("/apps/{app_id}/pretend-store/act", Needs.MANAGE, "pretend_store.acted")
 async def act(visit: Visit) -> Response:
-    store = _store(visit)
+    store, moved = _store(visit), ""
     try:
         purchase, name = visit.form.needed("purchase"), visit.form.choice("act", ACTS)
         visit.audit(purchase=purchase[:100], act=name)
         if name == "renew":
-            await _renew(store, purchase)
+            moved = await _follow(visit, await _renew(store, purchase))
         else:
             await store.act(purchase, name)
     except Refusal as refusal:
         return await _page(visit, refusal)
-    return await visit.to(_here(visit), f"Done: {ACTS[name].lower()}.")
+    return await visit.to(_here(visit), f"Done: {ACTS[name].lower()}.{moved}")
 
 
 @pages.post("/apps/{app_id}/pretend-store/clock", Needs.MANAGE, "pretend_store.clock_moved")
@@ -89,20 +99,43 @@ async def move(visit: Visit) -> Response:
     try:
         by = visit.form.choice("by", STEPS)
         visit.audit(by=by)
-        await store.ask("PUT", "/clock", {"by": by})
+        moved = await _follow(visit, (await store.ask("PUT", "/clock", {"by": by}))["now_ms"])
     except Refusal as refusal:
         return await _page(visit, refusal)
-    return await visit.to(_here(visit), f"The store's clock moved by {STEPS[by]}.")
+    return await visit.to(_here(visit), f"The store's clock moved by {STEPS[by]}.{moved}")
 
 
-async def _renew(store: PretendStore, purchase: str) -> None:
+async def _follow(visit: Visit, to: Ms) -> str:
+    """Moves the chosen test clock to where the store's clock stands, and says so. First everything that the store sent
+    is processed: a clock that runs ahead of a renewal would let the subscription end."""
+    id = visit.form.text("test_clock")
+    if not id:
+        return ""
+    visit.audit(test_clock=id)
+    clock = await test_clocks.get_clock(visit.database, visit.project_id, id)
+    waiting = Filter(app_id=visit.param("app_id"), status="waiting")
+    for _ in range(round(PATIENCE / AGAIN)):
+        if not await journal.page(visit.database, visit.project_id, waiting, after=None, limit=1):
+            break
+        await asyncio.sleep(AGAIN)
+    else:
+        raise Refusal(
+            "Latchkey has not processed everything that the store sent, so the test clock was not moved. The journal "
+            "says what waits."
+        )
+    moved = await test_clocks.advance(visit.services.changes, visit.project_id, id, to=max(to, clock.now))
+    return f" The test clock followed to {texts.instant(moved.clock.now)}."
+
+
+async def _renew(store: PretendStore, purchase: str) -> Ms:
     """The store renews when the period ends, so its clock moves there."""
     known = (await store.ask("GET", "/purchases"))["purchases"]
     ends_at = next((one["ends_at"] for one in known if one["purchase"] == purchase), None)
     if ends_at is None:
         raise Refusal("This purchase has no period that could be renewed.")
     now = (await store.ask("GET", "/clock"))["now_ms"]
-    await store.ask("PUT", "/clock", {"to": max(now, ends_at)})
+    moved: Ms = (await store.ask("PUT", "/clock", {"to": max(now, ends_at)}))["now_ms"]
+    return moved
 
 
 async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
@@ -123,6 +156,9 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
     except StoreAway as away:
         status, error = 503, away.message
     values = {name: visit.form.text(name) for name in ("customer", "product")}
+    # The clock that followed last follows again, unless somebody chooses otherwise.
+    chosen = visit.form.text("test_clock") or visit.query.text("test_clock")
+    clocks = await clock_list.newest_clocks(visit.database, visit.project_id, None, CLOCKS)
     return visit.page(
         "pretend_store.html",
         status,
@@ -130,6 +166,9 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
         app=app,
         store=projects.TITLES[app.store],
         clock=clock,
+        test_clocks=[("", "none"), *((one.clock.id, one.clock.name) for one in clocks)],
+        test_clock=chosen if any(one.clock.id == chosen for one in clocks) else "",
+        unacknowledged=any(one["active"] and not one["acknowledged"] for one in purchases),
         products=[(one, one) for one in products],
         purchases=await _with_owners(visit, app.store, purchases),
         notifications=[{**one, "answer": _answer(one)} for one in notifications],
@@ -191,4 +230,4 @@ def _store(visit: Visit) -> PretendStore:
 
 
 def _here(visit: Visit) -> str:
-    return visit.path("apps", visit.param("app_id"), "pretend-store")
+    return visit.path("apps", visit.param("app_id"), "pretend-store", test_clock=visit.form.text("test_clock"))

@@ -1,0 +1,179 @@
+"""The page of a pretend store in a browser: Google Play, a test clock that follows, and a store that is down.
+
+`tests/cli/test_up.py` has the page of the pretend App Store in a real `latchkey up`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from msgspec.structs import replace
+from playwright.async_api import expect
+
+from latchkey.domain.team.account import Role
+from latchkey.emulators.google.emulator import GoogleEmulator, make_keys
+from latchkey.emulators.serving import Served, running
+from latchkey.usecases.services import Services
+from latchkey.usecases.stores.processing import Processor
+from tests.api.apple import new_app, put
+from tests.api.client import NOW
+from tests.api.doings import make_clock, move_in
+from tests.api.management import get, walk
+from tests.dashboard.asking import somebody
+from tests.dashboard.site import Site, Visitor, serious_findings
+from tests.emulators.google.shop import play_store
+
+
+@pytest.fixture(scope="module")
+async def store(site: Site) -> AsyncIterator[tuple[GoogleEmulator, Served]]:
+    authority = site.settings.webhook_extra_ca
+    assert authority is not None
+    async with play_store(make_keys(), extra_ca=authority.read_bytes) as emulator, running(emulator) as served:
+        yield emulator, served
+
+
+@pytest.fixture(scope="module")
+async def app(site: Site, store: tuple[GoogleEmulator, Served]) -> dict[str, Any]:
+    """An app of Google Play that is connected to the pretend one, which the dashboard may act in."""
+    emulator, served = store
+    app = await new_app(site, "play_store")
+    assert (await put(site, app["id"], emulator.credentials(served.base_url))).json()["check"]["result"] == "ok"
+    emulator.notification_url = site.url + urlsplit(app["notification_url"]).path
+    name_stores(site, f"{site.project_id}/{app['id']}={served.control_url}")
+    return app
+
+
+def name_stores(site: Site, *named: str) -> None:
+    guard: Any = site.dashboard[0]._guard
+    guard._settings = replace(guard._settings, store_emulators=named)
+
+
+def processor(site: Site) -> Processor:
+    front: Any = site.client.app
+    services: Services = front.services
+    return Processor(site.database, services.stores, services.changes, site.clock)
+
+
+@asynccontextmanager
+async def processing(site: Site) -> AsyncIterator[None]:
+    """While the background processes what the store sends."""
+
+    async def process() -> None:
+        while True:
+            await processor(site).process_due()
+            await asyncio.sleep(0.05)
+
+    task = asyncio.create_task(process())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def events(site: Site, customer: str) -> list[str]:
+    return [item["type"] for item in await walk(site, "events") if item["app_user_id"] == customer]
+
+
+async def test_a_purchase_is_made_as_google_and_says_when_it_is_acknowledged(
+    site: Site, developer: Visitor, app: dict[str, Any]
+) -> None:
+    async with processing(site):
+        page = await developer.open(f"/apps/{app['id']}")
+        await page.get_by_role("link", name="Pretend Play Store").click()
+        await page.get_by_label("Customer").fill("gustav")
+        await expect(page.get_by_label("Product")).to_have_value("pro_monthly:monthly")
+        await page.get_by_role("button", name="Buy as Google").click()
+        row = page.locator("#purchases tbody tr", has_text="gustav")
+        await expect(row).to_contain_text("not acknowledged")
+        await expect(page.locator("main")).to_contain_text("wait for that before you move the clock")
+        assert await serious_findings(page) == []
+        site.clock.now += 60_000
+        assert await processor(site).acknowledge_due()
+        await page.reload()
+        await expect(row).to_contain_text("active")
+        await expect(row).not_to_contain_text("not acknowledged")
+        await row.get_by_role("button", name="Cancel").click()
+        await expect(row).to_contain_text("cancelled")
+        await row.get_by_role("button", name="Turn renewal on").click()
+        await expect(row).not_to_contain_text("cancelled")
+        await row.get_by_role("button", name="Refund").click()
+        await expect(row).to_contain_text("refunded")
+        await expect(page.locator("#notifications tbody tr").first).to_contain_text("delivered")
+        await row.get_by_role("link", name="gustav").click()
+        await expect(page.get_by_role("heading", level=1)).to_contain_text("gustav")
+
+
+async def test_a_test_clock_follows_the_stores_clock(site: Site, developer: Visitor, app: dict[str, Any]) -> None:
+    """Without it the end of a subscription in the store's future would not have happened here yet."""
+    clock = await make_clock(site, site.clock.now, "with the store")
+    await move_in(site, "greta", clock)
+    async with processing(site):
+        page = await developer.open(f"/apps/{app['id']}/pretend-store")
+        await page.get_by_label("Customer").fill("greta")
+        await page.get_by_role("button", name="Buy as Google").click()
+        row = page.locator("#purchases tbody tr", has_text="greta")
+        await row.wait_for()
+        site.clock.now += 60_000
+        assert await processor(site).acknowledge_due()
+        await page.get_by_label("The test clock that follows").select_option(clock)
+        await page.get_by_role("button", name="+ 1 month").click()
+        await expect(page.get_by_role("status").first).to_contain_text("The test clock followed to")
+        assert await events(site, "greta") == ["INITIAL_PURCHASE", "RENEWAL"]
+        # It stays chosen, also for the buttons of a purchase.
+        await expect(page.get_by_label("The test clock that follows")).to_have_value(clock)
+        await row.get_by_role("button", name="Renew").click()
+        await expect(page.get_by_role("status").first).to_contain_text("Done: renew. The test clock followed to")
+        await row.get_by_role("button", name="Cancel").click()
+        await expect(row).to_contain_text("cancelled")
+        await page.get_by_role("button", name="+ 1 month").click()
+        await expect(row).to_contain_text("over")
+    assert await events(site, "greta") == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL", "CANCELLATION", "EXPIRATION"]
+    stands = (await get(site, f"test_clocks/{clock}")).json()["now_ms"]
+    assert stands > NOW + 86 * 86_400_000
+    assert (await site.v2("greta")).json()["active_entitlements"]["items"] == []
+
+
+async def test_a_clock_that_is_not_there_and_what_is_not_processed_are_said(site: Site, app: dict[str, Any]) -> None:
+    me = await somebody(site, Role.DEVELOPER)
+    start = f"/dashboard/projects/{site.project_id}/apps/{app['id']}/pretend-store"
+    reply = await me.post(f"{start}/clock", {"by": "PT1H", "test_clock": "clk_none"})
+    assert (reply.status, "There is no test clock" in reply.body.decode()) == (404, True)
+    reply = await me.post(f"{start}/clock", {"by": "P9Y"})
+    assert reply.status == 400
+    viewer = await somebody(site, Role.VIEWER)
+    assert (await viewer.post(f"{start}/clock", {"by": "PT1H"})).status == 403
+    assert "Buy as Google" not in (await viewer.get(start)).body.decode()
+
+
+async def test_a_store_that_is_down_is_said_and_offers_nothing(site: Site, developer: Visitor) -> None:
+    app = await new_app(site, "play_store")
+    kept: Any = site.dashboard[0]._guard
+    named = kept._settings.store_emulators
+    # Nobody can listen on port 1 of loopback unasked.
+    name_stores(site, f"{site.project_id}/{app['id']}=http://127.0.0.1:1/control")
+    try:
+        page = await developer.open(f"/apps/{app['id']}/pretend-store")
+        await expect(page.get_by_role("alert")).to_contain_text("does not answer. Is it still running?")
+        await expect(page.get_by_role("button", name="Buy as Google")).to_have_count(0)
+        await expect(page.locator("#purchases")).to_have_count(0)
+        assert await serious_findings(page) == []
+        # The browser tells of the status itself.
+        assert all("503" in complaint for complaint in developer.complaints)
+        developer.complaints.clear()
+        me = await somebody(site, Role.OWNER)
+        start = f"/dashboard/projects/{site.project_id}/apps/{app['id']}/pretend-store"
+        for what, form in (
+            ("sell", {"customer": "gina", "product": "pro_monthly:monthly"}),
+            ("act", {"purchase": "x", "act": "refund"}),
+            ("clock", {"by": "P1D"}),
+        ):
+            reply = await me.post(f"{start}/{what}", form)
+            assert (reply.status, "does not answer" in reply.body.decode()) == (503, True), what
+    finally:
+        name_stores(site, *named)
