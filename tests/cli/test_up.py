@@ -135,6 +135,35 @@ def is_over(up: Up, customer: str) -> bool:
     return bool(entitlement(up, customer)["expires_date"] < datetime.now(UTC).isoformat())
 
 
+def post(up: Up, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    trusted = ssl.create_default_context(cafile=up.connection["ca_cert"])
+    connection = http.client.HTTPSConnection(up.connection["base_url"].removeprefix("https://"), context=trusted)
+    headers = {"authorization": f"Bearer {up.connection['api_key']}", "content-type": "application/json"}
+    connection.request("POST", f"/v2/projects/{up.connection['project_id']}{path}", json.dumps(body), headers)
+    said: dict[str, Any] = json.loads(connection.getresponse().read())
+    connection.close()
+    return said
+
+
+def test_a_test_clock_follows_a_pretend_stores_clock(up: Up) -> None:
+    clock = post(up, "/test_clocks", {"name": "with Apple"})["id"]
+    post(up, "/customers", {"id": "frieda", "test_clock_id": clock})
+    # The store's clock may be ahead already.
+    emulate(up, "clock", "--store", "apple", "--test-clock", clock)
+    sold = emulate(up, "sell", "pro_monthly", "--customer", "frieda").split("purchase ")[-1].strip()
+    told = emulate(up, "clock", "P1M", "--store", "apple", "--test-clock", clock)
+    [stands] = {line.rpartition(": ")[2][:16] for line in told.splitlines()}
+    assert told.count(stands) == 2, "both stand at the same minute"
+    emulate(up, "act", sold, "cancel")
+    emulate(up, "clock", "P2M", "--store", "apple", "--test-clock", clock)
+    path = f"/v2/projects/{up.connection['project_id']}/customers/frieda/events"
+    _, said = up.get(path, Authorization=f"Bearer {up.connection['api_key']}")
+    happened = [item["type"] for item in json.loads(said)["items"]]
+    assert happened == ["INITIAL_PURCHASE", "RENEWAL", "CANCELLATION", "EXPIRATION"]
+    wrong = typed("emulate", "clock", "--test-clock", "clk_none", "--data", up.folder)
+    assert (wrong.returncode, "There is no test clock 'clk_none'" in wrong.stderr) == (1, True)
+
+
 async def test_a_purchase_is_made_and_lives_on_the_page_of_the_pretend_store(
     up: Up, browser: Browser, tmp_path: Path
 ) -> None:

@@ -274,6 +274,10 @@ def announce(console: Console, folder: DataFolder, connection: Connection, chose
     if connection.stores:
         selling = f"latchkey emulate sell pro_monthly --customer ada{where}"
         table.add_row("Pretend stores", f"{selling} (as Apple; pro_monthly:monthly as Google)")
+        moving = f"latchkey emulate clock P1M{where}"
+        table.add_row(
+            "  their time", f"{moving}; Latchkey's own time stays, but a test clock can follow (--test-clock)"
+        )
     table.add_row("Demo project", connection.project_id)
     table.add_row("Certificate authority", connection.ca_cert)
     table.add_row(
