@@ -7,7 +7,7 @@ from typing import Any
 
 from latchkey.api.application import routes
 from tests.api.client import DAY, NOW, Shop
-from tests.api.management import post
+from tests.api.management import get, post
 
 # A value for each path parameter. `settle` creates what is missing in the demo.
 NAMES = {
@@ -93,6 +93,12 @@ LENIENT = {
     "POST /rcbilling/v1/checkout/{operation_session_id}/complete",
 }
 
+# A query for each route that needs one.
+QUERIES = {
+    "GET /subscriptions": "?store_subscription_identifier=txn_2",
+    "GET /purchases": "?store_purchase_identifier=txn_3",
+}
+
 
 @dataclass(frozen=True)
 class Route:
@@ -130,6 +136,10 @@ class Route:
     def path(self, names: dict[str, str]) -> str:
         return self.template.format_map(_Unknown({**NAMES, **names}))
 
+    @property
+    def query(self) -> str:
+        return QUERIES.get(self.name, "")
+
 
 class _Unknown(dict[str, str]):
     def __missing__(self, name: str) -> str:
@@ -151,9 +161,25 @@ def routes_of(shop: Shop) -> list[Route]:
 
 
 async def settle(shop: Shop) -> dict[str, str]:
-    """Create ada, bob, a test clock and an experiment; gives the ids of the last two."""
+    """Create ada, bob, purchases of lea, a test clock and an experiment; gives the ids of all but the first two."""
     await shop.act("purchase", "ada", "pro_monthly")
+    await shop.act("purchase", "lea", "pro_monthly")
+    await shop.act("purchase", "lea", "pro_lifetime")
     await shop.note("bob", plan="x")
     clock = await post(shop, "test_clocks", BODIES["POST /test_clocks"])
     experiment = await post(shop, "experiments", BODIES["POST /experiments"])
-    return {"test_clock_id": clock.json()["id"], "experiment_id": experiment.json()["id"]}
+    (subscription,) = await bought(shop, "subscription", "txn_2")
+    (purchase,) = await bought(shop, "purchase", "txn_3")
+    return {
+        "test_clock_id": clock.json()["id"],
+        "experiment_id": experiment.json()["id"],
+        "subscription_id": subscription["id"],
+        "purchase_id": purchase["id"],
+        "transaction_id": "txn_2.0",
+    }
+
+
+async def bought(shop: Shop, kind: str, store_id: str) -> list[dict[str, Any]]:
+    """The subscriptions or purchases with this id in their store."""
+    items: list[dict[str, Any]] = (await get(shop, f"{kind}s?store_{kind}_identifier={store_id}")).json()["items"]
+    return items

@@ -34,7 +34,7 @@ CHECKOUT = {
 
 async def ask(shop: Shop, route: Route, names: dict[str, str], key: str | None) -> Reply:
     body = json.encode(route.body) if route.takes_body else b""
-    return await shop.client.request(route.method, route.path(names), body=body, key=key)
+    return await shop.client.request(route.method, route.path(names) + route.query, body=body, key=key)
 
 
 def refused(route: Route, reply: Reply, status: int) -> None:

@@ -35,6 +35,7 @@ from tests.api.client import DAY, NOW, Client, Reply, Shop
 from tests.api.conftest import opened
 from tests.api.doings import app_key
 from tests.api.routes import Route, routes_of
+from tests.contract.ledger_story import look_up
 from tests.contract.offerings_story import ASKS
 from tests.contract.store_credentials import APPLE
 
@@ -160,6 +161,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await refuse(story, shop)
     await connect(story, shop)
     await offer(story)
+    await look_up(story, shop)
     await clear(story)
     assert story.promised <= story.seen, story.promised - story.seen
     told = {f"{folder}/{type}.json" for folder in ("events", "events_revenuecat") for type in EventType}

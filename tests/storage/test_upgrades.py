@@ -172,6 +172,8 @@ async def test_a_migration_that_changed_after_it_ran_is_refused_and_shown(connec
 
 
 async def test_a_database_from_before_checksums_gets_them_recorded(connection: Any, code: Code) -> None:
+    # There were no after parts then.
+    code.has(tuple(one for one in KNOWN if not one.after))
     await connection.execute(
         "alter table schema_migrations drop column checksum, drop column after_at, drop column after_checksum"
     )

@@ -12,7 +12,7 @@ from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
-from latchkey.usecases.customers.search import By, Found, newest, possible_purchases, search
+from latchkey.usecases.customers.search import By, Found, newest, search
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.storage.plans import conditions, plan_of
 from tests.usecases.conftest import NOON, Shop
@@ -113,19 +113,6 @@ async def test_a_transaction_is_found_by_its_purchase_and_by_every_period(shop: 
     assert await named(shop, "test_1_a.77") == []
     await transfer(shop.changes, shop.project_id, "ann", "bob")
     assert await named(shop, "test_1_a.1") == ["bob"]
-
-
-@pytest.mark.parametrize(
-    ("transaction", "purchases"),
-    [
-        ("test_1_a", ["test_1_a"]),
-        ("test_1.12", ["test_1.12", "test_1"]),
-        ("GPA.3345-1234..0", ["GPA.3345-1234..0", "GPA.3345-1234"]),
-        (".5", [".5"]),
-    ],
-)
-def test_a_later_period_is_named_after_its_purchase(transaction: str, purchases: list[str]) -> None:
-    assert possible_purchases(transaction) == purchases
 
 
 async def test_another_project_is_never_looked_into(shop: Shop) -> None:

@@ -41,8 +41,10 @@ from latchkey.api.v2 import (
     placements,
     products,
     project,
+    purchases,
     replays,
     store_notifications,
+    subscriptions,
     webhooks,
 )
 from latchkey.api.v2 import clocks as test_clocks
@@ -73,6 +75,8 @@ ROUTERS = (
     customer_actions.router,
     customer_attributes.router,
     currency_movements.router,
+    subscriptions.router,
+    purchases.router,
     events.router,
     test_clocks.router,
     enrollments.router,

@@ -255,7 +255,7 @@ create table absorbed_customers (
     primary key (project_id, customer_id, absorbed_id)
 );
 
--- Which customer a store's purchase belongs to. When a customer is erased, the row stays without an owner, so that a
+-- Which customer a store's purchase, or a promotional grant, belongs to. When a customer is erased, the row stays without an owner, so that a
 -- purchase restored afterwards is known to have had its events already.
 create table purchase_owners (
     project_id text not null references projects (id) on delete cascade,
@@ -276,6 +276,16 @@ create table offering_overrides (
     foreign key (project_id, offering_id) references offerings (project_id, id) on delete cascade
 );
 create index offering_overrides_of_offering on offering_overrides (offering_id, project_id);
+
+-- Which subscription a period belongs to, where its id does not say so itself. A period of a purchase with several items
+-- belongs to a subscription for each of them.
+create table purchase_transactions (
+    project_id text not null references projects (id) on delete cascade,
+    store text not null,
+    transaction_id text not null,
+    store_id text not null,
+    primary key (project_id, store, transaction_id, store_id)
+);
 
 create table currency_transactions (
     project_id text not null,

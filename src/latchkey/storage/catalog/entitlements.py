@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from latchkey.domain.instants import Ms
@@ -12,6 +12,7 @@ from latchkey.storage.sql import query
 
 _CREATE = query("create_entitlement")
 _LOAD = query("load_entitlement")
+_LOAD_SOME = query("load_entitlements")
 _PAGE = query("list_entitlements")
 _RENAME = query("rename_entitlement")
 _DELETE = query("delete_entitlement")
@@ -44,6 +45,12 @@ async def create(
 
 async def load(connection: Connection, project_id: str, entitlement_id: str) -> Entitlement | None:
     return _found(await connection.fetchrow(_LOAD, project_id, entitlement_id))
+
+
+async def load_some(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Entitlement]:
+    """Those that exist, by id."""
+    rows = await connection.fetch(_LOAD_SOME, project_id, sorted(ids))
+    return {row["id"]: _entitlement(row) for row in rows}
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Entitlement]:

@@ -27,6 +27,7 @@ _ADD_ALIASES = query("add_aliases")
 _KEEP_EMAILS = query("keep_emails")
 _MOVE_ALIASES = query("move_aliases")
 _OWN = query("own_purchases")
+_INDEX = query("index_transactions")
 _MOVE_PURCHASES = query("move_purchases")
 _MOVE_CURRENCY = query("move_currency_transactions")
 _FILE_CURRENCY = query("file_currency_transactions")
@@ -189,6 +190,12 @@ def folded(text: str) -> str:
 async def own(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
     if claims:
         await connection.execute(_OWN, *_columns(sorted(claims), 4))
+
+
+async def index_transactions(connection: Any, found: Iterable[tuple[str, str, str, str]]) -> None:
+    """Project, store, the id of a period, and the id of its subscription in the store. Repeating it does no harm."""
+    if rows := sorted(found):
+        await connection.execute(_INDEX, *_columns(rows, 4))
 
 
 async def move_purchases(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:

@@ -30,7 +30,8 @@ select customer_id, app_user_id as matched from aliases where project_id = $1 an
 select customer_id, email as matched from customer_emails where project_id = $1 and email = $2 limit $3;
 
 -- name: customers_by_transaction
--- the owners of purchases with one of these ids, in any store; null if the owner was erased
+-- the owners of purchases with one of these ids, or with a period of one of these ids, in any store; null if the owner
+-- was erased
 with recursive known as (
     (select store from purchase_owners where project_id = $1 order by store limit 1)
     union all
@@ -49,6 +50,20 @@ cross join unnest($2::text[]) as asked (store_id)
 cross join lateral (
     select customer_id from purchase_owners
     where project_id = $1 and store = known.store and store_id = asked.store_id
+    limit 1
+) as o
+union
+select o.customer_id, asked.transaction_id as matched
+from known
+cross join unnest($2::text[]) as asked (transaction_id)
+cross join lateral (
+    select store_id from purchase_transactions
+    where project_id = $1 and store = known.store and transaction_id = asked.transaction_id
+    limit 100
+) as t
+cross join lateral (
+    select customer_id from purchase_owners
+    where project_id = $1 and store = known.store and store_id = t.store_id
     limit 1
 ) as o;
 

@@ -119,6 +119,12 @@ update aliases set customer_id = $3 where project_id = $1 and customer_id = $2;
 insert into purchase_owners (project_id, store, store_id, customer_id)
 select * from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]);
 
+-- name: index_transactions
+-- which subscription each of these periods belongs to; one that is known already stays as it is
+insert into purchase_transactions (project_id, store, transaction_id, store_id)
+select * from unnest($1::text[], $2::text[], $3::text[], $4::text[])
+on conflict do nothing;
+
 -- name: move_purchases
 -- set the owners of purchases that were transferred, or whose owner was erased
 update purchase_owners o

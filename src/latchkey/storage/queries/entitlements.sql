@@ -8,6 +8,10 @@ returning id, display_name, created_at;
 -- one entitlement
 select id, display_name, created_at from entitlements where project_id = $1 and id = $2;
 
+-- name: load_entitlements
+-- these entitlements
+select id, display_name, created_at from entitlements where project_id = $1 and id = any($2::text[]);
+
 -- name: list_entitlements
 -- a page of a project's entitlements, by id
 select id, display_name, created_at

@@ -13,6 +13,7 @@ from enum import StrEnum
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.reference import has_transaction, possible_purchases
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers import search as customer_search
 from latchkey.storage.customers.search import FoundCustomer
@@ -95,19 +96,21 @@ async def search(
     return Found(matches, more=more, erased=erased and not matches)
 
 
+async def of_transaction(
+    database: Database, catalogs: Catalogs, project_id: str, transaction_id: str, now: Ms
+) -> list[View]:
+    """The customers who own a purchase with this id in a store, or with a period of this id."""
+    async with database.acquire() as connection:
+        hits = await customer_search.by_purchases(connection, project_id, possible_purchases(transaction_id))
+        keys = {hit.customer_key for hit in hits if hit.customer_key is not None}
+        found = await customer_search.by_keys(connection, project_id, keys) if keys else []
+        return await _views(connection, catalogs, project_id, found, now)
+
+
 def made(customer: Customer, transaction_id: str) -> bool:
     """Whether this is a transaction of the customer: a purchase or a period of a subscription."""
-    known = {period.id for one in customer.subscriptions for period in one.periods}
-    known.update(one.id for one in customer.subscriptions)
-    known.update(one.id for one in customer.purchases)
-    return transaction_id in known
-
-
-def possible_purchases(transaction_id: str) -> list[str]:
-    """The purchases that may contain this transaction. Stores derive the id of a later period from the first one and
-    append one or two dots and a number."""
-    shorter = transaction_id.rpartition(".")[0].rstrip(".")
-    return [transaction_id, shorter] if shorter else [transaction_id]
+    in_subscriptions = any(has_transaction(one, transaction_id) for one in customer.subscriptions)
+    return in_subscriptions or any(has_transaction(one, transaction_id) for one in customer.purchases)
 
 
 async def _whole(

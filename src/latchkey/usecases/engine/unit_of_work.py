@@ -13,6 +13,7 @@ from latchkey.domain.events.diff import diff
 from latchkey.domain.events.event import Event
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PurchaseKind
+from latchkey.domain.purchases.reference import underivable_transactions
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey, Stored
 from latchkey.storage.database import Connection
@@ -157,6 +158,7 @@ class UnitOfWork:
         ]
         await customers.own(self.connection, new)
         await customers.move_purchases(self.connection, self._moved)
+        await customers.index_transactions(self.connection, _new_transactions(changed))
 
     async def _mark_silent(self, changed: list[tuple[Stored, Customer, Ms | None]], told: set[tuple[str, int]]) -> None:
         """Marks customers whose purchases changed without an event: the figures follow the feed and would miss them."""
@@ -179,8 +181,22 @@ def _bought(customer: Customer) -> tuple[object, object]:
     return customer.subscriptions, customer.purchases
 
 
+def _new_transactions(changed: list[tuple[Stored, Customer]]) -> set[tuple[str, str, str, str]]:
+    """New periods whose id does not tell which subscription they belong to."""
+    found: set[tuple[str, str, str, str]] = set()
+    for stored, after in changed:
+        known = {(one.store, one.id): one for one in stored.customer.subscriptions}
+        for one in after.subscriptions:
+            before = known.get((one.store, one.id))
+            if one is not before:
+                old = underivable_transactions(before) if before is not None else frozenset()
+                new = underivable_transactions(one) - old
+                found.update((after.project_id, one.store, id, one.id) for id in new)
+    return found
+
+
 def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:
-    """The purchases known to a store, which can therefore be presented by another customer."""
+    """Everything that can be found by a store's id, or by a grant's. Another customer can show what a store knows."""
     bought = {(one.store, one.id) for one in customer.subscriptions}
-    bought.update((one.store, one.id) for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME)
+    bought.update((one.store, one.id) for one in customer.purchases if one.kind is not PurchaseKind.TEMPORARY)
     return frozenset(bought)

@@ -1,0 +1,71 @@
+"""A project's one-time purchases: each by its id, by an id of its store, or of one customer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from latchkey.api.authentication import ReadKey
+from latchkey.api.models import Limit, PathUserId, StartingAfter, StoreId
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.api.v2.customers import view_of
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.usecases.ledger import finding
+from latchkey.usecases.rendering import ledger as render
+from latchkey.usecases.rendering.management import project_path
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, customer_path
+from latchkey.wire import ledger as wire
+from latchkey.wire.management import Entitlement
+from latchkey.wire.v2 import Page
+
+router = APIRouter(prefix="/v2/projects/{project_id}", tags=["V2 subscriptions and purchases"])
+
+Identifier = Annotated[StoreId, Query(description="The store's id of the purchase.")]
+InEnvironment = Annotated[
+    Literal["production", "sandbox"] | None, Query(description="Only purchases of this environment.")
+]
+
+
+@router.get("/purchases", responses=shows(Page[wire.Purchase]), response_class=Response)
+async def search_purchases(services: Provided, caller: ReadKey, store_purchase_identifier: Identifier) -> Response:
+    """The one-time purchases that have this id in their store. There is no list of all purchases."""
+    found = await finding.by_store_id(services, caller.project_id, "purchase", store_purchase_identifier)
+    return reply(render.whole([render.purchase(one) for one in found], project_path(caller.project_id, "purchases")))
+
+
+@router.get("/purchases/{purchase_id}", responses=shows(wire.Purchase), response_class=Response)
+async def read_purchase(services: Provided, caller: ReadKey, purchase_id: str) -> Response:
+    """One one-time purchase, whoever owns it."""
+    return reply(render.purchase(await finding.by_id(services, caller.project_id, "purchase", purchase_id)))
+
+
+@router.get("/purchases/{purchase_id}/entitlements", responses=shows(Page[Entitlement]), response_class=Response)
+async def list_entitlements_of_purchase(
+    services: Provided,
+    caller: ReadKey,
+    purchase_id: str,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """What the purchase grants, by id."""
+    found = await finding.by_id(services, caller.project_id, "purchase", purchase_id)
+    return reply(render.entitlements(found, limit, starting_after))
+
+
+@router.get("/customers/{customer_id}/purchases", responses=shows(Page[wire.Purchase]), response_class=Response)
+async def list_purchases_of_customer(
+    services: Provided,
+    caller: ReadKey,
+    customer_id: PathUserId,
+    environment: InEnvironment = None,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """The customer's one-time purchases, by id. Subscriptions are in V1, which has the whole history."""
+    view = await view_of(services, caller.project_id, customer_id)
+    wanted = Environment(environment.upper()) if environment is not None else None
+    found = await finding.purchases_of(services, view, wanted)
+    return reply(render.purchases(found, f"{customer_path(view)}/purchases", limit, starting_after))

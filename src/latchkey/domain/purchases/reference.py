@@ -1,0 +1,83 @@
+"""The ids by which V2 names a subscription or a purchase, and the store ids by which either can be found.
+
+A V2 id is made of the store and the store's own id, so it needs no table: it stays the same for as long as the purchase
+exists, whoever owns it. Callers must not take it apart.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error
+from dataclasses import dataclass
+from typing import Literal
+
+from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Subscription
+
+# `subscription`: a store's subscription, or a promotional grant. `purchase`: a one-time purchase.
+Kind = Literal["subscription", "purchase"]
+
+_PREFIXES: dict[Kind, str] = {"subscription": "sub_", "purchase": "purch_"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    kind: Kind
+    store: str
+    # The store's id, or the id of a grant.
+    id: str
+
+
+def kind_of(bought: Subscription | Purchase) -> Kind | None:
+    """None for a temporary grant: it stands in for a purchase that is not known yet, and has no V2 id."""
+    if isinstance(bought, Subscription) or bought.kind is PurchaseKind.PROMOTIONAL:
+        return "subscription"
+    return "purchase" if bought.kind is PurchaseKind.ONE_TIME else None
+
+
+def v2_id(bought: Subscription | Purchase) -> str:
+    kind = kind_of(bought)
+    assert kind is not None, "a temporary grant has no id"
+    return written(Reference(kind, bought.store, bought.id))
+
+
+def written(reference: Reference) -> str:
+    packed = urlsafe_b64encode(f"{reference.store}:{reference.id}".encode()).rstrip(b"=").decode()
+    return _PREFIXES[reference.kind] + packed
+
+
+def parsed(text: str, kind: Kind) -> Reference | None:
+    """None if no subscription or purchase can have this id. Only one spelling names a purchase."""
+    prefix = _PREFIXES[kind]
+    if not text.startswith(prefix) or not text.isascii():
+        return None
+    packed = text[len(prefix) :]
+    try:
+        store, colon, id = urlsafe_b64decode(packed + "=" * (-len(packed) % 4)).decode().partition(":")
+    except (Error, UnicodeDecodeError):
+        return None
+    reference = Reference(kind, store, id)
+    # NUL: no id has it, and a database cannot look for it.
+    usable = bool(colon and store and id) and "\0" not in store + id
+    return reference if usable and written(reference) == text else None
+
+
+def possible_purchases(transaction_id: str) -> list[str]:
+    """The ids of purchases that may contain this transaction. Some stores derive the id of a later period from the
+    first one: they append one or two dots and a number."""
+    shorter = transaction_id.rpartition(".")[0].rstrip(".")
+    return [transaction_id, shorter] if shorter else [transaction_id]
+
+
+def underivable_transactions(subscription: Subscription) -> frozenset[str]:
+    """The ids of periods from which the id of their subscription cannot be derived. Storage indexes these."""
+    return frozenset(
+        period.id for period in subscription.periods if subscription.id not in possible_purchases(period.id)
+    )
+
+
+def has_transaction(bought: Subscription | Purchase, transaction_id: str) -> bool:
+    """Whether this is its id in the store, or the id of one of its periods, past or present."""
+    if bought.id == transaction_id:
+        return True
+    return isinstance(bought, Subscription) and any(period.id == transaction_id for period in bought.periods)

@@ -1,0 +1,159 @@
+"""What V2 says of a subscription or a purchase at a moment: its status, whether it renews, its dates, what it grants.
+
+A promotional grant is a subscription that does not renew. The table of `Standing` decides the two words; `gives_access`
+decides by the ends of all periods, as entitlements do, because two periods may overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.standing import Standing, standing_of
+from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+
+
+class SubscriptionStatus(StrEnum):
+    TRIALING = "trialing"
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    IN_GRACE_PERIOD = "in_grace_period"
+    IN_BILLING_RETRY = "in_billing_retry"
+    PAUSED = "paused"
+
+
+class AutoRenewal(StrEnum):
+    WILL_RENEW = "will_renew"
+    WILL_NOT_RENEW = "will_not_renew"
+    WILL_CHANGE_PRODUCT = "will_change_product"
+    WILL_PAUSE = "will_pause"
+    HAS_ALREADY_RENEWED = "has_already_renewed"
+
+
+class PurchaseStatus(StrEnum):
+    OWNED = "owned"
+    # Refunded, or taken back in another way, such as the end of family sharing.
+    REFUNDED = "refunded"
+
+
+_STATUS = {
+    Standing.IN_GRACE: SubscriptionStatus.IN_GRACE_PERIOD,
+    Standing.BILLING_RETRY: SubscriptionStatus.IN_BILLING_RETRY,
+    Standing.PAUSED: SubscriptionStatus.PAUSED,
+    # A renewal that the store has not reported is not paid as far as anybody knows.
+    Standing.OVERDUE: SubscriptionStatus.EXPIRED,
+    Standing.REFUNDED: SubscriptionStatus.EXPIRED,
+    Standing.ENDED: SubscriptionStatus.EXPIRED,
+}
+_NOTHING_FOLLOWS = frozenset({Standing.ENDS, Standing.REFUNDED, Standing.ENDED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Of a subscription."""
+
+    status: SubscriptionStatus
+    auto_renewal: AutoRenewal
+    gives_access: bool
+    # None for a grant: no product of the catalog was bought.
+    product_id: str | None
+    next_product_id: str | None
+    starts_at: Ms
+    period_starts_at: Ms
+    # None for a grant without an end.
+    period_ends_at: Ms | None
+    # Later than the end of the period only where the next one is paid already.
+    ends_at: Ms | None
+    entitlement_ids: tuple[str, ...]
+
+
+def summary_of(bought: Subscription | Purchase, catalog: Catalog, now: Ms) -> Summary:
+    """Of a subscription or a promotional grant."""
+    return _of_grant(bought, now) if isinstance(bought, Purchase) else _of_subscription(bought, catalog, now)
+
+
+def gives_access(bought: Subscription | Purchase, now: Ms) -> bool:
+    if isinstance(bought, Purchase):
+        return bought.access_ends_at is None or bought.access_ends_at > now
+    return any(end_of(bought, period) > now for period in bought.periods)
+
+
+def end_of(subscription: Subscription, period: Period) -> Ms:
+    """When the access of one of its periods ends: with the grace period, or with a refund."""
+    return subscription.access_ends_at if period is subscription.current else period.access_ends_at
+
+
+def granted_by(bought: Subscription | Purchase, catalog: Catalog, now: Ms) -> tuple[str, ...]:
+    """The entitlements of the products that run; of the last one if none does."""
+    if isinstance(bought, Purchase):
+        return (bought.entitlement_id,) if bought.entitlement_id else tuple(sorted(catalog.grants(bought.product_id)))
+    running = [period for period in bought.periods if end_of(bought, period) > now] or [bought.current]
+    return tuple(sorted({id for period in running for id in catalog.grants(period.product_id)}))
+
+
+def purchase_status(purchase: Purchase) -> PurchaseStatus:
+    taken_back = purchase.refunded_at is not None or purchase.revoked_at is not None
+    return PurchaseStatus.REFUNDED if taken_back else PurchaseStatus.OWNED
+
+
+def _of_subscription(subscription: Subscription, catalog: Catalog, now: Ms) -> Summary:
+    current, running = subscription.current, _running(subscription, now)
+    standing, access = standing_of(subscription, now), gives_access(subscription, now)
+    ahead = running is not current
+    trial = running.period_type is PeriodType.TRIAL
+    runs = SubscriptionStatus.TRIALING if trial else SubscriptionStatus.ACTIVE
+    status = runs if ahead else _STATUS.get(standing, runs)
+    if access and status is SubscriptionStatus.EXPIRED:
+        # The last period is over, by a refund, while an earlier one still runs.
+        status = SubscriptionStatus.ACTIVE
+    next_product = subscription.status.next_product_id if standing is Standing.RENEWS else None
+    period_end = running.access_ends_at
+    return Summary(
+        status=status,
+        auto_renewal=AutoRenewal.HAS_ALREADY_RENEWED if ahead else _renewal(standing, next_product),
+        gives_access=access,
+        product_id=running.product_id,
+        next_product_id=next_product,
+        starts_at=subscription.started_at,
+        period_starts_at=running.starts_at,
+        period_ends_at=period_end,
+        ends_at=current.access_ends_at if ahead else period_end,
+        entitlement_ids=granted_by(subscription, catalog, now),
+    )
+
+
+def _running(subscription: Subscription, now: Ms) -> Period:
+    """The last period, or the one before it while that one runs: a store may charge for the next period early."""
+    current = subscription.current
+    if len(subscription.periods) > 1 and current.starts_at > now and current.refunded_at is None:
+        before = subscription.periods[-2]
+        if before.access_ends_at > now:
+            return before
+    return current
+
+
+def _renewal(standing: Standing, next_product: str | None) -> AutoRenewal:
+    if standing in _NOTHING_FOLLOWS:
+        return AutoRenewal.WILL_NOT_RENEW
+    if standing is Standing.PAUSES:
+        return AutoRenewal.WILL_PAUSE
+    return AutoRenewal.WILL_CHANGE_PRODUCT if next_product is not None else AutoRenewal.WILL_RENEW
+
+
+def _of_grant(grant: Purchase, now: Ms) -> Summary:
+    access, end = gives_access(grant, now), grant.access_ends_at
+    return Summary(
+        status=SubscriptionStatus.ACTIVE if access else SubscriptionStatus.EXPIRED,
+        auto_renewal=AutoRenewal.WILL_NOT_RENEW,
+        gives_access=access,
+        product_id=None,
+        next_product_id=None,
+        starts_at=grant.purchased_at,
+        period_starts_at=grant.purchased_at,
+        period_ends_at=end,
+        ends_at=end,
+        entitlement_ids=(grant.entitlement_id,) if grant.entitlement_id else (),
+    )

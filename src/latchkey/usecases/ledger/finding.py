@@ -1,0 +1,110 @@
+"""Subscriptions and purchases by their V2 id, by an id of their store, or of one customer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from latchkey.domain.purchases import reference
+from latchkey.domain.purchases.purchase import Environment, Purchase
+from latchkey.domain.purchases.reference import Kind, Reference
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.summary import granted_by, summary_of
+from latchkey.domain.refusal import NotFound
+from latchkey.storage.catalog import entitlements, products
+from latchkey.storage.catalog.entitlements import Entitlement
+from latchkey.storage.catalog.products import Product
+from latchkey.storage.customers import records
+from latchkey.storage.database import Database
+from latchkey.usecases.customers.search import of_transaction
+from latchkey.usecases.rendering.view import View, look_at
+from latchkey.usecases.services import Services
+
+# How often a purchase may change hands between the lookup of its owner and the read.
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    view: View
+    bought: Subscription | Purchase
+    # What it grants, as the catalog has it now, by id.
+    entitlements: tuple[Entitlement, ...]
+    # What it renews into, if that is another product of the catalog.
+    next_product: Product | None = None
+
+
+async def by_id(services: Services, project_id: str, kind: Kind, id: str) -> Found:
+    """The subscription or purchase with this V2 id."""
+    named = reference.parsed(id, kind)
+    for _ in range(_TRIES if named is not None else 0):
+        assert named is not None
+        async with services.database.acquire() as connection:
+            owner = await records.owner_of(connection, project_id, (named.store, named.id))
+        row = await services.reader.read(project_id, owner) if owner is not None else None
+        if row is None:
+            break
+        view = look_at(row, services.now())
+        bought = _in(view, named)
+        if bought is not None:
+            return (await _with_catalog(services.database, project_id, [(view, bought)]))[0]
+    raise NotFound(f"There is no {kind} {id!r}.", param=f"{kind}_id")
+
+
+async def by_store_id(services: Services, project_id: str, kind: Kind, store_id: str) -> list[Found]:
+    """All with this id in any store, or with a period of this id; oldest first."""
+    views = await of_transaction(services.database, services.catalogs, project_id, store_id, services.now())
+    found = [
+        (view, bought)
+        for view in views
+        for bought in _all(view)
+        if reference.kind_of(bought) == kind and reference.has_transaction(bought, store_id)
+    ]
+    found.sort(key=lambda one: one[1].order)
+    return await _with_catalog(services.database, project_id, found)
+
+
+async def purchases_of(services: Services, view: View, environment: Environment | None) -> list[Found]:
+    """A customer's one-time purchases, by their V2 id."""
+    project_id = view.customer.project_id
+    mine = [
+        (view, one)
+        for one in view.customer.purchases
+        if reference.kind_of(one) == "purchase" and environment in (None, one.environment)
+    ]
+    mine.sort(key=lambda one: reference.v2_id(one[1]))
+    return await _with_catalog(services.database, project_id, mine)
+
+
+def _in(view: View, named: Reference) -> Subscription | Purchase | None:
+    bought = view.customer.subscription(named.store, named.id) or view.customer.purchase(named.store, named.id)
+    return bought if bought is not None and reference.kind_of(bought) == named.kind else None
+
+
+def _all(view: View) -> Iterable[Subscription | Purchase]:
+    return (*view.customer.subscriptions, *view.customer.purchases)
+
+
+async def _with_catalog(
+    database: Database, project_id: str, found: Sequence[tuple[View, Subscription | Purchase]]
+) -> list[Found]:
+    if not found:
+        return []
+    granted = [granted_by(bought, view.catalog, view.now) for view, bought in found]
+    following = [_next_product(view, bought) for view, bought in found]
+    async with database.acquire() as connection:
+        known = await entitlements.load_some(connection, project_id, {id for ids in granted for id in ids})
+        sold = {id: await products.load(connection, project_id, id) for id in {*following} - {None} if id is not None}
+    return [
+        Found(view, bought, tuple(known[id] for id in ids if id in known), sold.get(following_id or ""))
+        for (view, bought), ids, following_id in zip(found, granted, following, strict=True)
+    ]
+
+
+def _next_product(view: View, bought: Subscription | Purchase) -> str | None:
+    """As the catalog names it: a product may be listed without its base plan."""
+    if reference.kind_of(bought) != "subscription":
+        return None
+    product_id = summary_of(bought, view.catalog, view.now).next_product_id
+    product = view.catalog.find(product_id) if product_id is not None else None
+    return product.id if product is not None else None

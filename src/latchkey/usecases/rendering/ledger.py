@@ -1,0 +1,168 @@
+"""Subscriptions and purchases as V2 shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import MICROS, Price
+from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase
+from latchkey.domain.purchases.reference import v2_id
+from latchkey.domain.purchases.revenue import headline, revenue
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
+from latchkey.stores.registry import STORES, takehome
+from latchkey.usecases.ledger.finding import Found
+from latchkey.usecases.rendering import management
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, customer_path, page
+from latchkey.wire import ledger as wire
+from latchkey.wire.management import Entitlement
+from latchkey.wire.v2 import Page
+
+Item = TypeVar("Item")
+
+
+def subscription(found: Found) -> wire.Subscription:
+    view, bought = found.view, found.bought
+    said = summary_of(bought, view.catalog, view.now)
+    earned = revenue(bought)
+    return wire.Subscription(
+        id=v2_id(bought),
+        customer_id=view.customer.app_user_id,
+        original_customer_id=view.customer.original_app_user_id,
+        product_id=said.product_id,
+        starts_at=said.starts_at,
+        current_period_starts_at=said.period_starts_at,
+        current_period_ends_at=said.period_ends_at,
+        ends_at=said.ends_at,
+        gives_access=said.gives_access,
+        # A purchase whose payment is pending is not taken in before it is paid.
+        pending_payment=False,
+        auto_renewal_status=said.auto_renewal.value,
+        status=said.status.value,
+        total_revenue_in_usd=amount(headline(earned), bought.store),
+        revenue=[amount(one, bought.store) for one in earned],
+        presented_offering_id=None,
+        entitlements=entitlements(found, DEFAULT_LIMIT, None),
+        environment=_environment(bought.environment),
+        store=bought.store,
+        store_subscription_identifier=bought.id,
+        ownership=_ownership(bought.ownership),
+        pending_changes=wire.PendingChanges(
+            product=management.product(view.customer.project_id, found.next_product),
+        )
+        if found.next_product is not None
+        else None,
+        # Stores tell it of some purchases; it is not kept.
+        country=None,
+        management_url=management_url(bought.store) if said.gives_access else None,
+    )
+
+
+def purchase(found: Found) -> wire.Purchase:
+    view, bought = found.view, found.bought
+    assert isinstance(bought, Purchase)
+    return wire.Purchase(
+        id=v2_id(bought),
+        customer_id=view.customer.app_user_id,
+        original_customer_id=view.customer.original_app_user_id,
+        product_id=bought.product_id,
+        purchased_at=bought.purchased_at,
+        expires_at=bought.access_ends_at,
+        gives_access=gives_access(bought, view.now),
+        revenue_in_usd=amount(headline(revenue(bought)), bought.store),
+        quantity=1,
+        status=purchase_status(bought).value,
+        presented_offering_id=None,
+        entitlements=entitlements(found, DEFAULT_LIMIT, None),
+        environment=_environment(bought.environment),
+        store=bought.store,
+        store_purchase_identifier=bought.id,
+        ownership=_ownership(bought.ownership),
+        country=None,
+    )
+
+
+def transactions(found: Found) -> Page[wire.SubscriptionTransaction]:
+    """All periods, oldest first. A grant has one."""
+    return whole([_transaction(*one) for one in _periods(found.bought)], f"{path_of(found)}/transactions")
+
+
+def transaction(found: Found, id: str) -> wire.SubscriptionTransaction | None:
+    return next((_transaction(*one) for one in _periods(found.bought) if one[0] == id), None)
+
+
+def entitlements(found: Found, limit: int, starting_after: str | None) -> Page[Entitlement]:
+    project_id = found.view.customer.project_id
+    items = [management.entitlement(project_id, one) for one in found.entitlements]
+    return page(items, lambda item: item.id, f"{path_of(found)}/entitlements", limit, starting_after)
+
+
+def whole(items: Sequence[Item], path: str) -> Page[Item]:
+    """A list that is not paged."""
+    return Page(items=list(items), next_page=None, url=path)
+
+
+def purchases(found: Sequence[Found], path: str, limit: int, starting_after: str | None) -> Page[wire.Purchase]:
+    return page([purchase(one) for one in found], lambda item: item.id, path, limit, starting_after)
+
+
+def purchases_path(found: Found) -> str:
+    return f"{customer_path(found.view)}/purchases"
+
+
+def path_of(found: Found) -> str:
+    collection = "purchases" if v2_id(found.bought).startswith("purch_") else "subscriptions"
+    return management.project_path(found.view.customer.project_id, collection, v2_id(found.bought))
+
+
+def management_url(store: str) -> str | None:
+    """Where the buyer manages it, if its store has such a page."""
+    known = STORES.get(store)
+    return known.management_url if known is not None else None
+
+
+def amount(price: Price, store: str) -> wire.MonetaryAmount:
+    proceeds = round(price.micros * takehome(store))
+    return wire.MonetaryAmount(
+        currency=price.currency,
+        gross=price.amount,
+        commission=(price.micros - proceeds) / MICROS,
+        tax=0.0,
+        proceeds=proceeds / MICROS,
+    )
+
+
+_Row = tuple[str, Ms, str, Ms | None, Ms | None, Ms | None]
+
+
+def _periods(bought: Subscription | Purchase) -> list[_Row]:
+    if isinstance(bought, Purchase):
+        ends = bought.ends_at, bought.access_ends_at
+        return [(bought.id, bought.purchased_at, bought.product_id, *ends, bought.refunded_at)]
+    return [
+        (one.id, one.purchased_at, one.product_id, one.ends_at, end_of(bought, one), one.refunded_at)
+        for one in bought.periods
+    ]
+
+
+def _transaction(
+    id: str, purchased_at: Ms, product_id: str, ends_at: Ms | None, access_ends_at: Ms | None, refunded_at: Ms | None
+) -> wire.SubscriptionTransaction:
+    return wire.SubscriptionTransaction(
+        id=id,
+        purchased_at=purchased_at,
+        product_store_identifier=product_id,
+        expiration_date=ends_at,
+        effective_expiration_date=access_ends_at,
+        refunded_at=refunded_at,
+    )
+
+
+def _environment(environment: Environment) -> wire.Environment:
+    return "sandbox" if environment is Environment.SANDBOX else "production"
+
+
+def _ownership(ownership: Ownership) -> wire.Ownership:
+    return "family_shared" if ownership is Ownership.FAMILY_SHARED else "purchased"
