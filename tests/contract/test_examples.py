@@ -131,7 +131,8 @@ class Story:
             (name, int(status))
             for name, route in self._routes.items()
             for status in route.operation["responses"]
-            if status.startswith("2")
+            # 204 has no body.
+            if status.startswith("2") and status != "204"
         }
 
 
@@ -290,6 +291,20 @@ async def live(story: Story, shop: Shop) -> None:
     products = "GET /rcbilling/v1/subscribers/{app_user_id}/products"
     await story.ask(products, key=public, query="?id=pro_monthly&id=coins_100&id=lifetime&id=no_such")
     await story.ask("GET /rcbilling/v1/branding", key=public)
+    await story.ask("GET /v1/product_entitlement_mapping", key=public)
+    subscriber = "POST /v1/subscribers/{app_user_id}"
+    await story.ask(f"{subscriber}/alias", {"new_app_user_id": "ada"}, key=public, app_user_id=ANONYMOUS)
+    await story.ask(f"{subscriber}/restore/eligibility", {"fetch_token": MONTHLY["fetch_token"]}, key=public)
+    asked = {"product_identifiers": ["pro_monthly", "team_yearly", "no_such"]}
+    await story.ask(f"{subscriber}/intro_eligibility", asked, key=public)
+    offers = {"app_user_id": "ada", "generate_offers": [{"offer_id": "half", "product_id": "pro_monthly"}]}
+    await story.ask("POST /v1/offers", offers, key=public)
+    await story.ask("POST /v1/events", {"events": []}, key=public)
+    await story.ask("POST /v1/diagnostics", {"entries": []}, key=public)
+    await story.ask(f"{subscriber}/attribution", {"data": {"rc_idfa": "x"}, "network": "1"}, key=public)
+    await story.ask(f"{subscriber}/adservices_attribution", {"aad_attribution_token": "x"}, key=public)
+    await story.ask("GET /v1/health", key=None)
+    await story.ask("GET /v1/subscribers/{app_user_id}/health_report_availability", key=None)
     await story.ask("GET /v1/subscribers/{app_user_id}")
     customer = "/customers/{customer_id}"
     await story.ask(f"GET {customer}")

@@ -160,7 +160,7 @@ class Service:
             parts.path + (f"?{parts.query}" if parts.query else ""),
             body=body,
             headers={name: value for name, value in headers.items() if name != "authorization"},
-            key=APP if parts.path == "/v1/receipts" else "",
+            key=APP if parts.path == "/v1/receipts" or parts.path.endswith("/restore/eligibility") else "",
             content_type=None,
         )
         reply = asyncio.run_coroutine_threadsafe(asking, self._loop).result(PATIENCE)

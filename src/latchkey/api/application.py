@@ -20,7 +20,19 @@ from latchkey.api.metrics import Metrics
 from latchkey.api.rcbilling import checkout, store_products
 from latchkey.api.reads import Reads
 from latchkey.api.services import assemble
-from latchkey.api.v1 import access, attributes, identity, offerings, receipts, subscribers, virtual_currencies
+from latchkey.api.v1 import (
+    access,
+    attributes,
+    background,
+    eligibility,
+    identity,
+    mapping,
+    offerings,
+    offers,
+    receipts,
+    subscribers,
+    virtual_currencies,
+)
 from latchkey.api.v2 import (
     api_keys,
     apps,
@@ -69,6 +81,10 @@ ROUTERS = (
     virtual_currencies.router,
     offerings.router,
     store_products.router,
+    background.router,
+    mapping.router,
+    eligibility.router,
+    offers.router,
     checkout.router,
     customers.router,
     customer_list.router,

@@ -30,6 +30,9 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 # A webhook and a read can overtake each other; with this header a receiver knows which of the two is newer.
 SEQUENCE_HEADER = b"latchkey-sequence"
+# Names that the vendor's SDKs know.
+ETAG = b"x-revenuecat-etag"
+REQUEST_TIME = b"x-revenuecat-request-time"
 JSON_TYPE = (b"content-type", b"application/json")
 SECURITY_HEADERS = [
     (b"cache-control", b"no-store"),
@@ -37,12 +40,13 @@ SECURITY_HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 ]
+_WITHOUT_BODY = frozenset({204, 304})
 _OF_A_BODY = frozenset({b"content-type", b"content-length"})
 _NAMES = frozenset(name for name, _ in SECURITY_HEADERS)
 # Apps call V1, also from web pages. It uses keys and never cookies, so any origin may read it.
 CORS_HEADERS = [
     (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers", b"retry-after, x-request-id"),
+    (b"access-control-expose-headers", b"retry-after, x-request-id, x-revenuecat-etag, x-revenuecat-request-time"),
 ]
 # The headers that every JSON response has.
 _LINES = (*SECURITY_HEADERS, JSON_TYPE)
@@ -59,8 +63,8 @@ def usage_headers(used: int, limit: int) -> tuple[Header, Header]:
 
 class Exchange:
     __slots__ = (
-        "_send", "client", "headers", "key_id", "method", "raw_path", "request_id", "route", "sequence", "started",
-        "status", "store", "usage", "version",
+        "_send", "client", "etag", "headers", "key_id", "method", "raw_path", "request_id", "request_time", "route",
+        "sequence", "started", "status", "store", "usage", "version",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -81,6 +85,10 @@ class Exchange:
         self.route = "unmatched"
         # The sequence of the customer's last event that the response includes.
         self.sequence: int | None = None
+        # For apps on V1: the time of the response, which is that of the customer's test clock if it is on one.
+        self.request_time: int | None = None
+        # For apps on V1: the tag of the response.
+        self.etag: bytes | None = None
         # 0 until the response has begun.
         self.status = 0
         self._send = send
@@ -101,12 +109,9 @@ class Exchange:
             (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body)),
             *(_LINES_FOR_BROWSERS if self.is_cross_origin else _LINES), *headers,
         ]  # fmt: skip
-        if status == 204:
+        if status in _WITHOUT_BODY:
             lines = [line for line in lines if line[0] not in _OF_A_BODY]
-        if self.sequence is not None:
-            lines.append((SEQUENCE_HEADER, b"%d" % self.sequence))
-        if self.usage is not None and status < 300 and self.version == "v2":
-            lines += usage_headers(*self.usage)
+        lines += self._own_headers()
         return (
             {"type": "http.response.start", "status": status, "headers": lines},
             {"type": "http.response.body", "body": b"" if self.is_head else body, "more_body": False},
@@ -120,6 +125,20 @@ class Exchange:
         headers = [(name.encode(), value.encode("latin-1")) for name, value in (error.headers or {}).items()]
         await self.reply(error.status, error.body(self.version, self.request_id.decode()), headers)
 
+    def _own_headers(self) -> list[Header]:
+        """Headers that only some requests get."""
+        lines: list[Header] = []
+        if self.sequence is not None:
+            lines.append((SEQUENCE_HEADER, b"%d" % self.sequence))
+        if self.version == "v2":
+            if self.usage is not None and self.status < 300:
+                lines += usage_headers(*self.usage)
+        elif self.request_time is not None:
+            lines.append((REQUEST_TIME, b"%d" % self.request_time))
+            if self.etag is not None:
+                lines.append((ETAG, self.etag))
+        return lines
+
     async def send(self, message: Message) -> None:
         """The ASGI `send` for inner applications: adds our headers, and removes the body for HEAD."""
         if message["type"] == "http.response.start":
@@ -128,10 +147,7 @@ class Exchange:
             present = {name for name, _ in headers} & _NAMES
             headers += [header for header in SECURITY_HEADERS if header[0] not in present]
             headers.append((b"x-request-id", self.request_id))
-            if self.sequence is not None:
-                headers.append((SEQUENCE_HEADER, b"%d" % self.sequence))
-            if self.usage is not None and self.status < 300 and self.version == "v2":
-                headers += usage_headers(*self.usage)
+            headers += self._own_headers()
             if self.is_cross_origin:
                 headers += CORS_HEADERS
             message = {**message, "headers": headers}

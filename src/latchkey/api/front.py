@@ -12,6 +12,7 @@ from latchkey.api.access_log import AccessLog, Line
 from latchkey.api.body import CheckedBody, check_announced
 from latchkey.api.cors import answer_preflight, is_preflight
 from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
+from latchkey.api.etag import TaggedSend, is_tagged
 from latchkey.api.exchange import METRICS_KEY, READS_KEY, SCOPE_KEY, SERVICES_KEY, Exchange
 from latchkey.api.metrics import Metrics
 from latchkey.api.path import segments_of
@@ -103,8 +104,13 @@ class Front:
             "path": "/" + "/".join(segments),
             SCOPE_KEY: exchange,
         }
+        send = exchange.send
+        if exchange.version == "v1":
+            exchange.request_time = self.services.now()
+            if is_tagged(exchange):
+                send = TaggedSend(exchange)
         inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
-        await inside(inner, body, exchange.send)
+        await inside(inner, body, send)
         route = inner.get("route")
         if route is not None and exchange.route == "unmatched":
             exchange.route = getattr(route, "path", "unmatched")

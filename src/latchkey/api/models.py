@@ -31,6 +31,18 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class AppBody(BaseModel):
+    """A body that apps send. Later versions of the SDKs add fields, so unknown ones are ignored."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class AnyBody(BaseModel):
+    """Any JSON object. Nothing of it is used."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
 def _user_id(value: str) -> str:
     problem = problem_with(value)
     if problem is not None:

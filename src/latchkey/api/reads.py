@@ -13,7 +13,8 @@ from msgspec import json
 
 from latchkey.api.authentication import admitted, key_hash, require_project, require_room, require_scope, require_secret
 from latchkey.api.errors import InvalidAppUserId, Missing
-from latchkey.api.exchange import Exchange
+from latchkey.api.etag import etag_of_subscriber
+from latchkey.api.exchange import ETAG, Exchange
 from latchkey.api.visit import visit_of
 from latchkey.domain.user_id import problem_with
 from latchkey.usecases.engine.admission import Caller
@@ -67,7 +68,15 @@ class Reads:
         else:
             status, view = await self._get_or_create(caller, app_user_id)
         self._note(exchange, caller, view)
-        return status, _encode(v1.subscriber(view, with_attributes=not caller.is_public))
+        shown = v1.subscriber(view, with_attributes=not caller.is_public)
+        if caller.is_public:
+            exchange.request_time = view.now
+            # Only the vendor's native SDKs send it.
+            if (known := exchange.headers.get(ETAG)) is not None and not exchange.is_head:
+                exchange.etag = etag_of_subscriber(shown.subscriber)
+                if known == exchange.etag:
+                    return 304, b""
+        return status, _encode(shown)
 
     async def customer(self, exchange: Exchange, project_id: str, customer_id: str) -> tuple[int, bytes]:
         problem = problem_with(customer_id)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppReadKey, AppWriteKey
 from latchkey.api.errors import Unprocessable
+from latchkey.api.models import AnyBody
 from latchkey.api.replies import shows
 from latchkey.wire.errors import V1Error
 
@@ -21,12 +21,6 @@ MESSAGE = (
     "Purchases on web pages need a payment provider, and none is connected to this project. To try a purchase, use the "
     "key of an app in the test store (test_...)."
 )
-
-
-class CheckoutRequest(BaseModel):
-    """Any object: nothing of it is used."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
 
 def not_connected() -> Unprocessable:
@@ -54,13 +48,13 @@ async def read_checkout(caller: AppReadKey, operation_session_id: str) -> Respon
 
 @router.post("/checkout/prepare", **_answer)
 @router.post("/checkout/start", **_answer)
-async def start_checkout(caller: AppWriteKey, new: CheckoutRequest) -> Response:  # noqa: ARG001 - only checked
+async def start_checkout(caller: AppWriteKey, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
     """Begin a checkout. Refused until a payment provider is connected."""
     raise not_connected()
 
 
 @router.patch("/checkout/{operation_session_id}", **_answer)
 @router.post("/checkout/{operation_session_id}/complete", **_answer)
-async def change_checkout(caller: AppWriteKey, operation_session_id: str, new: CheckoutRequest) -> Response:  # noqa: ARG001 - only checked
+async def change_checkout(caller: AppWriteKey, operation_session_id: str, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
     """Change or complete a checkout. Refused until a payment provider is connected."""
     raise not_connected()

@@ -7,20 +7,26 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import AppWriteKey, SecretWriteKey
-from latchkey.api.models import AppUserId, Body, PathUserId
+from latchkey.api.models import AppBody, AppUserId, PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply
 from latchkey.usecases.customers.erasure import erase
-from latchkey.usecases.customers.identities import log_in
+from latchkey.usecases.customers.identities import join, log_in
 from latchkey.wire.actions import V1Deleted
 from latchkey.wire.v1 import SubscriberResponse
 
 router = APIRouter(prefix="/v1/subscribers", tags=["V1 subscribers"])
 
 
-class LogIn(Body):
+class LogIn(AppBody):
     app_user_id: AppUserId
+    new_app_user_id: AppUserId
+
+
+class NewAlias(AppBody):
+    """The SDK also sends `app_user_id`, the id of the path; it is ignored."""
+
     new_app_user_id: AppUserId
 
 
@@ -34,6 +40,16 @@ async def identify(request: Request, services: Provided, caller: AppWriteKey, ne
     logged_in = await log_in(services.changes, caller.project_id, new.app_user_id, new.new_app_user_id)
     status = 201 if logged_in.created else 200
     return await subscriber_reply(request, services, caller, new.new_app_user_id, status)
+
+
+@router.post("/{app_user_id}/alias", responses=shows(SubscriberResponse), response_class=Response)
+async def alias(
+    request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAlias
+) -> Response:
+    """Join an anonymous user, found again on a new device, to the id that the app uses there. Only anonymous users can
+    be joined; whoever knows their random id is taken for the same person."""
+    await join(services.changes, caller.project_id, app_user_id, new.new_app_user_id)
+    return await subscriber_reply(request, services, caller, new.new_app_user_id)
 
 
 @router.delete("/{app_user_id}", responses=shows(V1Deleted), response_class=Response)

@@ -40,4 +40,5 @@ def subscriber(
     seen = visit_of(exchange.headers, view.now, always=caller.is_public, platforms=platforms)
     if seen is not None:
         services.presence.note(caller.project_id, view.key, seen)
+    exchange.request_time = view.now
     return v1.subscriber(view, with_attributes=not caller.is_public, token=token)

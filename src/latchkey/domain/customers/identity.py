@@ -64,6 +64,15 @@ def log_in(current: Customer, target: Customer | None) -> LogIn:
     return LogIn.MERGE
 
 
+def join(current: Customer, target: Customer | None) -> LogIn:
+    """The same for two ids that a device claims to be one person. In addition, two anonymous customers merge: each of
+    their ids is random, so whoever knows both has both devices. A customer with a name is never merged into another."""
+    decided = log_in(current, target)
+    if decided is LogIn.SWITCH and target is not None and is_anonymous_customer(current):
+        return LogIn.MERGE if is_anonymous_customer(target) else LogIn.SWITCH
+    return decided
+
+
 def add_id(customer: Customer, app_user_id: str) -> Customer:
     if app_user_id in customer.aliases:
         return customer

@@ -12,7 +12,7 @@ from latchkey.domain.customers import identity
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import LogIn
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound, OwnedByAnother
+from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.storage import collisions
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey, Stored
@@ -36,7 +36,19 @@ class LoggedIn:
 
 async def log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
     """The app's user is now `new_app_user_id`; the data of an anonymous user is merged if the rules allow it."""
-    return await again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id))
+    return await again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id, identity.log_in))
+
+
+async def join(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
+    """Both ids are the same person, as a device says: an anonymous customer is merged. Everything else is refused."""
+
+    def decide(current: Customer, target: Customer | None) -> LogIn:
+        decided = identity.join(current, target)
+        if decided is LogIn.SWITCH:
+            raise Refusal("Only an anonymous user can become another id.", param="app_user_id")
+        return decided
+
+    return await again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id, decide))
 
 
 async def transfer(
@@ -55,13 +67,19 @@ async def restore(
     return await again(lambda: _restore(changes, project_id, app_user_id, key, check))
 
 
-async def _log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
+async def _log_in(
+    changes: Changes,
+    project_id: str,
+    app_user_id: str,
+    new_app_user_id: str,
+    decide: Callable[[Customer, Customer | None], LogIn],
+) -> LoggedIn:
     wall = changes.now()
     async with collisions.transaction(changes.database) as connection:
         pair = await _Pair.locked(changes, connection, project_id, (app_user_id, new_app_user_id), wall)
         current, target = pair.found.get(app_user_id), pair.found.get(new_app_user_id)
         before = current.customer if current else newcomer(project_id, app_user_id, pair.now)
-        match identity.log_in(before, target.customer if target else None):
+        match decide(before, target.customer if target else None):
             case LogIn.NOTHING:
                 assert target is not None
                 return LoggedIn(target.customer, False, pair.project, pair.now)
