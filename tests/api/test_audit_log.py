@@ -35,6 +35,7 @@ TRAFFIC = {
     "POST /v1/subscribers/{app_user_id}/attributes",
     "POST /test_store/actions",
     "POST /customers/{customer_id}/virtual_currencies/transactions",
+    "POST /customers/{customer_id}/virtual_currencies/update_balance",
     "POST /experiments/{experiment_id}/enroll",
 }
 HOOK = {"name": "mine", "url": "https://93.184.215.14/hook", "authorization_header": "Bearer very s3cret"}

@@ -15,13 +15,14 @@ async def test_a_currency_is_made_read_changed_and_deleted(shop: Shop) -> None:
         "project_id": "proj_demo",
         "name": "Gems",
         "description": "Shiny\nand blue",
+        "product_grants": [],
         "created_at": NOW,
     }
     assert (await get(shop, "virtual_currencies/GEM")).json() == made.json()
     renamed = await patch(shop, "virtual_currencies/GEM", {"name": "Jewels"})
     assert renamed.json() == {**made.json(), "name": "Jewels"}
     described = await post(shop, "virtual_currencies/GEM", {"description": None})
-    assert described.json() == {**renamed.json(), "description": ""}
+    assert described.json() == {**renamed.json(), "description": None}
     gone = await delete(shop, "virtual_currencies/GEM")
     assert gone.json() == {"object": "virtual_currency", "id": "GEM", "deleted_at": NOW}
     assert (await get(shop, "virtual_currencies/GEM")).status == 404

@@ -315,6 +315,8 @@ async def live(story: Story, shop: Shop) -> None:
     await story.ask(f"GET {customer}/aliases")
     await story.ask(f"GET {customer}/virtual_currencies")
     await story.ask(f"POST {customer}/virtual_currencies/transactions", {"adjustments": {"COIN": -40, "GEM": 3}})
+    again = {"adjustments": {"GEM": 2}, "reference": "apology 17"}
+    await story.ask(f"POST {customer}/virtual_currencies/update_balance", again)
     await story.ask(f"GET {customer}/events", query="?limit=2")
     await story.ask(f"GET {customer}/entitlements/{{entitlement_id}}/explanation")
     await story.ask(f"POST {subscription}/revoke")

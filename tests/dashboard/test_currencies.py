@@ -27,7 +27,7 @@ async def test_a_currency_is_made_given_taken_renamed_and_stays_because_somebody
     await page.get_by_label("Code").fill("not a code")
     await page.get_by_label("Name").fill(HOSTILE)
     await page.get_by_role("button", name="Make it").click()
-    await expect(page.get_by_role("alert")).to_contain_text("An id has 1 to 100 characters")
+    await expect(page.get_by_role("alert")).to_contain_text("An id has 1 to 200 characters")
     await page.get_by_label("Code").fill("GEM")
     await page.get_by_role("button", name="Make it").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)

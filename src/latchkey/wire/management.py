@@ -96,12 +96,24 @@ class Placement(Struct, frozen=True, kw_only=True):
     created_at: int
 
 
+class ProductGrant(Struct, frozen=True, kw_only=True):
+    """A purchase of one of these products credits the amount."""
+
+    object: Literal["virtual_currency.product_grant"] = "virtual_currency.product_grant"
+    product_ids: list[str]
+    amount: int
+    # Subscriptions credit nothing, so these two are always the same.
+    trial_amount: Literal[0] = 0
+    expire_at_cycle_end: Literal[False] = False
+
+
 class VirtualCurrency(Struct, frozen=True, kw_only=True):
     object: Literal["virtual_currency"] = "virtual_currency"
     code: str
     project_id: str
     name: str
-    description: str
+    description: str | None
+    product_grants: list[ProductGrant]
     created_at: int
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import uuid4
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Query
 from pydantic import Field
 from starlette.responses import Response
 
@@ -28,11 +28,14 @@ Amount = Annotated[int, Field(ge=-(2**53 - 1), le=2**53 - 1)]
 Code = Annotated[str, Field(min_length=1, max_length=100)]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200)]
 
+WithEmpty = Annotated[bool, Query(description="Whether to list currencies with a balance of 0.")]
+
 
 class Adjustments(Body):
     """Positive amounts are credited, negative ones debited; all of them, or none."""
 
     adjustments: Annotated[dict[Code, Amount], Field(min_length=1, max_length=20)]
+    reference: Annotated[str | None, Field(max_length=500, description="Kept with the transaction.")] = None
 
 
 @router.get("", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
@@ -42,11 +45,14 @@ async def list_balances(
     customer_id: PathUserId,
     limit: Limit = render.DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
+    include_empty_balances: WithEmpty = True,
 ) -> Response:
     """Every currency of the project with this customer's balance."""
-    return reply(await _balances(services, caller.project_id, customer_id, limit, starting_after))
+    found = await _balances(services, caller.project_id, customer_id, limit, starting_after, include_empty_balances)
+    return reply(found)
 
 
+@router.post("/update_balance", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
 @router.post("/transactions", responses=shows(v2.Page[CurrencyBalance]), response_class=Response)
 async def adjust_balances(
     services: Provided,
@@ -54,21 +60,25 @@ async def adjust_balances(
     customer_id: PathUserId,
     new: Adjustments,
     idempotency_key: IdempotencyKey = None,
+    include_empty_balances: WithEmpty = True,
 ) -> Response:
-    """Credit or debit, never below zero. Idempotent with an Idempotency-Key."""
+    """Credit or debit, never below zero. Idempotent with an Idempotency-Key. Both paths do the same."""
     if 0 in new.adjustments.values():
         raise InvalidParameter("An adjustment of 0 does nothing.", param="adjustments")
     key = idempotency_key or str(uuid4())
-    await adjust(services.changes, caller.project_id, customer_id, new.adjustments, key)
-    return reply(await _balances(services, caller.project_id, customer_id, render.DEFAULT_LIMIT, None))
+    await adjust(services.changes, caller.project_id, customer_id, new.adjustments, key, new.reference)
+    limit = render.DEFAULT_LIMIT
+    return reply(await _balances(services, caller.project_id, customer_id, limit, None, include_empty_balances))
 
 
 async def _balances(
-    services: Provided, project_id: str, customer_id: str, limit: int, starting_after: str | None
+    services: Provided, project_id: str, customer_id: str, limit: int, starting_after: str | None, with_empty: bool
 ) -> v2.Page[CurrencyBalance]:
     items = [
         CurrencyBalance(currency_code=one.code, balance=one.balance, name=one.name, description=one.description)
         for one in await balances(services.changes, project_id, customer_id)
+        if with_empty or one.balance
     ]
     path = f"{render.path_of(project_id, customer_id)}/virtual_currencies"
-    return render.page(items, lambda item: item.currency_code, path, limit, starting_after)
+    filters = None if with_empty else {"include_empty_balances": "false"}
+    return render.page(items, lambda item: item.currency_code, path, limit, starting_after, filters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from latchkey.domain.instants import Ms
@@ -17,6 +18,8 @@ _DELETE = query("delete_currency")
 _PRODUCTS_CREDITING = query("products_crediting")
 _WAS_MOVED = query("currency_was_moved")
 _FORGET_CREDITS = query("forget_credits")
+_CREDITED = query("credited_products")
+_SET_CREDIT = query("set_product_credit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,13 @@ class CurrencyName:
     code: str
     name: str
     description: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreditedProduct:
+    code: str
+    product_id: str
+    amount: int
 
 
 async def create(
@@ -68,6 +78,19 @@ async def update(
 async def products_crediting(connection: Connection, project_id: str, code: str) -> list[str]:
     """The ids of products on sale that credit this currency."""
     return [row["id"] for row in await connection.fetch(_PRODUCTS_CREDITING, project_id, code)]
+
+
+async def credited_products(connection: Connection, project_id: str, codes: Sequence[str]) -> list[CreditedProduct]:
+    """The products on sale that credit one of these currencies, by id."""
+    rows = await connection.fetch(_CREDITED, project_id, list(codes))
+    return [CreditedProduct(row["credits_code"], row["id"], row["credits_amount"]) for row in rows]
+
+
+async def set_credit(
+    connection: Connection, project_id: str, product_id: str, code: str | None, amount: int | None
+) -> None:
+    """What a purchase of this product credits; None is nothing."""
+    await connection.execute(_SET_CREDIT, project_id, product_id, code, amount)
 
 
 async def was_moved(connection: Connection, project_id: str, code: str) -> bool:

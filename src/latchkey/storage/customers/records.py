@@ -31,6 +31,7 @@ _INDEX = query("index_transactions")
 _MOVE_PURCHASES = query("move_purchases")
 _MOVE_CURRENCY = query("move_currency_transactions")
 _FILE_CURRENCY = query("file_currency_transactions")
+_REFER_CURRENCY = query("refer_currency_transactions")
 _CURRENCY_BY_KEY = query("currency_transactions_by_key")
 _LOCK_CREDITED = query("lock_credited_customers")
 _DELETE = query("delete_customer")
@@ -226,6 +227,11 @@ async def file_currency(connection: Any, changed: Iterable[tuple[Stored, Custome
             rows.append((after.project_id, before.key, one.id, one.code, one.amount, balances[one.code], one.at))
     if rows:
         await connection.execute(_FILE_CURRENCY, *_columns(rows, 7))
+
+
+async def refer_currency(connection: Any, project_id: str, key: int, idempotency_key: str, reference: str) -> None:
+    """Adds a reference to the transactions of a request."""
+    await connection.execute(_REFER_CURRENCY, project_id, key, idempotency_key, reference)
 
 
 async def currency_by_key(connection: Any, project_id: str, key: int, idempotency_key: str) -> dict[str, int]:

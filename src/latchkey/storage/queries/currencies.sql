@@ -38,3 +38,13 @@ where project_id = $1 and credits_code = $2 and deleted_at is not null;
 -- name: delete_currency
 -- delete a virtual currency
 delete from virtual_currencies where project_id = $1 and code = $2 returning code;
+
+-- name: credited_products
+-- the products on sale that credit one of these virtual currencies, with the amounts
+select id, credits_code, credits_amount from products
+where project_id = $1 and credits_code = any($2::text[]) and deleted_at is null
+order by id;
+
+-- name: set_product_credit
+-- set what a product credits; null is nothing
+update products set credits_code = $3, credits_amount = $4 where project_id = $1 and id = $2;

@@ -148,6 +148,10 @@ where m.project_id = $1 and m.customer_id = $2
 insert into currency_transactions (project_id, customer_id, idempotency_key, code, amount, balance, at)
 select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[]);
 
+-- name: refer_currency_transactions
+-- add a reference to the currency transactions of a request
+update currency_transactions set reference = $4 where project_id = $1 and customer_id = $2 and idempotency_key = $3;
+
 -- name: currency_transactions_by_key
 -- the currency transactions of a customer's request with this idempotency key
 select code, amount, balance from currency_transactions

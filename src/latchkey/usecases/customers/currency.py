@@ -34,9 +34,15 @@ async def balances(changes: Changes, project_id: str, app_user_id: str) -> list[
 
 
 async def adjust(
-    changes: Changes, project_id: str, app_user_id: str, adjustments: Mapping[str, int], idempotency_key: str
+    changes: Changes,
+    project_id: str,
+    app_user_id: str,
+    adjustments: Mapping[str, int],
+    idempotency_key: str,
+    reference: str | None = None,
 ) -> Committed:
-    """All of the adjustments, or none. The same key again returns the first response and changes nothing."""
+    """All of the adjustments, or none. The same key again returns the first response and changes nothing.
+    `reference` is kept with the transactions, for people."""
     wall = changes.now()
     async with changes.database.transaction() as connection:
         asked = [(project_id, app_user_id)]
@@ -61,4 +67,6 @@ async def adjust(
             after = move(after, CurrencyTransaction(idempotency_key, code, amount, now))
         after = unit.change(stored, after, project.catalog, now)
         told = await unit.commit()
+        if reference is not None:
+            await customers.refer_currency(connection, project_id, stored.key, idempotency_key, reference)
         return Committed(after, project.catalog, now, tuple(told.get(0, ())))

@@ -12,6 +12,7 @@ from latchkey.usecases.access.keys import ApiKey
 from latchkey.usecases.access.projects import App, Project
 from latchkey.usecases.catalog.currencies import Currency
 from latchkey.usecases.catalog.entitlements import Entitlement
+from latchkey.usecases.catalog.product_grants import ProductGrant
 from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.customers.listing import ListedCustomer
 from latchkey.usecases.experiments.experiments import Experiment
@@ -60,9 +61,14 @@ def entitlement(project_id: str, one: Entitlement) -> wire.Entitlement:
     return wire.Entitlement(id=one.id, project_id=project_id, display_name=one.display_name, created_at=one.created_at)
 
 
-def currency(project_id: str, one: Currency) -> wire.VirtualCurrency:
+def currency(project_id: str, one: Currency, grants: Sequence[ProductGrant]) -> wire.VirtualCurrency:
     return wire.VirtualCurrency(
-        code=one.code, project_id=project_id, name=one.name, description=one.description, created_at=one.created_at
+        code=one.code,
+        project_id=project_id,
+        name=one.name,
+        description=one.description or None,
+        product_grants=[wire.ProductGrant(product_ids=list(each.product_ids), amount=each.amount) for each in grants],
+        created_at=one.created_at,
     )
 
 
