@@ -75,8 +75,13 @@ async def connected_app(shop: Shop, store: AppStore) -> dict[str, Any]:
     return app
 
 
-async def process(shop: Shop) -> int:
-    """What the background does with waiting entries."""
+def processor(shop: Shop) -> Processor:
+    """What runs in the background."""
     front: Any = shop.client.app
     services: Services = front._reads._services
-    return await Processor(shop.database, services.stores, services.changes, shop.clock).process_due()
+    return Processor(shop.database, services.stores, services.changes, shop.clock)
+
+
+async def process(shop: Shop) -> int:
+    """What the background does with waiting entries."""
+    return await processor(shop).process_due()

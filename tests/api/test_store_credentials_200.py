@@ -9,10 +9,11 @@ import pytest
 from msgspec import json
 
 from latchkey.api.store_connections import connect
-from latchkey.domain.instants import DAY
+from latchkey.domain.instants import DAY, HOUR
 from latchkey.settings import Settings
+from latchkey.storage.stores import connections as storage
 from latchkey.usecases.access import audit
-from tests.api.apple import AppStore, app_store, connected_app, new_app, put
+from tests.api.apple import AppStore, app_store, connected_app, new_app, processor, put
 from tests.api.client import NOW, Shop
 from tests.api.doings import count_rows
 from tests.api.management import delete, get, post
@@ -67,6 +68,32 @@ async def test_credentials_that_the_store_refuses_are_saved_and_say_so(shop: Sho
     body = (await put(shop, app["id"], {**store.credentials, "key_id": "NOTTHISONE"})).json()
     assert body["check"]["result"] == "refused"
     assert body["check"]["message"]
+
+
+async def test_saved_credentials_are_checked_again_and_apple_sends_a_test(shop: Shop, store: AppStore) -> None:
+    """Whoever has given Apple the URL after saving the credentials need not type them once more."""
+    app = await connected_app(shop, store)
+    # Nobody listens there: the test only looks at what is sent.
+    store.emulator.notification_url = "http://127.0.0.1:1/incoming/x"
+    shop.clock.now = NOW + DAY
+    checked = await post(shop, f"apps/{app['id']}/credentials/check", None)
+    assert (checked.status, checked.json()["check"]) == (200, {"result": "ok", "message": "", "checked_at": NOW + DAY})
+    assert checked.json()["saved_at"] == NOW
+    assert [message.kind for message in store.emulator.outbox.messages] == ["TEST"]
+    [done] = await audit.entries(shop.database, shop.project_id, limit=1)
+    assert (done.action, done.subject) == ("app.credentials_checked", app["id"])
+
+
+async def test_what_a_store_refused_and_accepts_later_is_noticed(shop: Shop, store: AppStore) -> None:
+    """At Google, new permissions take up to a day."""
+    app = await connected_app(shop, store)
+    async with shop.database.acquire() as connection:
+        await storage.note_check(connection, shop.project_id, app["id"], 2, ("refused", "Not yet."), NOW)
+    assert (await get(shop, f"apps/{app['id']}/credentials")).json()["check"]["result"] == "refused"
+    shop.clock.now = NOW + 2 * HOUR
+    await processor(shop).read_histories()
+    check = (await get(shop, f"apps/{app['id']}/credentials")).json()["check"]
+    assert check == {"result": "ok", "message": "", "checked_at": NOW + 2 * HOUR}
 
 
 async def test_credentials_that_cannot_be_tried_are_saved_and_say_why(shop: Shop, store: AppStore) -> None:

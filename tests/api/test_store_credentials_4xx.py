@@ -60,14 +60,21 @@ async def test_an_app_of_the_test_store_has_no_credentials(shop: Shop) -> None:
     refused(await get(shop, "apps/app_demo/credentials"), 404, "resource_missing", "app_id")
     refused(await put(shop, "app_demo", good()), 422, "unprocessable_entity_error", "app_id")
     refused(await delete(shop, "apps/app_demo/credentials"), 422, "unprocessable_entity_error", "app_id")
-    path = "apps/app_demo/credentials/rotate_notification_url"
-    refused(await post(shop, path, None), 422, "unprocessable_entity_error", "app_id")
+    for act in ("rotate_notification_url", "check"):
+        path = f"apps/app_demo/credentials/{act}"
+        refused(await post(shop, path, None), 422, "unprocessable_entity_error", "app_id")
+
+
+async def test_nothing_can_be_checked_before_it_is_saved(shop: Shop) -> None:
+    app = await new_app(shop)
+    reply = await post(shop, f"apps/{app['id']}/credentials/check", None)
+    refused(reply, 422, "unprocessable_entity_error", "app_id")
 
 
 async def test_404_for_an_app_that_is_not_there(shop: Shop) -> None:
     refused(await get(shop, "apps/app_none/credentials"), 404, "resource_missing", "app_id")
     refused(await put(shop, "app_none", good()), 404, "resource_missing", "app_id")
     refused(await delete(shop, "apps/app_none/credentials"), 404, "resource_missing", "app_id")
-    refused(
-        await post(shop, "apps/app_none/credentials/rotate_notification_url", None), 404, "resource_missing", "app_id"
-    )
+    for act in ("rotate_notification_url", "check"):
+        path = f"apps/app_none/credentials/{act}"
+        refused(await post(shop, path, None), 404, "resource_missing", "app_id")

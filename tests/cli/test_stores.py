@@ -65,6 +65,8 @@ async def test_credentials_from_a_file_are_checked_shown_and_deleted(
         file = written(tmp_path, store.credentials)
         words = ("app", "credentials", "set", "app_notes", "--file", file)
         told = await asyncio.to_thread(typed, *words, **environment)
+        again = await asyncio.to_thread(typed, "app", "credentials", "check", "app_notes", **environment)
+        assert (again.returncode, again.stdout) == (0, told.stdout)
     assert told.returncode == 0, told.stderr
     assert "accepted" in told.stdout
     assert "com.example.notes" in told.stdout
@@ -84,9 +86,10 @@ async def test_credentials_from_a_file_are_checked_shown_and_deleted(
     gone = await asyncio.to_thread(typed, "app", "credentials", "delete", "app_notes", "--yes", **environment)
     assert (gone.returncode, "are deleted" in gone.stdout) == (0, True)
     assert "missing" in (await asyncio.to_thread(typed, "app", "list", **environment)).stdout
-    found = await audit.entries(database, "proj_shop", limit=3)
+    found = await audit.entries(database, "proj_shop", limit=4)
     assert [(one.actor, one.action, one.subject) for one in reversed(found)] == [
         ("the command line", "app.credentials_saved", "app_notes"),
+        ("the command line", "app.credentials_checked", "app_notes"),
         ("the command line", "app.notification_url_rotated", "app_notes"),
         ("the command line", "app.credentials_deleted", "app_notes"),
     ]

@@ -237,6 +237,7 @@ async def connect(story: Story, shop: Shop) -> None:
     await story.ask(f"PUT {credentials}", APPLE, app_id=id)
     await file_entries(shop.database, [notification(shop, id)])
     await story.ask(f"GET {credentials}", app_id=id)
+    await story.ask(f"POST {credentials}/check", app_id=id)
     await story.ask(f"POST {credentials}/rotate_notification_url", app_id=id)
     listed = await story.ask("GET /store_notifications")
     story.names["notification_id"] = listed["items"][0]["id"]

@@ -17,9 +17,7 @@ from playwright.async_api import expect
 from latchkey.domain.team.account import Role
 from latchkey.emulators.google.emulator import GoogleEmulator, make_keys
 from latchkey.emulators.serving import Served, running
-from latchkey.usecases.services import Services
-from latchkey.usecases.stores.processing import Processor
-from tests.api.apple import new_app, put
+from tests.api.apple import new_app, processor, put
 from tests.api.client import NOW
 from tests.api.doings import make_clock, move_in
 from tests.api.management import get, walk
@@ -50,12 +48,6 @@ async def app(site: Site, store: tuple[GoogleEmulator, Served]) -> dict[str, Any
 def name_stores(site: Site, *named: str) -> None:
     guard: Any = site.dashboard[0]._guard
     guard._settings = replace(guard._settings, store_emulators=named)
-
-
-def processor(site: Site) -> Processor:
-    front: Any = site.client.app
-    services: Services = front.services
-    return Processor(site.database, services.stores, services.changes, site.clock)
 
 
 @asynccontextmanager

@@ -56,16 +56,19 @@ async def test_an_app_is_connected_step_by_step_and_the_light_turns_on_by_itself
     assert store.emulator.keys.private_key.splitlines()[1] not in await page.content()
     assert await serious_findings(page) == []
 
+    await page.get_by_role("link", name="Set-up and new credentials").click()
+    await page.get_by_role("button", name="Ask Apple for a test notification").click()
+    await expect(page.get_by_role("status").first).to_contain_text("The App Store accepts the credentials.")
+    await page.get_by_role("button", name="Check the credentials again").click()
+    await expect(page.get_by_role("status").first).to_contain_text("it sends a test notification now")
+
     store.emulator.send_test()
     assert {reply.status for reply in await store.send(site, app["notification_url"])} == {200}
     await expect(page.locator("#light")).to_contain_text("First notification received")
-    entry = (await audit.entries(site.database, site.project_id, limit=1))[0]
-    assert (entry.action, entry.subject, entry.outcome, entry.detail) == (
-        "app.credentials_saved",
-        app["id"],
-        "done",
-        {"check": "ok"},
-    )
+    done = await audit.entries(site.database, site.project_id, limit=3)
+    assert [entry.action for entry in reversed(done)] == ["app.credentials_saved", *["app.credentials_checked"] * 2]
+    for entry in done:
+        assert (entry.subject, entry.outcome, entry.detail) == (app["id"], "done", {"check": "ok"})
 
 
 async def test_the_light_and_the_url_are_text_without_scripts(browser: Browser, site: Site, store: AppStore) -> None:

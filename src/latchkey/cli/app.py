@@ -98,6 +98,24 @@ def show(
     _show(asyncio.run(run()), base_of(config, data))
 
 
+@credentials.command("check")
+def check(
+    app_id: AppArgument, project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA
+) -> None:
+    """Try the saved credentials with a call to the store. Apple also sends a test notification."""
+
+    async def run() -> Connected:
+        async with reached(config, data) as stores:
+            owner = await chosen(stores.database, project)
+            async with audited(stores.database, owner, "app.credentials_checked", app_id):
+                return await usecase.check(stores, owner, app_id)
+
+    checked = asyncio.run(run())
+    _show(checked, base_of(config, data))
+    if checked.row.check_result == "refused":
+        raise typer.Exit(1)
+
+
 @credentials.command("delete")
 def delete(
     app_id: AppArgument,

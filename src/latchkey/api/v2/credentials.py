@@ -77,6 +77,15 @@ async def save_credentials(
     return reply(render.credentials(saved, base_of(request)))
 
 
+@router.post("/check", responses=shows(wire.StoreCredentials), response_class=Response)
+@audited("app.credentials_checked")
+async def check_credentials(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
+    """Try the saved credentials with a real call to the store; `check` has its result. Apple also sends a test
+    notification to the notification URL that it knows."""
+    checked = await credentials.check(services.stores, caller.project_id, app_id)
+    return reply(render.credentials(checked, base_of(request)))
+
+
 @router.delete("", responses=shows(wire.StoreCredentials), response_class=Response)
 @audited("app.credentials_deleted")
 async def delete_credentials(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:

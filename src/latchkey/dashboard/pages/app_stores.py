@@ -49,6 +49,21 @@ async def save(visit: Visit) -> Response:
     return await visit.to(visit.path("apps", app.id), words, kind)
 
 
+@pages.post("/apps/{app_id}/credentials/check", Needs.MANAGE, "app.credentials_checked")
+async def check(visit: Visit) -> Response:
+    checked = await credentials.check(visit.services.stores, visit.project_id, visit.param("app_id"))
+    visit.audit(check=checked.row.check_result)
+    title = projects.TITLES[checked.row.store]
+    words, kind = {
+        "ok": (f"The {title} accepts the credentials.", "done"),
+        "refused": (f"The {title} refuses the credentials. {checked.row.check_message}", "refused"),
+        "unknown": (checked.row.check_message, "warn"),
+    }[checked.row.check_result]
+    if checked.row.store == "app_store" and checked.row.check_result == "ok":
+        words += " If Apple knows the notification URL, it sends a test notification now."
+    return await visit.to(visit.path("apps", visit.param("app_id")), words, kind)
+
+
 @pages.post("/apps/{app_id}/credentials/delete", Needs.MANAGE, "app.credentials_deleted")
 async def delete(visit: Visit) -> Response:
     visit.form.confirmed()

@@ -46,7 +46,9 @@ returning *;
 -- what a later call to the store said about the credentials
 update store_connections
 set check_result = $4, check_message = $5, checked_at = $6
-where project_id = $1 and app_id = $2 and version = $3 and (check_result, check_message) is distinct from ($4, $5);
+where project_id = $1 and app_id = $2 and version = $3
+    -- Every refused call says the same; only the first one is written, and what somebody asked for.
+    and ($7 or (check_result, check_message) is distinct from ($4, $5));
 
 -- name: lock_store_connection
 -- one rotation after the other

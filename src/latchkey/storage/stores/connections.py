@@ -92,9 +92,17 @@ async def delete(connection: Connection, project_id: str, app_id: str) -> StoreC
 
 
 async def note_check(
-    connection: Connection, project_id: str, app_id: str, version: int, check: tuple[CheckResult, str], now: Ms
+    connection: Connection,
+    project_id: str,
+    app_id: str,
+    version: int,
+    check: tuple[CheckResult, str],
+    now: Ms,
+    *,
+    asked: bool = False,
 ) -> None:
-    await connection.execute(_CHECKED, project_id, app_id, version, *check, now)
+    """`asked`: somebody wants to know, so the time is kept even if the result is the same."""
+    await connection.execute(_CHECKED, project_id, app_id, version, *check, now, asked)
 
 
 async def rotate(

@@ -91,10 +91,29 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
         await journal.reprocess_all(connection, project_id, now, now - 30 * DAY, "failed", app_id)
     connections.forget(project_id, app_id)
     # Checked after saving: the store may send a trial notification at once, which then finds the credentials.
-    check = await _check(connections, store, project_id, app_id, parsed)
-    async with connections.database.transaction() as connection:
-        await storage.note_check(connection, project_id, app_id, row.version, check, connections.now())
+    trial = ConnectedApp(project_id=project_id, app_id=app_id, store=store, credentials=parsed, version=row.version)
+    await note_check(connections, trial)
     return await _required(connections, project_id, app_id)
+
+
+async def check(connections: Connections, project_id: str, app_id: str) -> Connected:
+    """Try the saved credentials with a real call. Apple sends a test notification for it."""
+    await _required(connections, project_id, app_id)
+    known = await connections.of_app(project_id, app_id)
+    if known is None or known.connected is None:
+        raise Refusal("This app has no credentials that could be checked.", param="app_id")
+    await note_check(connections, known.connected)
+    return await _required(connections, project_id, app_id)
+
+
+async def note_check(connections: Connections, app: ConnectedApp) -> None:
+    """Try the credentials of an app, and keep the result with them."""
+    result = await _check(connections, app)
+    async with connections.database.transaction() as connection:
+        await storage.note_check(
+            connection, app.project_id, app.app_id, app.version, result, connections.now(), asked=True
+        )
+    connections.forget(app.project_id, app.app_id)
 
 
 async def delete(connections: Connections, project_id: str, app_id: str) -> Connected:
@@ -132,12 +151,9 @@ async def _required(connections: Connections, project_id: str, app_id: str) -> C
     return found
 
 
-async def _check(
-    connections: Connections, store: str, project_id: str, app_id: str, parsed: Any
-) -> tuple[CheckResult, str]:
-    trial = ConnectedApp(project_id=project_id, app_id=app_id, store=store, credentials=parsed, version=-1)
+async def _check(connections: Connections, app: ConnectedApp) -> tuple[CheckResult, str]:
     try:
-        await connections.adapters[store].check_credentials(trial)
+        await connections.adapters[app.store].check_credentials(app)
     except CredentialsRefused as error:
         return "refused", error.message
     except StoreError as error:

@@ -24,6 +24,7 @@ from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.stores.connections import Connections
+from latchkey.usecases.stores.credentials import note_check
 from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.incoming import entry_of, file_entries
 from latchkey.usecases.stores.shown import ShownReceipt
@@ -258,6 +259,9 @@ class Processor:
                 missing += sum(id is not None for id in await file_entries(self._database, entries))
             async with self._database.acquire() as connection:
                 await storage.note_history_read(connection, app.project_id, app.app_id, until)
+            if row.check_result != "ok":
+                # The store may accept by now what it refused: at Google, permissions take up to a day.
+                await note_check(self._connections, app)
         return missing
 
 
