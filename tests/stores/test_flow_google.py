@@ -21,6 +21,13 @@ async def access(world: World, app_user_id: str) -> set[str]:
     return {one["entitlement_id"] for one in reply.json()["items"]}
 
 
+async def v1(world: World, app_user_id: str) -> dict[str, Any]:
+    reply = await world.client.get(f"/v1/subscribers/{app_user_id}")
+    assert reply.status == 200, reply
+    shown: dict[str, Any] = reply.json()["subscriber"]
+    return shown
+
+
 async def test_a_push_becomes_an_event_and_access_and_the_purchase_is_acknowledged(google: World) -> None:
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.store.deliver()
@@ -63,7 +70,10 @@ async def test_a_receipt_gives_access_for_a_day_while_the_store_is_down_and_then
     google.store.misbehave(drop=1.0, api=DOWN)
     reply = await google.show_receipt(bought, "ada")
     assert reply.status == 200, reply
-    assert "pro" in reply.json()["subscriber"]["entitlements"]
+    shown = reply.json()["subscriber"]
+    assert shown["entitlements"]["pro"]["product_identifier"] == "pro_monthly"
+    assert shown["subscriptions"]["pro_monthly"]["store"] == "promotional", "the store has not vouched for it"
+    assert shown["non_subscriptions"] == {}
     assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
     # The phone comes again, and gets no second day.
     assert (await google.show_receipt(bought, "ada")).status == 200
@@ -72,6 +82,7 @@ async def test_a_receipt_gives_access_for_a_day_while_the_store_is_down_and_then
     google.store.clock.move_to(google.now + HOUR)
     await google.process()
     assert await types(google, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
+    assert (await v1(google, "ada"))["subscriptions"]["pro_monthly"]["store"] == "play_store"
 
 
 async def test_a_made_up_token_gives_a_day_once_in_thirty_and_ends(google: World) -> None:
@@ -209,3 +220,103 @@ async def test_a_payment_that_is_missed_after_a_deferral_is_dated_to_the_deferre
     assert (issue["type"], issue["event_timestamp_ms"]) == ("BILLING_ISSUE", extended["expiration_at_ms"])
     shown = (await google.client.get("/v1/subscribers/ada")).json()["subscriber"]["subscriptions"]["pro_monthly"]
     assert shown["expires_date"] == to_iso(extended["expiration_at_ms"])
+
+
+async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: World) -> None:
+    first = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
+    await google.settle()
+    await google.move(google.now + 10 * DAY)
+    second = google.store.act(first, "top_up")
+    await google.settle()
+    await google.move(google.now + DAY)
+    assert await access(google, "ada") == {"pro"}
+    google.store.act(second, "refund")
+    await google.settle()
+    [truth] = [one for one in google.store.truth() if not one.replaced]
+    assert not truth.active
+    assert await access(google, "ada") == set()
+    shown = await v1(google, "ada")
+    assert shown["subscriptions"]["pro_monthly"]["refunded_at"] is not None
+    assert all(one["expires_date"] <= to_iso(google.now) for one in shown["entitlements"].values())
+    await google.move(google.now + 90 * DAY)
+    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
+
+
+async def test_a_prepaid_plan_that_was_topped_up_ends_once(google: World) -> None:
+    first = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
+    await google.settle()
+    await google.move(google.now + 10 * DAY)
+    google.store.act(first, "top_up")
+    await google.settle()
+    await google.move(google.now + 30 * DAY, every=DAY)
+    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
+    assert await access(google, "ada") == {"pro"}
+    await google.move(google.now + 90 * DAY, every=5 * DAY)
+    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE", "EXPIRATION"]
+    assert await access(google, "ada") == set()
+
+
+async def test_a_revoked_prepaid_plan_ends_at_once(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
+    await google.settle()
+    await google.move(google.now + 3 * DAY)
+    google.store.act(bought, "revoke")
+    await google.settle()
+    assert await access(google, "ada") == set()
+    [_, ended] = await google.events("ada")
+    assert (ended["type"], ended["expiration_reason"]) == ("EXPIRATION", "DEVELOPER_INITIATED")
+
+
+async def test_a_top_up_of_which_nobody_says_whose_it_is_belongs_to_the_owner_of_the_plan(google: World) -> None:
+    first = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada")
+    assert (await google.show_receipt(first, "ada")).status == 200
+    await google.settle()
+    second = google.store.act(first, "top_up")
+    await google.settle()
+    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
+    await google.move(google.now + 40 * DAY)
+    assert await access(google, "ada") == {"pro"}
+    # The phone shows it too, and nothing changes.
+    assert (await google.show_receipt(second, "ada")).status == 200
+    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
+
+
+async def test_a_subscription_takes_the_place_of_a_prepaid_plan(google: World) -> None:
+    first = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
+    await google.settle()
+    await google.move(google.now + 10 * DAY)
+    second = google.store.act(first, "change", product_id="pro_monthly:monthly")
+    await google.settle()
+    google.store.act(second, "refund")
+    await google.settle()
+    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "INITIAL_PURCHASE", "REFUND"]
+    assert await access(google, "ada") == set()
+
+
+async def test_a_prepaid_plan_takes_the_place_of_a_subscription(google: World) -> None:
+    first = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    assert (await google.show_receipt(first, "ada")).status == 200
+    await google.settle()
+    await google.move(google.now + 10 * DAY)
+    second = google.store.act(first, "change", product_id="pro_monthly:prepaid")
+    await google.settle()
+    assert await access(google, "ada") == {"pro"}
+    told = await google.events("ada")
+    assert sorted(one["type"] for one in told) == ["EXPIRATION", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"]
+    assert all("pro" in one["entitlements"] for one in told)
+    google.store.act(second, "refund")
+    await google.settle()
+    assert await access(google, "ada") == set()
+    await google.move(google.now + 40 * DAY, every=DAY)
+    assert (await types(google, "ada"))[3:] == ["REFUND"]
+
+
+async def test_a_prepaid_plan_stands_under_subscriptions_alone(google: World) -> None:
+    google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
+    google.store.sell(product_id="pro_lifetime", buyer="ada", account_token="ada")
+    await google.settle()
+    shown = await v1(google, "ada")
+    [(product, plan)] = shown["subscriptions"].items()
+    assert (product, plan["product_plan_identifier"]) == ("pro_monthly", "prepaid")
+    assert (plan["period_type"], plan["store"]) == ("prepaid", "play_store")
+    assert set(shown["non_subscriptions"]) == {"pro_lifetime"}

@@ -96,7 +96,8 @@ def test_a_temporary_grant_stands_under_its_product_and_ends() -> None:
     shown = subscriber(customer, NOON)
     assert shown.non_subscriptions == {}
     one = shown.subscriptions[PRO_LIFETIME.id]
-    assert (one.expires_date, one.period_type, one.store) == (to_iso(NOON + TEMPORARY_ACCESS), "normal", "test_store")
+    # The store has not vouched for it.
+    assert (one.expires_date, one.period_type, one.store) == (to_iso(NOON + TEMPORARY_ACCESS), "normal", "promotional")
     over = NOON + TEMPORARY_ACCESS
     assert active_in_web_sdk(subscriber(let_time_pass(customer, over), over), over) == set()
 

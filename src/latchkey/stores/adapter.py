@@ -61,8 +61,8 @@ class Seen:
     account_token: str | None
     # What to ask the store with to read this purchase again: an original transaction id, a purchase token.
     handle: str
-    # Earlier purchases that this one replaced: the handles of a chain of upgrades, newest first. The purchase then
-    # goes on in the same subscription.
+    # Earlier purchases that this one replaced: the handles of a chain of upgrades or top-ups, newest first. A
+    # subscription then goes on under the same id; a top-up belongs to the same customer.
     replaces: tuple[str, ...] = ()
     # The snapshot holds all periods the store knows of. Where it does not and a period is missing in what is stored,
     # the purchase is read again before it is applied.

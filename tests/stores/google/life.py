@@ -63,7 +63,7 @@ class Life:
         snapshot = seen.snapshot
         if not isinstance(snapshot, Subscription):
             known = self.customer.purchase(snapshot.store, snapshot.id)
-            return take_in(self.customer, settle_purchase(known, snapshot), now)
+            return take_in(self.customer, settle_purchase(known, snapshot, read_at=now), now)
         snapshot = replace(snapshot, id=self._id(seen, snapshot.id))
         before = self.customer.subscription(snapshot.store, snapshot.id)
         return take_in(self.customer, settle(before, snapshot, now, unordered=seen.unordered), now)

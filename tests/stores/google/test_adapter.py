@@ -291,8 +291,12 @@ class TestSubscriptions:
         self, google: GoogleAdapter, app: ConnectedApp, play: Play
     ) -> None:
         play.buy("prepaid", "GPA.2", item={"prepaidPlan": {}})
+        play.now += DAY
         play.buy(linkedPurchaseToken="prepaid")
-        assert only(await google.read_receipt(app, RECEIPT)).replaces == ()
+        before, after = (await google.read_receipt(app, RECEIPT)).seen
+        assert after.replaces == ()
+        assert isinstance(before.snapshot, Purchase)
+        assert (before.handle, before.snapshot.access_ends_at) == ("prepaid", play.now)
 
 
 class TestNotifications:

@@ -182,3 +182,38 @@ async def test_without_the_right_to_read_orders_access_is_still_right(life: Life
     play.state("ON_HOLD")
     assert await life.hear(notice(5)) == ["BILLING_ISSUE", "EXPIRATION BILLING_ERROR"]
     assert not life.has_access()
+
+
+async def top_up(life: Life, play: Play) -> None:
+    prepaid(play)
+    await life.hear(notice(4))
+    plan = play.subscriptions[TOKEN]["lineItems"][0]["offerDetails"]
+    play.now = MID
+    play.cancel("replacement", state="EXPIRED", ends_at=MID)
+    item = {"prepaidPlan": {}, "offerDetails": plan}
+    play.buy("second", NEXT, linkedPurchaseToken=TOKEN, ends_at=END + MONTH, item=item)
+
+
+async def test_a_refunded_top_up_leaves_what_was_paid_before_where_google_leaves_it(life: Life, play: Play) -> None:
+    await top_up(life, play)
+    await life.hear(notice(4, "second"))
+    play.now = MID + DAY
+    play.refund(NEXT)
+    play.state("ACTIVE", "second", ends_at=END)
+    assert await life.hear(voided_notice("second", NEXT)) == ["REFUND"]
+    assert life.has_access()
+    assert await life.read_again("second") == []
+    play.now = END
+    play.state("EXPIRED", "second")
+    assert await life.hear(notice(13, "second")) == ["EXPIRATION UNKNOWN"]
+    assert not life.has_access()
+
+
+async def test_a_top_up_tells_of_the_purchase_before_it_that_nobody_heard_of(life: Life, play: Play) -> None:
+    await top_up(Life(life.google, life.app, life.now), play)
+    assert await life.hear(notice(4, "second")) == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
+    first, second = life.customer.purchases
+    assert (first.purchased_at, first.ends_at, first.access_ends_at) == (START, END, MID)
+    assert (second.purchased_at, second.access_ends_at) == (MID, END + MONTH)
+    play.now = END + DAY
+    assert await life.read_again("second") == []

@@ -84,7 +84,8 @@ class Purchase:
     ownership: Ownership = Ownership.PURCHASED
     money_back: tuple[MoneyBack, ...] = ()
     revoked_at: Ms | None = None
-    # A temporary grant ends without an event when the real purchase arrives.
+    # It ends without an event where another purchase takes its place: a temporary grant when the real purchase arrives,
+    # prepaid time when more is bought.
     resolved_at: Ms | None = None
     # Virtual currency credited for this purchase and not debited since. Latchkey keeps this, not the store.
     credited: int = 0
@@ -109,20 +110,23 @@ class Purchase:
 
 def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     """Merge a store's report of a one-time purchase: refunds accumulate, and the newest report says whether it is
-    revoked. Nothing else changes."""
+    revoked, or goes on in another purchase. Nothing else changes."""
     if before is None:
         return seen
     merged = merge_facts(before.money_back, seen.money_back)
     told_at = before.told_at if seen.told_at is None else max(seen.told_at, before.told_at or 0)
     newer = seen.told_at is not None and seen.told_at > (before.told_at or 0)
     revoked_at = seen.revoked_at if newer else before.revoked_at
+    resolved_at = seen.resolved_at if newer else before.resolved_at
     if merged == before.money_back and told_at == before.told_at:
         return before
-    unchanged = merged == before.money_back and revoked_at == before.revoked_at
+    ended_by = (before.money_back, before.revoked_at, before.resolved_at)
+    unchanged = (merged, revoked_at, resolved_at) == ended_by
     return replace(
         before,
         money_back=merged,
         revoked_at=revoked_at,
+        resolved_at=resolved_at,
         expired=before.expired if unchanged else None,
         told_at=told_at,
     )

@@ -40,13 +40,33 @@ def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordere
     return replace(seen, periods=tuple(changed), status=_settled_status(before, seen))
 
 
-def settle_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
-    """The same for a one-time purchase: a refund that a later word no longer tells was taken back."""
+def settle_purchase(before: Purchase | None, seen: Purchase, *, read_at: Ms | None = None) -> Purchase:
+    """The same for a one-time purchase: a refund that a later word no longer tells was taken back. `read_at`: the store
+    told how things stood when it was asked, at this moment."""
+    if read_at is not None:
+        return _read_at(before, seen, read_at)
     if before is None or seen.told_at is None:
         return seen
     told_at = max(seen.told_at, before.told_at or 0)
     facts = _money_back(before.money_back, before.told_at or 0, seen.money_back, seen.told_at)
     return replace(seen, money_back=facts, told_at=told_at)
+
+
+def _read_at(before: Purchase | None, seen: Purchase, at: Ms) -> Purchase:
+    """With the moment of the reading, if it tells anything new."""
+    if before is None:
+        return replace(seen, told_at=at)
+    if before.refunded_at is not None:
+        # Silence takes no refund back.
+        seen = replace(seen, money_back=before.money_back)
+    if (seen.money_back, seen.revoked_at, seen.resolved_at) == (
+        before.money_back,
+        before.revoked_at,
+        before.resolved_at,
+    ):
+        return replace(seen, told_at=before.told_at)
+    # Of two readings in one millisecond the one that is applied last counts.
+    return replace(seen, told_at=at if at != before.told_at else at + 1)
 
 
 def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscription:

@@ -13,7 +13,7 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming, Notification, Reading
 from latchkey.stores.errors import InvalidReceipt, StoreDown
 from latchkey.stores.google import credentials as given_credentials
-from latchkey.stores.google import line, product, push, subscription
+from latchkey.stores.google import line, prepaid, product, push, subscription
 from latchkey.stores.google import notification as told
 from latchkey.stores.google.access_token import AccessTokens
 from latchkey.stores.google.certificates import Certificates
@@ -143,8 +143,9 @@ class GoogleAdapter:
         if note := subscription.why_nothing_follows(purchase):
             return Reading(note=note)
         chain = await self._chains.of(app, purchase)
+        topped_up = await self._chains.prepaid_before(app, purchase, chain)
         needed = (*line.running_orders(purchase), *beside)
-        welcome = line.earlier_orders(purchase, chain, whole=with_history)
+        welcome = (*prepaid.orders_of(topped_up), *line.earlier_orders(purchase, chain, whole=with_history))
         orders = await self._publisher.orders(app, needed, welcome)
         told_of, resume = False, None
         if (ask_for_pause or with_history) and purchase.subscription_state == ACTIVE:
@@ -152,6 +153,7 @@ class GoogleAdapter:
         around = subscription.Around(
             orders=orders,
             chain=chain,
+            topped_up=topped_up,
             tells_of_pause=told_of,
             planned_resume=resume,
             with_history=with_history,

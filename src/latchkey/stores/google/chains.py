@@ -6,6 +6,7 @@ from collections import OrderedDict
 
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.google.line import Chain
+from latchkey.stores.google.prepaid import Earlier
 from latchkey.stores.google.publisher import Publisher
 from latchkey.stores.google.refusal import Gone, Unknown
 from latchkey.stores.google.resources import SubscriptionPurchase
@@ -35,6 +36,19 @@ class Chains:
             chain[token] = old
             token = old.linked_purchase_token if old is not None else None
         return tuple(chain.items())
+
+    async def prepaid_before(self, app: ConnectedApp, purchase: SubscriptionPurchase, chain: Chain) -> Earlier:
+        """The prepaid purchases that one, or the first of its chain, has replaced, newest first."""
+        first = chain[-1][1] if chain else purchase
+        found: dict[str, SubscriptionPurchase] = {}
+        token = first.linked_purchase_token if first is not None else None
+        while token and len(found) < LONGEST and token not in found:
+            old = await self._read(app, token)
+            if old is None or not old.is_prepaid or not old.items:
+                break
+            found[token] = old
+            token = old.linked_purchase_token
+        return tuple(found.items())
 
     async def _read(self, app: ConnectedApp, token: str) -> SubscriptionPurchase | None:
         """None: Google no longer tells of it."""

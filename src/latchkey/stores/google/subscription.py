@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import FREE
-from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.purchase import Environment, Reason
 from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Pause, Status, Subscription
 from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.errors import StoreDown
-from latchkey.stores.google import periods
+from latchkey.stores.google import periods, prepaid
 from latchkey.stores.google.line import Chain, Line
 from latchkey.stores.google.resources import (
     ACTIVE,
@@ -44,6 +43,8 @@ class Around:
     orders: Mapping[str, Order]
     # The purchases that this one replaced, newest first, by their tokens. None: Google no longer tells of it.
     chain: Chain = ()
+    # The prepaid purchases that it, or the first of the chain, has replaced.
+    topped_up: prepaid.Earlier = ()
     # Google tells of a pause that has not begun only if it is asked for it: whether it does, and when the pause ends.
     tells_of_pause: bool = False
     planned_resume: Ms | None = None
@@ -67,56 +68,75 @@ def why_nothing_follows(purchase: SubscriptionPurchase) -> str:
 def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: Around) -> Reading:
     if note := why_nothing_follows(purchase):
         return Reading(note=note)
-    return Reading(
-        seen=tuple(
-            _seen(app_id, token, purchase, item, around, add_on=number > 0)
-            for number, item in enumerate(purchase.items)
+    newest = (
+        _seen(app_id, token, purchase, item, around, add_on=number > 0) for number, item in enumerate(purchase.items)
+    )
+    # Last what has ended: by then the customer has what took its place.
+    return Reading(seen=(*_topped_up(app_id, purchase, around), *newest, *_given_up(app_id, purchase, around)))
+
+
+def _topped_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> Iterator[Seen]:
+    """The prepaid purchases that this one, or the first of its chain, has replaced."""
+    first = around.chain[-1][1] if around.chain else purchase
+    if first is None:
+        return
+    older = dict(around.topped_up)
+    for token, made in prepaid.taken_over(app_id, STORE, first, around.topped_up, around.orders):
+        yield Seen(
+            snapshot=made,
+            account_token=_account_token(older[token]),
+            handle=token,
+            unordered=True,
+            replaces=tuple(one for one in older if one != token),
         )
+
+
+def _given_up(app_id: str, purchase: SubscriptionPurchase, around: Around) -> Iterator[Seen]:
+    """The subscription that a prepaid plan has replaced. It goes on in none, so it ended there."""
+    if not purchase.is_prepaid or not around.chain:
+        return
+    (token, old), *older = around.chain
+    order_id = old.order_of(old.items[0]) if old is not None and old.items else None
+    if old is None or order_id is None or not old.is_replaced:
+        return
+    line = Line.of(old, old.items[0], order_id, around.orders, tuple(older))
+    running = line.periods(_instant(old.items[0].expiry_time))[-1]
+    snapshot = Subscription(
+        store=STORE,
+        id=line.first_order,
+        environment=_environment(old),
+        app_id=app_id,
+        periods=(replace(running, money_back=()),),
+        status=Status(as_of=periods.NOW, ended=Reason.UNKNOWN),
+    )
+    replaces = tuple(one for one, _ in older)
+    account = _account_token(old)
+    yield Seen(
+        snapshot=snapshot, account_token=account, handle=token, unordered=True, replaces=replaces, complete=False
     )
 
 
 def _seen(
     app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: Around, *, add_on: bool
 ) -> Seen:
-    account = purchase.external_account_identifiers
     order_id = purchase.order_of(item) or made_up_id(token)
     suffix = f"{ADD_ON}{item.product_id}" if add_on else ""
     seen = Seen(
-        snapshot=_prepaid(app_id, purchase, item, order_id, suffix, around)
+        snapshot=prepaid.bought(app_id, STORE, purchase, item, order_id + suffix, around.orders.get(order_id))
         if item.prepaid_plan is not None
         else _subscription(app_id, purchase, item, order_id, suffix, around),
-        account_token=account.obfuscated_external_account_id or account.external_account_id,
+        account_token=_account_token(purchase),
         handle=token + suffix,
         unordered=True,
         # The acknowledgement counts for all items of a purchase.
         acknowledge=not add_on and purchase.acknowledgement_state == UNACKNOWLEDGED,
     )
     if item.prepaid_plan is not None:
-        return seen
+        # The owner of what was topped up, if nobody says whose the top-up is.
+        return replace(seen, replaces=() if add_on else tuple(token for token, _ in (*around.chain, *around.topped_up)))
     _, number = periods.split(order_id)
     replaces = tuple(one + suffix for one, _ in around.chain)
     return replace(seen, replaces=replaces, complete=around.with_history or (number == 0 and not replaces))
-
-
-def _prepaid(
-    app_id: str, purchase: SubscriptionPurchase, item: LineItem, order_id: str, suffix: str, around: Around
-) -> Purchase:
-    """A prepaid plan does not renew: each top-up is a purchase of its own, with an order and a token of its own."""
-    order = around.orders.get(order_id)
-    ends_at = _instant(item.expiry_time)
-    paid_at = periods.paid_at(order) if order is not None else None
-    return Purchase(
-        kind=PurchaseKind.ONE_TIME,
-        store=STORE,
-        id=order_id + suffix,
-        product_id=item.product,
-        environment=_environment(purchase),
-        app_id=app_id,
-        purchased_at=paid_at or instant(purchase.start_time) or ends_at,
-        ends_at=ends_at,
-        price=periods.price_of(order, item.product_id) or FREE,
-        money_back=periods.money_back(order, ends_at, periods.paid_end(order, item.product_id)),
-    )
 
 
 def _subscription(
@@ -223,6 +243,11 @@ def _next_product(purchase: SubscriptionPurchase, item: LineItem) -> str | None:
     listed = (one.product for one in purchase.line_items if one.product_id == waiting.product_id and one is not item)
     named = product_of(waiting.product_id, waiting.base_plan_id)
     return named if waiting.base_plan_id else next(listed, named)
+
+
+def _account_token(purchase: SubscriptionPurchase) -> str | None:
+    account = purchase.external_account_identifiers
+    return account.obfuscated_external_account_id or account.external_account_id
 
 
 def _environment(purchase: SubscriptionPurchase) -> Environment:

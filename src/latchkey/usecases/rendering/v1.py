@@ -10,6 +10,7 @@ from latchkey.domain.access.entitlements import Access, on_record
 from latchkey.domain.catalog import without_plan
 from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.promotion import STORE as PROMOTIONAL
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
@@ -50,8 +51,9 @@ def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -
 
 
 def _subscriptions(customer: Customer, now: Ms) -> dict[str, v1.Subscription]:
-    """The latest period of each product ever subscribed to; of several subscriptions, the one that ends last. Grants
-    and one-time purchases with an end are listed here too, because the vendor's web SDK looks for an end only here."""
+    """The latest period of each product ever subscribed to; of several subscriptions, the one that ends last. Grants,
+    prepaid plans and one-time purchases with an end are listed here too, because the vendor's web SDK looks for an end
+    only here."""
     shown: dict[str, v1.Subscription] = {}
     ends: dict[str, Ms] = {}
     for purchase in customer.purchases:
@@ -85,8 +87,8 @@ def _end(subscription: Subscription, period: Period) -> Ms:
 
 def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
     purchased = to_iso(purchase.purchased_at)
-    # As with a subscription, a refund does not move the paid end. A revoked grant ends when it is revoked.
-    bought = purchase.kind is PurchaseKind.ONE_TIME
+    # As with a subscription, a refund does not move the paid end. What is revoked ends when it is revoked.
+    bought = purchase.kind is PurchaseKind.ONE_TIME and purchase.revoked_at is None
     ends_at = purchase.ends_at if bought else purchase.access_ends_at
     return v1.Subscription(
         auto_resume_date=None,
@@ -100,8 +102,9 @@ def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
         is_sandbox=purchase.environment is Environment.SANDBOX,
         ownership_type=purchase.ownership,
         # The vendor's Android SDK drops a subscription of any type it does not know.
-        period_type=PeriodType.NORMAL,
-        store=purchase.store,
+        period_type=PeriodType.PREPAID if _is_prepaid(purchase) else PeriodType.NORMAL,
+        # No store has vouched for what a temporary grant is for.
+        store=PROMOTIONAL if purchase.kind is PurchaseKind.TEMPORARY else purchase.store,
         product_plan_identifier=_plan(purchase.store, purchase.product_id),
     )
 
@@ -137,6 +140,11 @@ def _plan(store: str, product_id: str) -> str | UnsetType:
     return (product_id.partition(":")[2] or UNSET) if store in BASE_PLANS else UNSET
 
 
+def _is_prepaid(purchase: Purchase) -> bool:
+    """A prepaid plan is a subscription to its store, and to apps. No other one-time purchase is of a base plan."""
+    return purchase.kind is PurchaseKind.ONE_TIME and _plan(purchase.store, purchase.product_id) is not UNSET
+
+
 def _entitlement(access: Access, now: Ms) -> v1.Entitlement:
     shown = event.entitlement(access, now)
     store, product_id = access.source.store, access.product_id
@@ -150,7 +158,7 @@ def _entitlement(access: Access, now: Ms) -> v1.Entitlement:
 def _non_subscriptions(customer: Customer, public: bool, token: str | None) -> dict[str, list[v1.NonSubscription]]:
     found: dict[str, list[v1.NonSubscription]] = {}
     for purchase in customer.purchases:
-        if purchase.kind is PurchaseKind.ONE_TIME:
+        if purchase.kind is PurchaseKind.ONE_TIME and not _is_prepaid(purchase):
             hidden = public and purchase.store == TEST_STORE and purchase.id != token
             id = disguised(customer.project_id, purchase.id) if hidden else purchase.id
             found.setdefault(_product(purchase.store, purchase.product_id), []).append(_non_subscription(purchase, id))

@@ -153,12 +153,30 @@ class Taker:
             raise OwnerErased("The customer whom this purchase belonged to was deleted.")
         if owner is not None and owner.app_user_id is not None:
             return owner.app_user_id
+        replaced = await self._owner_of_replaced(seen)
+        if replaced is not None:
+            return replaced
         if seen.account_token and problem_with(seen.account_token) is None:
             spelt = spellings(seen.account_token)
             known = await self.desk.known_ids(project, spelt)
             return next((one for one in spelt if one in known), seen.account_token)
         # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
         return f"$RCAnonymousID:{secrets.token_hex(16)}"
+
+    async def _owner_of_replaced(self, seen: Seen) -> str | None:
+        """Of a purchase that goes on for another one, such as a top-up. A subscription keeps its id instead."""
+        if not seen.replaces or isinstance(seen.snapshot, Subscription):
+            return None
+        async with self.changes.database.acquire() as connection:
+            known = await handles.load(connection, self.app.project_id, self.app.store, seen.replaces)
+        for one in seen.replaces:
+            if one in known:
+                owner = await self.desk.owner(self.app.project_id, (self.app.store, known[one].store_id))
+                if owner is not None and owner.key is None:
+                    raise OwnerErased("The customer whom this purchase belonged to was deleted.")
+                if owner is not None and owner.app_user_id is not None:
+                    return owner.app_user_id
+        return None
 
     async def _remember(self, seen: Seen, customer: Customer) -> None:
         snapshot, now = seen.snapshot, self.changes.now()
@@ -189,7 +207,9 @@ def _applying(
         # On a test clock only that clock's time means anything.
         now = read_at if customer.test_clock_id is None else situation.now
         if isinstance(snapshot, Purchase):
-            settled: Subscription | Purchase = settle_purchase(customer.purchase(snapshot.store, snapshot.id), snapshot)
+            known = customer.purchase(snapshot.store, snapshot.id)
+            settled: Subscription | Purchase
+            settled = settle_purchase(known, snapshot, read_at=now if seen.unordered else None)
         else:
             before = customer.subscription(snapshot.store, snapshot.id)
             if strict and lacks_periods(before, snapshot):
