@@ -85,7 +85,7 @@ async def unhurried(shop: Shop) -> None:
 
 async def app_key(shop: Shop, store: AppStore) -> str:
     """The public key of a new app in a store."""
-    app = await projects.create_app(shop.database, shop.project_id, f"An app in {store}", store, NOW)
+    app = await projects.create_app(shop.database, shop.project_id, f"An app in {store}", store, shop.clock.now)
     return (await keys.create_public_key(shop.database, shop.project_id, app.id, store, NOW)).plaintext
 
 

@@ -20,6 +20,7 @@ async def test_an_entitlement_is_made_read_renamed_and_deleted(shop: Shop) -> No
         "object": "entitlement",
         "id": "max",
         "project_id": "proj_demo",
+        "lookup_key": "max",
         "display_name": "Max",
         "created_at": NOW,
     }

@@ -21,8 +21,14 @@ async def test_a_new_product_is_shown_whole(shop: Shop) -> None:
         "object": "product",
         "id": "max_monthly",
         "project_id": "proj_demo",
+        "store_identifier": "max_monthly",
+        "app_id": "app_demo",
+        "app_ids": [],
         "display_name": "Max",
+        "type": "subscription",
         "kind": "subscription",
+        "subscription": {"duration": "P1M", "grace_period_duration": None, "trial_duration": "P7D"},
+        "one_time": None,
         "duration": "P1M",
         "trial_duration": "P7D",
         "price": 19.99,
@@ -74,7 +80,8 @@ async def test_what_is_named_changes_and_the_rest_stays(shop: Shop, method: Call
     before = (await get(shop, "products/pro_monthly")).json()
     changed = await method(shop, "products/pro_monthly", {"price": 12, "trial_duration": None})
     assert changed.status == 200
-    assert changed.json() == {**before, "price": 12.0, "trial_duration": None}
+    terms = {**before["subscription"], "trial_duration": None}
+    assert changed.json() == {**before, "price": 12.0, "trial_duration": None, "subscription": terms}
     assert (await get(shop, "products/pro_monthly")).json() == changed.json()
 
 

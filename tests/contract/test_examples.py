@@ -357,7 +357,10 @@ async def refuse(story: Story, shop: Shop) -> None:
     receipt = "POST /v1/receipts"
     await story.ask(receipt, {**MONTHLY, "fetch_token": "none"}, key=shop.public, also=".invalid_receipt")
     await story.ask(receipt, {**MONTHLY, "app_user_id": "null"}, key=shop.public, also=".invalid_app_user_id")
+    # A moment later, so that the demo's app stays the oldest one, which products name.
+    shop.clock.now += 1
     appl = await app_key(shop, "app_store")
+    shop.clock.now -= 1
     await story.ask(receipt, MONTHLY, key=appl, also=".test_token_of_another_store")
     await story.ask(receipt, {**MONTHLY, "fetch_token": "eyJhbGciOiJFUzI1NiJ9.e30.c2ln"}, key=appl)
     wrong = {"attributes": {"$email": {"value": "nobody", "updated_at_ms": NOW}}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -58,15 +58,7 @@ class Product:
 
     @property
     def consumable(self) -> bool:
-        """Whether a one-time purchase is used up, so that it can be bought again: its type says so, or, where the type
-        leaves it open, it gives virtual currency or nothing that lasts."""
-        match self.type:
-            case ProductType.CONSUMABLE:
-                return True
-            case ProductType.NON_CONSUMABLE:
-                return False
-            case _:
-                return self.credits is not None or not self.grants
+        return is_consumable(self.type, self.credits, self.grants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +102,18 @@ class Catalog:
         """Whether the app should use up a one-time purchase of this product."""
         product = self.find(product_id)
         return product is not None and product.consumable
+
+
+def is_consumable(type: ProductType | None, credits: Credit | None, grants: Collection[str]) -> bool:
+    """Whether a one-time purchase is used up, so that it can be bought again: its type says so, or, where the type
+    leaves it open, it gives virtual currency or nothing that lasts."""
+    match type:
+        case ProductType.CONSUMABLE:
+            return True
+        case ProductType.NON_CONSUMABLE:
+            return False
+        case _:
+            return credits is not None or not grants
 
 
 def without_plan(product_id: str) -> str:

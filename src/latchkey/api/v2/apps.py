@@ -133,6 +133,13 @@ async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: st
     return reply(render.public_api_key(caller.project_id, revoked))
 
 
+async def rendered_apps(request: Request, services: Services, project_id: str) -> dict[str, wire.App]:
+    """All apps of a project, by id."""
+    found = await projects.all_apps(services.database, project_id)
+    urls = await notification_urls(request, services, project_id, found)
+    return {one.id: render.app(project_id, one, urls.get(one.id)) for one in found}
+
+
 async def notification_urls(
     request: Request, services: Services, project_id: str, apps: Sequence[projects.App]
 ) -> dict[str, str]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
-from fastapi import APIRouter
-from pydantic import Field
+from fastapi import APIRouter, Query
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, Id, Limit, Name, StartingAfter
+from latchkey.api.errors import InvalidParameter
+from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null, one_of
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog import entitlements
+from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.rendering import management as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, LARGEST_LIMIT
+from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
@@ -23,8 +27,17 @@ from latchkey.wire.v2 import Page
 router = APIRouter(prefix="/v2/projects/{project_id}/entitlements", tags=["V2 entitlements"])
 
 
+Expand = Annotated[list[Literal["product"]], Query(description="What to show inside the entitlement.")]
+ExpandItems = Annotated[list[Literal["items.product"]], Query(description="What to show inside each entitlement.")]
+
+
 class NewEntitlement(Body):
-    id: Id
+    """Either `lookup_key` or `id`: they are the same."""
+
+    model_config = ConfigDict(json_schema_extra=one_of(id="string", lookup_key="string"))
+
+    id: Id = not_null()
+    lookup_key: Id = not_null()
     display_name: Name | None = None
 
 
@@ -40,30 +53,44 @@ class ProductIds(Body):
 @audited("entitlement.created")
 async def create_entitlement(services: Provided, caller: WriteKey, new: NewEntitlement) -> Response:
     """Create an entitlement. Products grant it once they are attached."""
+    given = new.model_fields_set & {"id", "lookup_key"}
+    if len(given) != 1:
+        param = "lookup_key" if given else "id"
+        raise InvalidParameter("Send either lookup_key or id; they are the same.", param=param)
+    id = new.id or new.lookup_key
     made = await entitlements.create_entitlement(
-        services.database, caller.project_id, new.id, new.display_name or new.id, services.now()
+        services.database, caller.project_id, id, new.display_name or id, services.now()
     )
     return reply(render.entitlement(caller.project_id, made), 201)
 
 
 @router.get("", responses=shows(Page[wire.Entitlement]), response_class=Response)
 async def list_entitlements(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+    services: Provided,
+    caller: ReadKey,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+    expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The project's entitlements, by id."""
     found = await entitlements.list_entitlements(
         services.database, caller.project_id, after=starting_after, limit=limit + 1
     )
-    return reply(
-        render.listed(found, render.entitlement, lambda item: item.id, limit, caller.project_id, "entitlements")
-    )
+    shown = await _rendered(services, caller.project_id, found, products=bool(expand))
+    path = caller.project_id, "entitlements"
+    return reply(render.listed(shown, lambda _, one: one, lambda item: item.id, limit, *path))
 
 
 @router.get("/{entitlement_id}", responses=shows(wire.Entitlement), response_class=Response)
-async def read_entitlement(services: Provided, caller: ReadKey, entitlement_id: str) -> Response:
+async def read_entitlement(
+    services: Provided,
+    caller: ReadKey,
+    entitlement_id: str,
+    expand: Expand = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
     """One entitlement."""
     found = await entitlements.load_entitlement(services.database, caller.project_id, entitlement_id)
-    return reply(render.entitlement(caller.project_id, found))
+    return reply((await _rendered(services, caller.project_id, [found], products=bool(expand)))[0])
 
 
 @router.patch("/{entitlement_id}", responses=shows(wire.Entitlement), response_class=Response)
@@ -120,3 +147,18 @@ async def list_products_of_entitlement(
     )
     path = caller.project_id, "entitlements", entitlement_id, "products"
     return reply(render.listed(found, render.product, lambda item: item.id, limit, *path))
+
+
+async def _rendered(
+    services: Services, project_id: str, found: Sequence[entitlements.Entitlement], *, products: bool
+) -> list[wire.Entitlement]:
+    if not products:
+        return [render.entitlement(project_id, one) for one in found]
+    inside = await entitlements.products_of(services.database, project_id, [one.id for one in found])
+    return [render.entitlement(project_id, one, _page(project_id, one.id, inside[one.id])) for one in found]
+
+
+def _page(project_id: str, entitlement_id: str, found: Sequence[Product]) -> Page[wire.Product]:
+    """The list inside an entitlement: all its products, up to the largest page."""
+    path = project_id, "entitlements", entitlement_id, "products"
+    return render.listed(found, render.product, lambda item: item.id, LARGEST_LIMIT, *path)

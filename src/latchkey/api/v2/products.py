@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Sequence
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request
+from msgspec import UNSET
+from msgspec.structs import replace
+from pydantic import AfterValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import (
     Amount,
     Body,
@@ -20,13 +25,16 @@ from latchkey.api.models import (
     Quantity,
     StartingAfter,
     not_null,
+    without_nul,
 )
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.domain.catalog import Credit, ProductKind
+from latchkey.api.v2.apps import rendered_apps
+from latchkey.domain.catalog import Credit, ProductKind, ProductType
 from latchkey.usecases.catalog import products
 from latchkey.usecases.rendering import management as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, encoded
+from latchkey.usecases.services import Services
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
@@ -34,24 +42,56 @@ from latchkey.wire.v2 import Page
 router = APIRouter(prefix="/v2/projects/{project_id}/products", tags=["V2 products"])
 
 
+Type = Literal["subscription", "one_time", "consumable", "non_consumable", "non_renewing_subscription"]
+AppId = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(without_nul)]
+AppIds = Annotated[list[AppId], Field(max_length=100, description="Where it is sold; empty means in every app.")]
+Expand = Annotated[list[Literal["app"]], Query(description="What to show inside the product.")]
+ExpandItems = Annotated[list[Literal["items.app"]], Query(description="What to show inside each product.")]
+
+
 class NewCredits(Body):
     code: Id
     amount: Quantity
 
 
+class NewSubscription(Body):
+    duration: IsoDuration | None = None
+
+
+# Either as Latchkey sees a product, or as one store's app sees it.
+_OWN_FORM: dict[str, Any] = {
+    "required": ["id", "price", "currency"],
+    "anyOf": [{"required": ["kind"]}, {"required": ["type"]}],
+}
+_APP_FORM: dict[str, Any] = {"required": ["store_identifier", "app_id", "type"]}
+
+
 class NewProduct(Body):
-    id: Id
-    display_name: Name | None = None
-    kind: Literal["subscription", "one_time"]
+    """Either `id`, `kind` or `type`, `price` and `currency`; or `store_identifier`, `app_id` and `type`. The second
+    form has no price: the product costs nothing until a price is set."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_OWN_FORM, _APP_FORM]})
+
+    id: Id = not_null()
+    kind: Literal["subscription", "one_time"] = not_null()
+    price: Amount = not_null()
+    currency: CurrencyCode = not_null()
     duration: IsoDuration | None = None
     trial_duration: IsoDuration | None = None
-    price: Amount
-    currency: CurrencyCode
     credits: NewCredits | None = None
+    app_ids: AppIds = not_null()
+    store_identifier: Id = not_null()
+    app_id: AppId = not_null()
+    type: Type = not_null()
+    display_name: Name | None = None
+    title: Name | None = None
+    subscription: NewSubscription | None = None
 
 
 class ProductChanges(Body):
     display_name: Name | None = None
+    type: Type = not_null()
+    app_ids: AppIds = not_null()
     duration: IsoDuration | None = None
     trial_duration: IsoDuration | None = None
     price: Amount = not_null()
@@ -62,26 +102,61 @@ class ProductChanges(Body):
 @router.post("", responses=shows(wire.Product, 201), status_code=201, response_class=Response)
 @audited("product.created")
 async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
-    """Put a product on sale."""
-    terms = products.Terms(**{**_given(new), "kind": ProductKind(new.kind)})
-    made = await products.create_product(services.database, caller.project_id, new.id, terms, services.now())
+    """Put a product on sale. With `store_identifier`, one app sells it; another app can sell the same one."""
+    given, now = new.model_fields_set, services.now()
+    if "store_identifier" in given:
+        _require(given, _APP_FORM["required"], unknown=_OWN_FIELDS)
+        made = await products.create_in_app(
+            services.database,
+            caller.project_id,
+            new.store_identifier,
+            new.app_id,
+            ProductType(new.type),
+            new.display_name or new.title,
+            new.subscription.duration if new.subscription is not None else None,
+            now,
+        )
+        return reply(render.product(caller.project_id, made, new.app_id), 201)
+    _require(given, ("id", *(() if "type" in given else ("kind",)), "price", "currency"), unknown=_APP_FIELDS)
+    terms = _given(new)
+    terms["kind"] = ProductKind(new.kind) if "kind" in given else ProductType(new.type).kind
+    made = await products.create_product(services.database, caller.project_id, new.id, products.Terms(**terms), now)
     return reply(render.product(caller.project_id, made), 201)
 
 
 @router.get("", responses=shows(Page[wire.Product]), response_class=Response)
 async def list_products(
-    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+    request: Request,
+    services: Provided,
+    caller: ReadKey,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+    app_id: Annotated[AppId | None, Query(description="Only products that are sold in this app.")] = None,
+    expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The products on sale, by id."""
-    found = await products.list_products(services.database, caller.project_id, after=starting_after, limit=limit + 1)
-    return reply(render.listed(found, render.product, lambda item: item.id, limit, caller.project_id, "products"))
+    found = await products.list_products(
+        services.database, caller.project_id, after=starting_after, limit=limit + 1, app_id=app_id
+    )
+    shown = await _rendered(request, services, caller.project_id, found, app_id, apps=bool(expand))
+    path = caller.project_id, "products"
+    listed = render.listed(shown, lambda _, one: one, lambda item: item.id, limit, *path)
+    if app_id is not None and listed.next_page is not None:
+        listed = replace(listed, next_page=f"{listed.next_page}&app_id={encoded(app_id)}")
+    return reply(listed)
 
 
 @router.get("/{product_id}", responses=shows(wire.Product), response_class=Response)
-async def read_product(services: Provided, caller: ReadKey, product_id: str) -> Response:
+async def read_product(
+    request: Request,
+    services: Provided,
+    caller: ReadKey,
+    product_id: str,
+    expand: Expand = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
     """One product on sale."""
     found = await products.load_product(services.database, caller.project_id, product_id)
-    return reply(render.product(caller.project_id, found))
+    return reply((await _rendered(request, services, caller.project_id, [found], None, apps=bool(expand)))[0])
 
 
 @router.patch("/{product_id}", responses=shows(wire.Product), response_class=Response)
@@ -89,7 +164,9 @@ async def read_product(services: Provided, caller: ReadKey, product_id: str) -> 
 @audited("product.updated")
 async def update_product(services: Provided, caller: WriteKey, product_id: str, changes: ProductChanges) -> Response:
     """Change the given fields. An active subscription keeps the price it was bought at."""
-    changed = await products.update_product(services.database, caller.project_id, product_id, _given(changes))
+    changed = await products.update_product(
+        services.database, caller.project_id, product_id, _given(changes), services.now()
+    )
     return reply(render.product(caller.project_id, changed))
 
 
@@ -102,9 +179,43 @@ async def delete_product(services: Provided, caller: WriteKey, product_id: str) 
     return reply(Deleted(object="product", id=product_id, deleted_at=now))
 
 
+_OWN_FIELDS = ("id", "kind", "price", "currency", "duration", "trial_duration", "credits", "app_ids")
+_APP_FIELDS = ("app_id", "title", "subscription")
+
+
+def _require(given: Collection[str], needed: Iterable[str], *, unknown: Iterable[str]) -> None:
+    """The two forms of a new product do not mix."""
+    for name in needed:
+        if name not in given:
+            raise InvalidParameter(f"{name}: Field required", param=name)
+    for name in unknown:
+        if name in given:
+            raise InvalidParameter(f"{name}: There is no such field in this form of a product.", param=name)
+
+
 def _given(body: NewProduct | ProductChanges) -> dict[str, Any]:
-    """The fields that were sent, including nulls."""
+    """The terms that were sent, including nulls."""
     given = {name: getattr(body, name) for name in body.model_fields_set if name != "id"}
     if body.credits is not None:
         given["credits"] = Credit(body.credits.code, body.credits.amount)
+    if "type" in given:
+        given["type"] = ProductType(given["type"])
+    if "app_ids" in given:
+        given["app_ids"] = tuple(dict.fromkeys(given["app_ids"]))
     return given
+
+
+async def _rendered(
+    request: Request,
+    services: Services,
+    project_id: str,
+    found: Sequence[products.Product],
+    app_id: str | None,
+    *,
+    apps: bool,
+) -> list[wire.Product]:
+    if not apps:
+        return [render.product(project_id, one, app_id) for one in found]
+    known = await rendered_apps(request, services, project_id)
+    shown = ((one, known.get(app_id or one.app_id or "", UNSET)) for one in found)
+    return [render.product(project_id, one, app_id, app) for one, app in shown]

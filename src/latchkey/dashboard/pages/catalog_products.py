@@ -63,7 +63,7 @@ async def update(visit: Visit) -> Response:
     product_id = visit.param("product_id")
     before = await products.load_product(visit.database, visit.project_id, product_id)
     try:
-        await products.update_product(visit.database, visit.project_id, product_id, _terms(visit.form))
+        await products.update_product(visit.database, visit.project_id, product_id, _terms(visit.form), visit.now)
     except Refusal as refusal:
         return await _form(visit, before, visit.form.values(), refusal)
     return await visit.to(

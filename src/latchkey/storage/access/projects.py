@@ -18,6 +18,7 @@ _UPDATE = query("update_project")
 _CREATE_APP = query("create_app")
 _LOAD_APP = query("load_app")
 _PAGE_OF_APPS = query("list_apps")
+_APPS = query("apps_of_project")
 _DELETE_APP = query("delete_app")
 
 TestStore = Literal["open", "closed"]
@@ -80,6 +81,11 @@ async def load_app(connection: Connection, project_id: str, app_id: str) -> App 
 async def page_of_apps(connection: Connection, project_id: str, after: str | None, limit: int) -> list[App]:
     """Oldest first; `after` is the id of the last app of the page before."""
     return [_app(row) for row in await connection.fetch(_PAGE_OF_APPS, project_id, after, limit)]
+
+
+async def all_apps(connection: Connection, project_id: str) -> list[App]:
+    """Oldest first."""
+    return [_app(row) for row in await connection.fetch(_APPS, project_id)]
 
 
 async def delete_app(connection: Connection, project_id: str, app_id: str) -> bool:

@@ -1,7 +1,22 @@
 -- name: load_product
 -- one product with what it grants, even if deleted
 select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
-    p.credits_code, p.credits_amount, p.created_at, p.deleted_at,
+    p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type,
+    array(
+        select s.app_id from product_apps s
+        where s.project_id = p.project_id and s.product_id = p.id
+        order by s.added_at, s.app_id
+    ) as app_ids,
+    coalesce(
+        (
+            select s.app_id from product_apps s
+            join apps a on a.project_id = s.project_id and a.id = s.app_id
+            where s.project_id = p.project_id and s.product_id = p.id
+            order by s.added_at, s.app_id
+            limit 1
+        ),
+        (select a.id from apps a where a.project_id = p.project_id order by a.created_at, a.id limit 1)
+    ) as app_id,
     array(
         select g.entitlement_id from product_entitlements g
         where g.project_id = p.project_id and g.product_id = p.id
@@ -11,9 +26,24 @@ from products p
 where p.project_id = $1 and p.id = $2;
 
 -- name: list_products
--- a page of the products on sale, by id
+-- a page of the products on sale, by id; only those that are sold in an app, if one is given
 select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
-    p.credits_code, p.credits_amount, p.created_at, p.deleted_at,
+    p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type,
+    array(
+        select s.app_id from product_apps s
+        where s.project_id = p.project_id and s.product_id = p.id
+        order by s.added_at, s.app_id
+    ) as app_ids,
+    coalesce(
+        (
+            select s.app_id from product_apps s
+            join apps a on a.project_id = s.project_id and a.id = s.app_id
+            where s.project_id = p.project_id and s.product_id = p.id
+            order by s.added_at, s.app_id
+            limit 1
+        ),
+        (select a.id from apps a where a.project_id = p.project_id order by a.created_at, a.id limit 1)
+    ) as app_id,
     array(
         select g.entitlement_id from product_entitlements g
         where g.project_id = p.project_id and g.product_id = p.id
@@ -21,13 +51,33 @@ select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micro
     ) as entitlement_ids
 from products p
 where p.project_id = $1 and p.deleted_at is null and ($2::text is null or p.id > $2)
+    and (
+        $4::text is null
+        or not exists (select from product_apps s where s.project_id = $1 and s.product_id = p.id)
+        or exists (select from product_apps s where s.project_id = $1 and s.product_id = p.id and s.app_id = $4)
+    )
 order by p.id
 limit $3;
 
 -- name: list_products_of_entitlement
 -- a page of all products that grant an entitlement, by id; including deleted ones, because they still grant it
 select p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency,
-    p.credits_code, p.credits_amount, p.created_at, p.deleted_at,
+    p.credits_code, p.credits_amount, p.created_at, p.deleted_at, p.type,
+    array(
+        select s.app_id from product_apps s
+        where s.project_id = p.project_id and s.product_id = p.id
+        order by s.added_at, s.app_id
+    ) as app_ids,
+    coalesce(
+        (
+            select s.app_id from product_apps s
+            join apps a on a.project_id = s.project_id and a.id = s.app_id
+            where s.project_id = p.project_id and s.product_id = p.id
+            order by s.added_at, s.app_id
+            limit 1
+        ),
+        (select a.id from apps a where a.project_id = p.project_id order by a.created_at, a.id limit 1)
+    ) as app_id,
     array(
         select g.entitlement_id from product_entitlements g
         where g.project_id = p.project_id and g.product_id = p.id
@@ -43,9 +93,9 @@ limit $3;
 -- create a product, or change an existing one; a deleted one is on sale again
 insert into products (
     project_id, id, display_name, kind, duration, trial_duration, price_micros, currency, credits_code, credits_amount,
-    created_at
+    created_at, type
 )
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 on conflict (project_id, id) do update set
     display_name = excluded.display_name,
     duration = excluded.duration,
@@ -55,7 +105,17 @@ on conflict (project_id, id) do update set
     credits_code = excluded.credits_code,
     credits_amount = excluded.credits_amount,
     created_at = excluded.created_at,
-    deleted_at = null;
+    deleted_at = null,
+    type = excluded.type;
+
+-- name: set_product_apps
+-- the apps in which a product is sold; none means in every app
+with gone as (
+    delete from product_apps where project_id = $1 and product_id = $2 and not app_id = any($3::text[])
+)
+insert into product_apps (project_id, product_id, app_id, added_at)
+select $1, $2, app_id, $4 from unnest($3::text[]) as app_id
+on conflict do nothing;
 
 -- name: delete_product
 -- take a product off sale; its owners keep it

@@ -7,7 +7,7 @@ from dataclasses import replace
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.stand_in import temporary_grant
-from latchkey.domain.instants import DAY, LATEST, Ms, add, to_iso
+from latchkey.domain.instants import DAY, LATEST, Duration, Ms, add, to_iso
 from latchkey.domain.purchases.purchase import (
     Environment,
     MoneyBack,
@@ -71,6 +71,7 @@ def sell(
     """A new purchase at the catalog's price, whatever else the buyer owns: an app may send several receipts for one
     product."""
     if product.kind is ProductKind.SUBSCRIPTION:
+        _has_duration(product, "product_id")
         return Subscription(
             store=STORE,
             id=id,
@@ -175,11 +176,18 @@ def reverse_refund(bought: Subscription | Purchase, now: Ms) -> Subscription | P
     return _money_back(bought, now)
 
 
+def _has_duration(product: Product, param: str) -> Duration:
+    if product.duration is None:
+        raise Refusal(f"{product.id!r} has no duration, so the test store cannot sell it. Set one first.", param=param)
+    return product.duration
+
+
 def change_product(subscription: Subscription, new: Product, now: Ms, *, at_renewal: bool) -> Subscription:
     _running(subscription, now)
     current, status = subscription.current, subscription.status
     if new.kind is not ProductKind.SUBSCRIPTION:
         raise Refusal(f"{new.id!r} is not a subscription.", param="new_product_id")
+    duration = _has_duration(new, "new_product_id")
     if at_renewal:
         _renews(subscription)
         if new.id == (status.next_product_id or current.product_id):
@@ -187,7 +195,6 @@ def change_product(subscription: Subscription, new: Product, now: Ms, *, at_rene
         return _status(subscription, now, next_product_id=new.id if new.id != current.product_id else None)
     if new.id == current.product_id:
         raise Refusal(f"The subscription is {new.id!r} already.", param="new_product_id")
-    assert new.duration is not None
     ended = _ends(subscription, now, now)
     moment = next_moment(ended, now)
     period = Period(
@@ -197,7 +204,7 @@ def change_product(subscription: Subscription, new: Product, now: Ms, *, at_rene
         product_id=new.id,
         period_type=PeriodType.NORMAL,
         purchased_at=now,
-        ends_at=add(now, new.duration),
+        ends_at=add(now, duration),
         as_of=moment,
         price=new.price,
         changed_from=current.product_id,

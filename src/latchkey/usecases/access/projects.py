@@ -82,6 +82,12 @@ async def create_app(
     return app
 
 
+async def all_apps(database: Database, project_id: str) -> list[App]:
+    """Oldest first."""
+    async with database.acquire() as connection:
+        return await projects.all_apps(connection, project_id)
+
+
 async def load_app(database: Database, project_id: str, app_id: str) -> App:
     async with database.acquire() as connection:
         app = await projects.load_app(connection, project_id, app_id)

@@ -93,6 +93,17 @@ async def list_products_of(
         return await entitlements.page_of_products(connection, project_id, entitlement_id, after, limit)
 
 
+async def products_of(
+    database: Database, project_id: str, entitlement_ids: Sequence[str], *, limit: int = 101
+) -> dict[str, list[Product]]:
+    """For each of these entitlements, the first products that grant it, including deleted ones."""
+    async with database.acquire() as connection:
+        return {
+            one: await entitlements.page_of_products(connection, project_id, one, None, limit)
+            for one in entitlement_ids
+        }
+
+
 async def require_known(
     connection: Connection,
     project_id: str,

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from latchkey.domain.catalog import Credit, ProductKind
+from latchkey.domain.catalog import Credit, ProductKind, ProductType
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.customers.promotion import PREFIX
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price, to_micros
 from latchkey.domain.naming import checked_currency, checked_duration, checked_id, checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.storage.access import projects
+from latchkey.storage.access.projects import App
 from latchkey.storage.catalog import currencies, products
 from latchkey.storage.catalog.products import Product as Product
 from latchkey.storage.catalog.products import ProductTerms
@@ -31,6 +33,12 @@ class Terms:
     duration: str | None = None
     trial_duration: str | None = None
     credits: Credit | None = None
+    # Of this kind; None: only the kind is known.
+    type: ProductType | None = None
+    # The apps in which it is sold; empty means in every app.
+    app_ids: tuple[str, ...] = ()
+    # Only the store knows how long a subscription lasts. The test store cannot sell it.
+    store_decides_duration: bool = False
 
 
 async def create_product(database: Database, project_id: str, product_id: str, terms: Terms, now: Ms) -> Product:
@@ -48,15 +56,59 @@ async def create_product(database: Database, project_id: str, product_id: str, t
                 "Make it one again, or choose another id.",
                 param="kind",
             )
-        return await _save(connection, project_id, product_id, terms, now)
+        for app_id in terms.app_ids:
+            await _app(connection, project_id, app_id, "app_ids")
+        return await _save(connection, project_id, product_id, terms, now, now)
 
 
-async def update_product(database: Database, project_id: str, product_id: str, changes: dict[str, Any]) -> Product:
+async def create_in_app(
+    database: Database,
+    project_id: str,
+    product_id: str,
+    app_id: str,
+    type: ProductType,
+    display_name: str | None,
+    duration: str | None,
+    now: Ms,
+) -> Product:
+    """A product as one app sells it. It costs nothing until its price is set. If other apps sell a product of this id
+    and type, this app sells it too, and its terms stay as they are."""
+    async with changing_catalog(database, project_id) as connection:
+        app = await _app(connection, project_id, app_id)
+        before = await products.load(connection, project_id, product_id)
+        if before is not None and before.deleted_at is None:
+            _require_same_type(before, type)
+            if not before.app_ids or app_id in before.app_ids:
+                raise Conflict(
+                    f"There is already a product {product_id!r} in the app {app_id!r}.", param="store_identifier"
+                )
+            await products.set_apps(connection, project_id, product_id, (*before.app_ids, app_id), now)
+            return _on_sale(await products.load(connection, project_id, product_id), product_id)
+    if type is ProductType.SUBSCRIPTION and duration is None and app.store == "test_store":
+        raise Invalid("A subscription of the test store needs a duration, such as P1M.", param="subscription.duration")
+    terms = Terms(
+        kind=type.kind,
+        price=0,
+        currency="USD",
+        display_name=display_name,
+        duration=duration if type is ProductType.SUBSCRIPTION else None,
+        type=type,
+        app_ids=(app_id,),
+        store_decides_duration=True,
+    )
+    return await create_product(database, project_id, product_id, terms, now)
+
+
+async def update_product(
+    database: Database, project_id: str, product_id: str, changes: dict[str, Any], now: Ms
+) -> Product:
     """The product with some terms changed. An active subscription keeps the price it was bought at."""
     async with changing_catalog(database, project_id) as connection:
         before = _on_sale(await products.load(connection, project_id, product_id), product_id)
         terms = replace(_terms(before), **changes)
-        return await _save(connection, project_id, product_id, terms, before.created_at)
+        for app_id in set(terms.app_ids) - set(before.app_ids):
+            await _app(connection, project_id, app_id, "app_ids")
+        return await _save(connection, project_id, product_id, terms, before.created_at, now)
 
 
 async def delete_product(database: Database, project_id: str, product_id: str, now: Ms) -> None:
@@ -72,13 +124,18 @@ async def load_product(database: Database, project_id: str, product_id: str) -> 
 
 
 async def list_products(
-    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
+    database: Database, project_id: str, *, after: str | None = None, limit: int = 100, app_id: str | None = None
 ) -> list[Product]:
+    """Those that are sold in this app, if one is given."""
     async with database.acquire() as connection:
-        return await products.page(connection, project_id, after, limit)
+        if app_id is not None:
+            await _app(connection, project_id, app_id)
+        return await products.page(connection, project_id, after, limit, app_id)
 
 
-async def _save(connection: Connection, project_id: str, product_id: str, terms: Terms, created_at: Ms) -> Product:
+async def _save(
+    connection: Connection, project_id: str, product_id: str, terms: Terms, created_at: Ms, now: Ms
+) -> Product:
     price = _checked(terms)
     credit = terms.credits
     if credit is not None and await currencies.load(connection, project_id, credit.code) is None:
@@ -90,17 +147,21 @@ async def _save(connection: Connection, project_id: str, product_id: str, terms:
         duration=terms.duration,
         trial_duration=terms.trial_duration,
         credits=credit,
+        type=terms.type,
     )
     await products.save(connection, project_id, product_id, checked, created_at)
+    await products.set_apps(connection, project_id, product_id, terms.app_ids, now)
     return _on_sale(await products.load(connection, project_id, product_id), product_id)
 
 
 def _checked(terms: Terms) -> Price:
     """The price, if the terms are valid together."""
     subscribes = terms.kind is ProductKind.SUBSCRIPTION
+    if terms.type is not None and terms.type.kind is not terms.kind:
+        raise Invalid(f"A product of the type {terms.type} is of the kind {terms.type.kind}.", param="type")
     if terms.duration is not None:
         checked_duration(terms.duration)
-    elif subscribes:
+    elif subscribes and not terms.store_decides_duration:
         raise Invalid("A subscription needs a duration, such as P1M.", param="duration")
     if terms.trial_duration is not None:
         if not subscribes:
@@ -126,7 +187,25 @@ def _terms(product: Product) -> Terms:
         duration=product.duration,
         trial_duration=product.trial_duration,
         credits=product.credits,
+        type=product.type,
+        app_ids=product.app_ids,
+        store_decides_duration=product.duration is None,
     )
+
+
+async def _app(connection: Connection, project_id: str, app_id: str, param: str = "app_id") -> App:
+    app = await projects.load_app(connection, project_id, app_id)
+    if app is None:
+        raise NotFound(f"There is no app {app_id!r} in this project.", param=param)
+    return app
+
+
+def _require_same_type(product: Product, type: ProductType) -> None:
+    known = product.type or ProductType(product.kind)
+    if known is not type:
+        raise Conflict(
+            f"Another app sells {product.id!r} as {known}. A product has the same type in every app.", param="type"
+        )
 
 
 def _on_sale(product: Product | None, product_id: str) -> Product:

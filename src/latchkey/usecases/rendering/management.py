@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, UnsetType
 
+from latchkey.domain.catalog import ProductKind, ProductType, is_consumable
 from latchkey.usecases.access.keys import ApiKey
 from latchkey.usecases.access.projects import App, Project
 from latchkey.usecases.catalog.currencies import Currency
@@ -40,12 +41,25 @@ def listed(
     return page([render(path[0], one) for one in found], name, project_path(*path), limit, None, filters)
 
 
-def product(project_id: str, one: Product) -> wire.Product:
+def product(
+    project_id: str, one: Product, app_id: str | None = None, app: wire.App | UnsetType = UNSET
+) -> wire.Product:
+    """`app_id` is the app that the request named."""
+    subscribes = one.kind is ProductKind.SUBSCRIPTION
+    consumable = is_consumable(one.type, one.credits, one.entitlement_ids)
     return wire.Product(
         id=one.id,
         project_id=project_id,
+        store_identifier=one.id,
+        app_id=app_id or one.app_id,
+        app_ids=list(one.app_ids),
         display_name=one.display_name,
+        type=(one.type or ProductType(one.kind)).value,
         kind=one.kind.value,
+        subscription=wire.SubscriptionTerms(duration=one.duration, trial_duration=one.trial_duration)
+        if subscribes
+        else None,
+        one_time=None if subscribes else wire.OneTimeTerms(is_consumable=consumable),
         duration=one.duration,
         trial_duration=one.trial_duration,
         price=one.price.amount,
@@ -54,11 +68,21 @@ def product(project_id: str, one: Product) -> wire.Product:
         entitlement_ids=list(one.entitlement_ids),
         created_at=one.created_at,
         deleted_at=UNSET if one.deleted_at is None else one.deleted_at,
+        app=app,
     )
 
 
-def entitlement(project_id: str, one: Entitlement) -> wire.Entitlement:
-    return wire.Entitlement(id=one.id, project_id=project_id, display_name=one.display_name, created_at=one.created_at)
+def entitlement(
+    project_id: str, one: Entitlement, products: Page[wire.Product] | UnsetType = UNSET
+) -> wire.Entitlement:
+    return wire.Entitlement(
+        id=one.id,
+        project_id=project_id,
+        lookup_key=one.id,
+        display_name=one.display_name,
+        created_at=one.created_at,
+        products=products,
+    )
 
 
 def currency(project_id: str, one: Currency, grants: Sequence[ProductGrant]) -> wire.VirtualCurrency:
