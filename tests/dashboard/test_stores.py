@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.team.account import Role
 from latchkey.storage.stores import handles
-from latchkey.storage.stores.handles import Handle
 from latchkey.usecases.access import audit, projects
 from tests.api.apple import AppStore, app_store, connected_app, new_app, process
 from tests.api.management import get
@@ -201,20 +199,12 @@ async def test_the_overview_says_how_often_the_safety_net_healed_something(
     site: Site, viewer: Visitor, store: AppStore
 ) -> None:
     app = await connected_app(site, store)
-    handle = Handle(
-        project_id=site.project_id,
-        app_id=app["id"],
-        store="app_store",
-        handle="1",
-        environment=Environment.SANDBOX,
-        store_id="1",
-        kind="subscription",
-        product_id="pro_monthly",
-    )
     async with site.database.acquire() as connection:
-        await handles.note_healing(connection, handle, site.clock.now, healed=True)
-        await handles.note_healing(connection, handle, site.clock.now, healed=False)
+        await handles.note_healing(connection, site.project_id, app["id"], site.clock.now, healed=True)
+        await handles.note_healing(connection, site.project_id, app["id"], site.clock.now, healed=False)
     page = await viewer.open()
     await expect(page.locator("main")).to_contain_text("asked the stores 2 times")
     await page.goto(site.path(f"/apps/{app['id']}"))
-    await expect(page.locator("#connection")).to_contain_text("2 purchases read again, news in 1 of them")
+    await expect(page.locator("#connection")).to_contain_text(
+        "asked the store 2 times, found news that no notification had told 1 times"
+    )

@@ -180,6 +180,36 @@ async def test_notifications_of_an_outage_are_found_in_the_stores_history(apple:
     await apple.process()
     assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "CANCELLATION"]
     assert [entry.source for entry in await apple.journal()] == ["history", "notification"]
+    # The dashboard says how often that happened.
+    healed = (await credentials.healings(apple.connections, PROJECT))[apple.app_id]
+    assert (healed.checks, healed.healed) == (1, 1)
+
+
+async def test_what_the_history_tells_from_before_the_app_was_connected_is_no_loss(apple: World) -> None:
+    await credentials.delete(apple.connections, PROJECT, apple.app_id)
+    apple.store.misbehave(drop=1.0)
+    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.store.deliver()
+    apple.store.behave()
+    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    await apple.connect()
+    assert await apple.processor.read_histories() >= 1
+    await apple.process()
+    assert await types(apple, BUYER) == ["INITIAL_PURCHASE"]
+    assert await credentials.healings(apple.connections, PROJECT) == {}
+
+
+async def test_the_journal_says_that_apples_question_about_a_refund_was_answered(apple: World) -> None:
+    given = apple.store.credentials(apple.served.base_url)
+    answer = {"customer_consented": True, "sample_content_provided": False, "delivery_status": "DELIVERED"}
+    await credentials.save(apple.connections, PROJECT, apple.app_id, {**given, "consumption": answer})
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    apple.store.act(bought, "request_consumption")
+    await apple.settle()
+    [asked] = await apple.journal(kind="CONSUMPTION_REQUEST")
+    assert (asked.status, asked.message) == ("applied", "Apple was told how far the purchase was used.")
+    assert apple.store.consumption  # type: ignore[attr-defined]  # the pretend App Store keeps it
 
 
 async def test_an_app_without_credentials_asks_the_store_and_the_phone_to_come_again(apple: World) -> None:

@@ -96,8 +96,9 @@ async def forget(connection: Connection, project_id: str, customer_key: int, app
     await connection.execute(_FORGET, project_id, customer_key, list(app_user_ids))
 
 
-async def note_healing(connection: Connection, handle: Handle, now: Ms, *, healed: bool) -> None:
-    await connection.execute(_NOTE_HEALING, handle.project_id, handle.app_id, now // DAY, 1, int(healed))
+async def note_healing(connection: Connection, project_id: str, app_id: str, now: Ms, *, healed: bool) -> None:
+    """The safety net looked once more, and found something or not."""
+    await connection.execute(_NOTE_HEALING, project_id, app_id, now // DAY, 1, int(healed))
 
 
 async def healings(connection: Connection, project_id: str, since: Ms) -> dict[str, Healings]:

@@ -77,7 +77,19 @@ class Processor:
         if finished:
             async with self._database.acquire() as connection:
                 await journal.finish(connection, finished, self._now())
+            told = {one.id for one in finished if one.event_ids}
+            await self._note_found([entry for entry in entries if entry.source == "history" and entry.id in told])
         return len(entries)
+
+    async def _note_found(self, entries: list[Entry]) -> None:
+        """The store's history had news that no notification had told. What is older than the credentials is no loss:
+        nobody could have told it here."""
+        for entry in entries:
+            async with self._database.acquire() as connection:
+                row = await storage.load(connection, entry.project_id, entry.app_id)
+                if row is not None and row.saved_at is not None and entry.occurred_at >= row.saved_at:
+                    log.info("missing notification made good", store=entry.store, app_id=entry.app_id)
+                    await handles.note_healing(connection, entry.project_id, entry.app_id, self._now(), healed=True)
 
     async def _process_one(self, entry: Entry, pending: set[int]) -> Outcome | None:
         outcome = await self.process(entry)
@@ -143,7 +155,7 @@ class Processor:
             reading = await adapter.read(app, entry.payload)
         if not reading.seen:
             return Outcome(id=entry.id, status="ignored", message=reading.note or "It says nothing about a purchase.")
-        return outcome_of(entry.id, await taker.take(reading, read_at))
+        return outcome_of(entry.id, await taker.take(reading, read_at), reading.note)
 
     async def _again(self, entry: Entry, message: str, retry_after: Ms | None) -> Outcome | None:
         now = self._now()
@@ -201,7 +213,7 @@ class Processor:
         if healed:
             log.info("missing notification made good", store=handle.store, app_id=handle.app_id)
         async with self._database.acquire() as connection:
-            await handles.note_healing(connection, handle, self._now(), healed=healed)
+            await handles.note_healing(connection, handle.project_id, handle.app_id, self._now(), healed=healed)
         return None
 
     async def _check_at(self, handle: Handle, at: Ms | None) -> None:
@@ -265,12 +277,13 @@ class Processor:
         return missing
 
 
-def outcome_of(id: int, taken: tuple[Taken, ...]) -> Outcome:
+def outcome_of(id: int, taken: tuple[Taken, ...], note: str = "") -> Outcome:
+    """`note` is what the adapter did besides reading, such as answering a question of the store."""
     events = tuple(event.id for one in taken for event in one.events)
     return Outcome(
         id=id,
         status="applied",
-        message="" if events else "Known already: nothing changed.",
+        message=note or ("" if events else "Known already: nothing changed."),
         app_user_id=taken[-1].app_user_id if taken else None,
         event_ids=events,
     )
