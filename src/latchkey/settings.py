@@ -85,6 +85,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     workers: Annotated[int, Meta(ge=0, le=256)] = 0
     drain_seconds: Annotated[int, Meta(ge=0, le=3_600)] = 30
     address_requests_per_minute: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 12_000
+    keys_create_projects: bool = False
     secret_key: Key = b""
     webhook_timeout_ms: Annotated[int, Meta(ge=100, le=60_000)] = 60_000
     webhook_in_flight: Annotated[int, Meta(ge=1, le=100_000)] = 2_000

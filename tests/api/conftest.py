@@ -57,7 +57,9 @@ async def opened(database: Database, demo: Demo | None = None) -> AsyncIterator[
     """The shop in this database, which has the demo already if its keys are given."""
     clock = Clock()
     demo = demo or await ensure_demo(database, clock.now, secret_key=None, public_key=None)
-    settings = Settings(database_url=database.url, secret_key=bytes(32), store_allow_hosts=(LOOPBACK,))
+    settings = Settings(
+        database_url=database.url, secret_key=bytes(32), store_allow_hosts=(LOOPBACK,), keys_create_projects=True
+    )
     app = create_application(database, settings, clock)
     async with running(app):
         changes = Changes(database, clock)

@@ -86,6 +86,7 @@ BODIES: dict[str, Any] = {
     "POST /store_notifications/reprocess": {"since_ms": NOW, "status": "failed"},
     "POST /api_keys": {"name": "mine", "scopes": ["read"]},
     "PATCH ": {"restore_behavior": "keep"},
+    "POST /v2/projects": {"name": "Second"},
     "POST /integrations/webhooks": {"name": "mine", "url": "https://example.com/hook"},
     "POST /integrations/webhooks/{webhook_id}": {"name": "yours"},
     "PATCH /integrations/webhooks/{webhook_id}": {"name": "yours"},

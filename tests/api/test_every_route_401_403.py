@@ -67,11 +67,11 @@ def refused(route: Route, reply: Reply, status: int) -> None:
 
 
 async def everywhere(shop: Shop, key: str | None, status: int, *, only: str = "") -> int:
-    """Every route (of V1 or V2, or of all) refuses this key, and nothing is changed."""
+    """Every route refuses this key, and nothing is changed. `only`: those of this version that name a project."""
     names = await settle(shop)
     before, asked = await count_rows(shop), 0
     for route in guarded(shop):
-        if route.version.startswith(only):
+        if route.version.startswith(only) and (not only or "{project_id}" in route.template):
             refused(route, await ask(shop, route, names, key), status)
             asked += 1
     assert await count_rows(shop) == before

@@ -24,7 +24,7 @@ def test_a_name_loses_the_spaces_around_it() -> None:
     assert checked_name("  Pro, für immer 👩‍🚀 ") == "Pro, für immer 👩‍🚀"
 
 
-@pytest.mark.parametrize("text", ["", "  ", "x" * 1501, "a\nb", "a\0b", "\x7f", "\ud800"])
+@pytest.mark.parametrize("text", ["", "  ", "x" * 1501, "\x1fa", "a\n", "a\nb", "a\0b", "\x7f", "\ud800"])
 def test_a_name_is_short_and_on_one_line(text: str) -> None:
     with pytest.raises(Invalid):
         checked_name(text)

@@ -34,6 +34,7 @@ from latchkey.api.v1 import (
     virtual_currencies,
 )
 from latchkey.api.v2 import (
+    administration,
     api_keys,
     apps,
     credentials,
@@ -108,6 +109,7 @@ ROUTERS = (
     store_notifications.router,
     api_keys.router,
     project.router,
+    administration.router,
     webhooks.router,
     deliveries.router,
     replays.router,

@@ -53,6 +53,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
         phone_limit=PhoneLimit(settings.address_requests_per_minute),
         write_probe=WriteProbe(database),
         behind_proxy=settings.behind_proxy,
+        keys_create_projects=settings.keys_create_projects,
     )
 
 

@@ -44,7 +44,7 @@ def checked_id(text: str, param: str = "id") -> str:
 def checked_name(text: str, param: str = "name") -> str:
     """The name without surrounding spaces."""
     trimmed = text.strip()
-    if not 1 <= len(trimmed) <= LONGEST_NAME or not _is_clean(trimmed):
+    if not 1 <= len(trimmed) <= LONGEST_NAME or not _is_clean(text):
         raise Invalid(f"A name has 1 to {LONGEST_NAME} characters, none of them a control character.", param=param)
     return trimmed
 

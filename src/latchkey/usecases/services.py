@@ -46,3 +46,5 @@ class Services:
     write_probe: WriteProbe
     # Whether a proxy in front sends the client's address.
     behind_proxy: bool
+    # Whether a secret key may create projects.
+    keys_create_projects: bool

@@ -22,6 +22,8 @@ class Project(Struct, frozen=True, kw_only=True):
     # Whether test-store purchases can be made and renewed.
     test_store: Literal["open", "closed"]
     created_at: int
+    # The project's first secret key, only in the response that creates the project.
+    api_key: ApiKey | UnsetType = UNSET
 
 
 class Credits(Struct, frozen=True, kw_only=True):

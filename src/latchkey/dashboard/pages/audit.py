@@ -19,6 +19,7 @@ ELSEWHERE = (
     "customer.created",
     "entitlement.products_attached",
     "entitlement.products_detached",
+    "project.created",
     "offering.created",
     "offering.deleted",
     "offering.updated",

@@ -19,6 +19,7 @@ _LIST = query("list_audit_entries")
 _LIST_OF_ACCOUNT = query("list_audit_entries_of")
 _LIST_BY_NAME = query("list_audit_entries_by")
 _LOAD = query("load_audit_entry")
+_BETWEEN = query("list_audit_entries_between")
 
 Outcome = Literal["begun", "done", "refused", "failed"]
 
@@ -80,6 +81,14 @@ async def forget(connection: Connection, project_id: str, ids: Collection[str], 
 async def page(connection: Connection, project_id: str, before: int, action: str | None, limit: int) -> list[Entry]:
     """Newest first: what was done in the project, and what its members did to their accounts."""
     return [_entry(row) for row in await connection.fetch(_LIST, project_id, before, action, limit)]
+
+
+async def between(
+    connection: Connection, project_id: str, before: int, since: Ms, until: Ms, limit: int
+) -> list[Entry]:
+    """Newest first: what was done in the project from `since` until before `until`."""
+    rows = await connection.fetch(_BETWEEN, project_id, before, since, until, limit)
+    return [_entry(row) for row in rows]
 
 
 async def page_of_account(

@@ -193,6 +193,14 @@ from (
 order by position desc
 limit $4;
 
+-- name: list_audit_entries_between
+-- what was done in a project in a range of time, newest first, before a given entry
+select position, project_id, at, account_id, actor, action, subject, outcome, detail, address
+from audit_entries
+where project_id = $1 and position < $2 and at >= $3 and at < $4
+order by position desc
+limit $5;
+
 -- name: list_audit_entries_of
 -- the same for one account: what it did in the project, and to itself while it is a member
 select position, project_id, at, account_id, actor, action, subject, outcome, detail, address

@@ -74,6 +74,14 @@ async def entries(
         return await audit.page_of_account(connection, project_id, before, action, limit, account.id)
 
 
+async def between(
+    database: Database, project_id: str, *, before: int | None, since: Ms, until: Ms, limit: int
+) -> list[Entry]:
+    """Newest first: what was done in the project from `since` until before `until`."""
+    async with database.acquire() as connection:
+        return await audit.between(connection, project_id, audit.END if before is None else before, since, until, limit)
+
+
 async def entry(database: Database, project_id: str, position: int) -> Entry | None:
     async with database.acquire() as connection:
         return await audit.load(connection, project_id, position)

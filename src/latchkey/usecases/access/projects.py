@@ -27,7 +27,8 @@ TITLES: dict[str, str] = {store: STORES[store].title for store in get_args(Store
 
 
 async def create_project(database: Database, name: str, now: Ms, *, project_id: str | None = None) -> Project:
-    wanted = project_id or f"proj_{secrets.token_hex(8)}"
+    # The vendor's clients take project ids of up to 20 characters.
+    wanted = project_id or f"proj_{secrets.token_hex(7)}"
     name = checked_name(name)
     async with database.transaction() as connection:
         project = await projects.create(connection, wanted, name, now)

@@ -10,7 +10,7 @@ from latchkey.storage.access.team import Member as Member
 from latchkey.storage.access.team import Place as Place
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.access.accounts import Account, create_account, find_account, invite, load_account
-from latchkey.usecases.access.projects import load_project
+from latchkey.usecases.access.projects import Project, create_project, load_project
 
 
 async def members(database: Database, project_id: str) -> list[Member]:
@@ -21,6 +21,16 @@ async def members(database: Database, project_id: str) -> list[Member]:
 async def places(database: Database, account_id: str) -> list[Place]:
     async with database.acquire() as connection:
         return await team.places(connection, account_id)
+
+
+async def create_beside(database: Database, project_id: str, name: str, now: Ms) -> Project:
+    """A new project with the owners of an existing one."""
+    made = await create_project(database, name, now)
+    async with database.transaction() as connection:
+        for member in await team.members(connection, project_id):
+            if member.role is Role.OWNER:
+                await team.put(connection, member.account.id, made.id, Role.OWNER, now)
+    return made
 
 
 async def add_member(

@@ -106,13 +106,14 @@ def experiment(project_id: str, one: Experiment) -> wire.Experiment:
     )
 
 
-def project(one: Project) -> wire.Project:
+def project(one: Project, first_key: wire.ApiKey | UnsetType = UNSET) -> wire.Project:
     return wire.Project(
         id=one.id,
         name=one.name,
         restore_behavior=one.restore_behavior,
         test_store=one.test_store,
         created_at=one.created_at,
+        api_key=first_key,
     )
 
 

@@ -1,0 +1,38 @@
+"""V2: who works on a project, and what was changed in it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+
+class AuditLog(Struct, frozen=True, kw_only=True):
+    """One change, or one attempt at a change."""
+
+    object: Literal["audit_log"] = "audit_log"
+    id: str
+    project_id: str
+    # Such as `product.created`; the part before the point is the target's type.
+    action_type: str
+    target_type: str
+    # Empty if the change has no target of its own.
+    target_identifier: str
+    actor_type: Literal["user", "system", "api_key"]
+    # The id of the collaborator or of the key; for the system, its name.
+    actor_identifier: str
+    occurred_at: int
+    # The actor's name, the outcome, the address it came from, and what was sent.
+    additional_data: dict[str, Any]
+
+
+class Collaborator(Struct, frozen=True, kw_only=True):
+    object: Literal["collaborator"] = "collaborator"
+    id: str
+    name: str | None
+    email: str
+    role: Literal["owner", "developer", "support", "viewer"]
+    # Null until they can sign in: they have no password yet, and no single sign-on.
+    accepted_at: int | None
+    # Always false: second factors are the business of the single sign-on provider.
+    has_mfa: bool
