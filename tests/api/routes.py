@@ -31,6 +31,10 @@ BODIES: dict[str, Any] = {
     "POST /v1/subscribers/{app_user_id}/attributes": {"attributes": {"plan": {"value": "x", "updated_at_ms": NOW}}},
     "POST /v1/subscribers/{app_user_id}/entitlements/{entitlement_id}/promotional": {"duration": "daily"},
     "POST /v1/subscribers/{app_user_id}/subscriptions/{product_id}/defer": {"extend_by_days": 1},
+    "POST /v1/subscribers/{app_user_id}/subscriptions/{transaction_id}/extend": {
+        "extend_by_days": 1,
+        "extend_reason_code": 3,
+    },
     "POST /v1/subscribers/{app_user_id}/alias": {"new_app_user_id": "ada"},
     "POST /v1/subscribers/{app_user_id}/restore/eligibility": {"fetch_token": "test_1_a"},
     "POST /v1/subscribers/{app_user_id}/intro_eligibility": {"product_identifiers": ["pro_monthly"]},

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
-from tests.api.client import Shop
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.purchases.reference import Reference, v2_id, written
+from latchkey.usecases.engine.changes import Change
+from tests.api.client import NOW, Shop
+from tests.domain.shop import subscribed
 
-MONTHLY, LIFETIME = "test_1800000000123_0007", "test_1800000000123_0008"
+MONTHLY, LIFETIME, RENEWED = (f"test_1800000000123_000{number}" for number in (7, 8, 9))
 
 
 class Asking(Protocol):
@@ -34,3 +39,39 @@ async def look_up(story: Asking, shop: Shop) -> None:
     await story.ask("GET /purchases/{purchase_id}")
     await story.ask("GET /purchases/{purchase_id}/entitlements")
     await story.ask("GET /customers/{customer_id}/purchases", customer_id="lea")
+    await act(story)
+    await act_again(story, shop)
+
+
+async def act_again(story: Asking, shop: Shop) -> None:
+    """The same by the ids of V2, for a subscription that has renewed once, and for one of the App Store."""
+    receipt = {"app_user_id": "nia", "fetch_token": RENEWED, "product_id": "pro_monthly"}
+    assert (await shop.client.post("/v1/receipts", receipt, key=shop.public)).status == 200
+    await shop.act("renew", "nia", "pro_monthly")
+    named = {"subscription_id": written(Reference("subscription", "test_store", RENEWED))}
+    transaction = "/subscriptions/{subscription_id}/transactions/{transaction_id}/actions/refund"
+    await story.ask(f"POST {transaction}", transaction_id=f"{RENEWED}.0", **named)
+    await story.ask("POST /subscriptions/{subscription_id}/actions/cancel", **named)
+    await story.ask("POST /subscriptions/{subscription_id}/actions/refund", **named)
+    seen = replace(subscribed(now=NOW, id="2000000123456789"), store="app_store")
+    change = Change(
+        project_id=shop.project_id,
+        app_user_id="zoe",
+        apply=lambda situation: take_in(situation.customer, seen, situation.now),
+        create=True,
+    )
+    await shop.changes.make(change)
+    await story.ask("GET /subscriptions/{subscription_id}/authenticated_management_url", subscription_id=v2_id(seen))
+
+
+async def act(story: Asking) -> None:
+    """The operator cancels, extends and refunds; what the test store cannot do is refused."""
+    own = {"app_user_id": "lea", "transaction_id": f"{MONTHLY}.0"}
+    extended = {"extend_by_days": 3, "extend_reason_code": 3}
+    await story.ask("POST /v1/subscribers/{app_user_id}/subscriptions/{transaction_id}/extend", extended, **own)
+    await story.ask("POST /v1/subscribers/{app_user_id}/subscriptions/{transaction_id}/cancel", **own)
+    await story.ask("GET /subscriptions/{subscription_id}/authenticated_management_url")
+    transaction = "/subscriptions/{subscription_id}/transactions/{transaction_id}/actions/refund"
+    await story.ask(f"POST {transaction}", transaction_id=f"{MONTHLY}.0")
+    await story.ask("POST /v1/subscribers/{app_user_id}/transactions/{transaction_id}/refund", **own)
+    await story.ask("POST /purchases/{purchase_id}/actions/refund")

@@ -31,6 +31,7 @@ from latchkey.api.v1 import (
     offers,
     receipts,
     subscribers,
+    transactions,
     virtual_currencies,
 )
 from latchkey.api.v2 import (
@@ -79,6 +80,7 @@ ROUTERS = (
     attributes.router,
     identity.router,
     access.router,
+    transactions.router,
     virtual_currencies.router,
     offerings.router,
     store_products.router,

@@ -17,7 +17,8 @@ ApiError
 ├── TooManyRequests            429  the key's rate limit is used up
 ├── Failure                    500  an error of the service; the log has the details
 ├── Unavailable                503  an error of the service that is likely temporary
-└── StoreNotConnected          503  a receipt of a store that is not connected yet; the phone keeps the purchase
+├── StoreNotConnected          503  a receipt of a store that is not connected yet; the phone keeps the purchase
+└── StoreUnavailable           503  a store that had to be asked cannot be reached
 
 An error knows both of its bodies; the path alone decides which one is sent. The errors derive from Starlette's
 HTTPException because FastAPI lets only those pass while it reads a body.
@@ -31,13 +32,26 @@ from typing import ClassVar, Literal
 from msgspec import UNSET, json
 from starlette.exceptions import HTTPException
 
-from latchkey.domain.refusal import Conflict, InUse, Invalid, KeyReused, NotFound, OwnedByAnother, Refusal
+from latchkey.domain.refusal import (
+    Conflict,
+    InUse,
+    Invalid,
+    KeyReused,
+    NotFound,
+    OwnedByAnother,
+    Refusal,
+    StoreRefused,
+    StoreUnreachable,
+)
 from latchkey.wire.errors import RejectedAttribute, V1Error, V2Error, V2ErrorType
 
 Version = Literal["v1", "v2"]
 
 # Parameters that name a customer: V1 has its own code for a customer that does not exist.
 _CUSTOMER_PARAMETERS = frozenset({None, "app_user_id", "customer_id", "target_customer_id"})
+
+# How long to wait before a store is asked again, where it does not say so itself.
+_STORE_PAUSE_MS = 10_000
 
 
 class ApiError(HTTPException):
@@ -208,6 +222,17 @@ class StoreNotConnected(ApiError):
         super().__init__(message, headers={"retry-after": "60"}, backoff_ms=60_000)
 
 
+class StoreUnavailable(ApiError):
+    status = 503
+    code = 7101
+    type = "server_error"
+    retryable = True
+
+    def __init__(self, message: str, retry_after_ms: int | None) -> None:
+        wait = max(retry_after_ms or 0, _STORE_PAUSE_MS)
+        super().__init__(message, headers={"retry-after": str(-(-wait // 1000))}, backoff_ms=wait)
+
+
 def from_refusal(refusal: Refusal) -> ApiError:
     """The API error for a refusal of the rules."""
     match refusal:
@@ -222,6 +247,10 @@ def from_refusal(refusal: Refusal) -> ApiError:
             return Conflicting(refusal.message, param=refusal.param, type="unprocessable_entity_error")
         case Invalid():
             return InvalidParameter(refusal.message, param=refusal.param)
+        case StoreRefused():
+            return Unprocessable(refusal.message, param=refusal.param, type="store_error", code=7101)
+        case StoreUnreachable():
+            return StoreUnavailable(refusal.message, refusal.retry_after_ms)
         case OwnedByAnother():
             return Unprocessable(refusal.message, param=refusal.param, code=7102)
         case _:

@@ -38,3 +38,15 @@ class OwnedByAnother(Refusal):
 
 class InsufficientBalance(Refusal):
     """A debit would take the balance below zero."""
+
+
+class StoreRefused(Refusal):
+    """The store does not do what it was asked to do. Nothing was changed."""
+
+
+class StoreUnreachable(Refusal):
+    """The store cannot be asked now."""
+
+    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms

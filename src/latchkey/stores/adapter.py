@@ -93,6 +93,34 @@ class AppReceipt:
     app_transaction: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A purchase that its store is asked to change."""
+
+    # What to ask the store with.
+    handle: str = field(repr=False)
+    environment: Environment
+    # What was bought, with its base plan.
+    product_id: str
+    # The store's id of the period or of the one-time purchase that the action is about.
+    transaction_id: str
+    # Whether that is the last period. A one-time purchase has only one.
+    latest: bool
+    subscription: bool
+    # The end of the time that was paid for, as far as it is known.
+    ends_at: Ms | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """How far the end of a period is moved: by so much, or until then."""
+
+    by: Ms | None = None
+    until: Ms | None = None
+    # As Apple numbers reasons: 0 undeclared, 1 the customer's satisfaction, 2 other, 3 an outage.
+    reason: int = 0
+
+
 class Adapter(Protocol):
     store: str
 
@@ -123,6 +151,21 @@ class Adapter(Protocol):
 
     async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
         """Tell the store that the purchase was received. Repeating it does no harm."""
+
+    # What the operator asks the store to do. Each raises ActionRefused where the store does not do it, and StoreDown
+    # where it cannot be told whether it was done. The change itself is read from the store afterwards.
+
+    async def cancel(self, app: ConnectedApp, target: Target) -> None:
+        """Turn renewal off. Access stays until the end of the time that was paid for."""
+
+    async def revoke(self, app: ConnectedApp, target: Target) -> None:
+        """Give the last payment of a subscription back, and end access at once."""
+
+    async def refund(self, app: ConnectedApp, target: Target, *, revoke: bool) -> None:
+        """Give one payment back. With `revoke`, access ends too."""
+
+    async def extend(self, app: ConnectedApp, target: Target, extension: Extension) -> None:
+        """Move the end of the running period, free of charge."""
 
     def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         """Notifications that the store sent in this time, where it keeps a history; otherwise none."""

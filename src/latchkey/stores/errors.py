@@ -5,6 +5,7 @@ StoreError
 ├── Misdirected         authentic, but for another app, audience or environment: 403, nothing is stored
 ├── Malformed           not what this store sends: 400, nothing is stored
 ├── InvalidReceipt      certainly not the proof of a purchase: the phone may drop it
+├── ActionRefused       the store does not do what it was asked to do: nothing was changed
 ├── StoreDown           the store cannot be asked now: try again later
 └── CredentialsRefused  the store refuses our credentials: an operator has to act, then try again
 """
@@ -35,6 +36,10 @@ class Malformed(StoreError):
 
 
 class InvalidReceipt(StoreError):
+    pass
+
+
+class ActionRefused(StoreError):
     pass
 
 

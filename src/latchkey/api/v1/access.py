@@ -14,9 +14,10 @@ from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Instant, PathUserId, one_of
 from latchkey.api.replies import shows
 from latchkey.api.services import Provided
-from latchkey.api.v1.reply import subscriber_reply
+from latchkey.api.v1.reply import subscriber_reply, view_of
 from latchkey.domain.instants import DAY
-from latchkey.usecases.customers import grants, subscriptions
+from latchkey.usecases.customers import grants
+from latchkey.usecases.ledger import acting
 from latchkey.wire.v1 import SubscriberResponse
 
 router = APIRouter(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
@@ -102,8 +103,10 @@ async def revoke_promotionals(
 async def revoke_subscription(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, product_id: str
 ) -> Response:
-    """Refund the current period and end access at once."""
-    await subscriptions.refund(services.changes, caller.project_id, app_user_id, product_id)
+    """Refund the current period and end access at once. A real store is asked to do it: one that refunds nothing on
+    request gets a 422."""
+    view = await view_of(services, caller, app_user_id)
+    await acting.revoke(services, acting.by_product(view.customer, product_id))
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
@@ -117,15 +120,11 @@ async def defer_subscription(
     product_id: str,
     new: NewEnd,
 ) -> Response:
-    """Move the end of an active subscription to a later time, free of charge."""
+    """Move the end of an active subscription to a later time, free of charge. A real store is asked to do it."""
     if (new.expiry_time_ms is None) == (new.extend_by_days is None):
         raise InvalidParameter("Send either expiry_time_ms or extend_by_days.", param="expiry_time_ms")
-    await subscriptions.defer(
-        services.changes,
-        caller.project_id,
-        app_user_id,
-        product_id,
-        until=new.expiry_time_ms,
-        by=new.extend_by_days * DAY if new.extend_by_days is not None else None,
-    )
+    view = await view_of(services, caller, app_user_id)
+    by = new.extend_by_days * DAY if new.extend_by_days is not None else None
+    extension = acting.Extension(by=by, until=new.expiry_time_ms)
+    await acting.extend(services, acting.by_product(view.customer, product_id), extension)
     return await subscriber_reply(request, services, caller, app_user_id)

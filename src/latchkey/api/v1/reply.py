@@ -22,10 +22,15 @@ async def subscriber_reply(
     request: Request, services: Services, caller: Caller, app_user_id: str, status: int = 200
 ) -> Response:
     """The subscriber, read again after the change."""
+    view = await view_of(services, caller, app_user_id)
+    return reply(subscriber(request.scope[SCOPE_KEY], services, caller, view), status)
+
+
+async def view_of(services: Services, caller: Caller, app_user_id: str) -> View:
     row = await services.reader.read(caller.project_id, app_user_id)
     if row is None:
         raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
-    return reply(subscriber(request.scope[SCOPE_KEY], services, caller, look_at(row, services.now())), status)
+    return look_at(row, services.now())
 
 
 def subscriber(

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from latchkey.api.authentication import ReadKey
+from latchkey.api.audited import audited
+from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Limit, PathUserId, StartingAfter, StoreId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.customers import view_of
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.usecases.ledger import finding
+from latchkey.usecases.ledger import acting, finding
 from latchkey.usecases.rendering import ledger as render
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, customer_path
@@ -53,6 +54,16 @@ async def list_entitlements_of_purchase(
     """What the purchase grants, by id."""
     found = await finding.by_id(services, caller.project_id, "purchase", purchase_id)
     return reply(render.entitlements(found, limit, starting_after))
+
+
+@router.post("/purchases/{purchase_id}/actions/refund", responses=shows(wire.Purchase), response_class=Response)
+@audited("customer.refunded")
+async def refund_purchase(services: Provided, caller: WriteKey, purchase_id: str) -> Response:
+    """Give the money back and end access at once. A real store is asked to do it: one that refunds nothing on request
+    gets a 422."""
+    found = await finding.by_id(services, caller.project_id, "purchase", purchase_id)
+    await acting.revoke(services, acting.item_of(found.view.customer, found.bought))
+    return reply(render.purchase(await finding.by_id(services, caller.project_id, "purchase", purchase_id)))
 
 
 @router.get("/customers/{customer_id}/purchases", responses=shows(Page[wire.Purchase]), response_class=Response)

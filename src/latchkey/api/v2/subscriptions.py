@@ -7,14 +7,18 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from latchkey.api.authentication import ReadKey
+from latchkey.api.audited import audited
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.errors import Missing
 from latchkey.api.models import Limit, StartingAfter, StoreId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
-from latchkey.usecases.ledger import finding
+from latchkey.usecases.engine.admission import Caller
+from latchkey.usecases.ledger import acting, finding
 from latchkey.usecases.rendering import ledger as render
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
+from latchkey.usecases.services import Services
 from latchkey.wire import ledger as wire
 from latchkey.wire.management import Entitlement
 from latchkey.wire.v2 import Page
@@ -64,3 +68,68 @@ async def list_entitlements_of_subscription(
     """What the subscription grants while it runs, by id."""
     found = await finding.by_id(services, caller.project_id, "subscription", subscription_id)
     return reply(render.entitlements(found, limit, starting_after))
+
+
+@router.get(
+    "/{subscription_id}/authenticated_management_url",
+    responses=shows(wire.ManagementUrl),
+    response_class=Response,
+)
+async def read_management_url(services: Provided, caller: ReadKey, subscription_id: str) -> Response:
+    """Where the buyer manages the subscription: the page of its store, which asks them to sign in. 404 if the
+    store has no such page."""
+    found = await finding.by_id(services, caller.project_id, "subscription", subscription_id)
+    url = render.management_url(found.bought.store)
+    if url is None:
+        raise Missing("The store of this subscription has no page to manage it on.", code=7226)
+    return reply(wire.ManagementUrl(management_url=url))
+
+
+@router.post("/{subscription_id}/actions/cancel", responses=shows(wire.Subscription), response_class=Response)
+@audited("customer.cancelled")
+async def cancel_subscription(services: Provided, caller: WriteKey, subscription_id: str) -> Response:
+    """Turn renewal off; access stays until the end of the period. A real store is asked to do it: one that lets only
+    the buyer cancel gets a 422."""
+    item = await _item(services, caller, subscription_id)
+    await acting.cancel(services, item)
+    return await _reply(services, caller, subscription_id)
+
+
+@router.post("/{subscription_id}/actions/refund", responses=shows(wire.Subscription), response_class=Response)
+@audited("customer.refunded")
+async def refund_subscription(services: Provided, caller: WriteKey, subscription_id: str) -> Response:
+    """Give the last payment back and end access at once; a promotional grant only ends. A real store is asked to do it:
+    one that refunds nothing on request gets a 422."""
+    item = await _item(services, caller, subscription_id)
+    await acting.revoke(services, item)
+    return await _reply(services, caller, subscription_id)
+
+
+@router.post(
+    "/{subscription_id}/transactions/{transaction_id}/actions/refund",
+    responses=shows(wire.SubscriptionTransaction),
+    response_class=Response,
+)
+@audited("customer.refunded")
+async def refund_transaction(
+    services: Provided, caller: WriteKey, subscription_id: str, transaction_id: str
+) -> Response:
+    """Give the money of one transaction back; access and renewal stay as they are. In the test store the running period
+    cannot be refunded so: its refund ends access."""
+    found = await finding.by_id(services, caller.project_id, "subscription", subscription_id)
+    if render.transaction(found, transaction_id) is None:
+        raise Missing(f"The subscription has no transaction {transaction_id!r}.", param="transaction_id", code=7226)
+    item = acting.item_of(found.view.customer, found.bought, transaction_id)
+    await acting.refund(services, item, ends_access=False)
+    after = await finding.by_id(services, caller.project_id, "subscription", subscription_id)
+    return reply(render.transaction(after, transaction_id))
+
+
+async def _item(services: Services, caller: Caller, subscription_id: str) -> acting.Item:
+    found = await finding.by_id(services, caller.project_id, "subscription", subscription_id)
+    return acting.item_of(found.view.customer, found.bought)
+
+
+async def _reply(services: Services, caller: Caller, subscription_id: str) -> Response:
+    """The subscription, read again after the action."""
+    return reply(render.subscription(await finding.by_id(services, caller.project_id, "subscription", subscription_id)))

@@ -16,6 +16,7 @@ ON_A_PAGE = 50
 ELSEWHERE = (
     "account.invited",
     "customer.attributes_set",
+    "customer.cancelled",
     "customer.created",
     "entitlement.products_attached",
     "entitlement.products_detached",

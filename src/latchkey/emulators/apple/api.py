@@ -52,6 +52,7 @@ def application(store: AppleEmulator) -> Starlette:
         ("GET", "/inApps/v2/history/{id}", api.history),
         ("GET", "/inApps/v1/transactions/{id}", api.transaction),
         ("GET", "/inApps/v1/subscriptions/{id}", api.subscriptions),
+        ("PUT", "/inApps/v1/subscriptions/extend/{id}", api.extend),
         ("GET", "/inApps/v2/refund/lookup/{id}", api.refunds),
         ("PUT", "/inApps/v1/transactions/consumption/{id}", api.consumption),
         ("PUT", "/inApps/v2/transactions/consumption/{id}", api.consumption),
@@ -151,6 +152,31 @@ class _Api:
         signed = [self._store.signed_transaction(*one) for one in page]
         return _json({"signedTransactions": signed, "revision": revision, "hasMore": more})
 
+    async def extend(self, request: Request) -> Response:
+        try:
+            asked = msgspec.json.decode(await request.body(), type=_Extension)
+        except msgspec.DecodeError:
+            raise ApiError(4000000, "Bad request.") from None
+        if not 1 <= asked.extendByDays <= 90:
+            raise ApiError(4000009, "Invalid extend by days value.")
+        if not 0 <= asked.extendReasonCode <= 3:
+            raise ApiError(4000010, "Invalid extend reason code.")
+        if not 1 <= len(asked.requestIdentifier) <= 128:
+            raise ApiError(4000011, "Invalid request identifier.")
+        purchase = self._purchase_of(str(request.path_params["id"]))
+        if purchase.family:
+            raise ApiError(4030007, "Subscriptions that users obtain through Family Sharing cannot be extended.")
+        made = [at for at in self._store.extensions.get(purchase.id, []) if at > self._store.clock.now() - 365 * DAY]
+        if len(made) >= 2:
+            raise ApiError(4030005, "The subscription has reached the maximum number of extensions.")
+        try:
+            self._store.act(purchase.id, "extend", days=asked.extendByDays)
+        except Refusal:
+            raise ApiError(4030004, "Forbidden - subscription state ineligible for extension.") from None
+        self._store.extensions[purchase.id] = [*made, self._store.clock.now()]
+        latest = self._purchase_of(purchase.id).latest
+        return _json({"originalTransactionId": purchase.id, "effectiveDate": latest.expires_at, "success": True})
+
     async def consumption(self, request: Request) -> Response:
         _, one = self._transaction(request)
         try:
@@ -242,6 +268,12 @@ class _Api:
     def _of_customer(self, request: Request) -> list[Purchase]:
         buyer = self._purchase_of(str(request.path_params["id"])).buyer
         return [one for one in self._store.life.purchases.values() if one.buyer == buyer]
+
+
+class _Extension(msgspec.Struct):
+    extendByDays: int  # noqa: N815 - Apple's names
+    extendReasonCode: int  # noqa: N815
+    requestIdentifier: str  # noqa: N815
 
 
 class _NotificationHistory(msgspec.Struct):

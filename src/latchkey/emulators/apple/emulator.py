@@ -58,6 +58,8 @@ class AppleEmulator(Emulator[Life, Notice]):
         self._signed_at: Ms = 0
         # What the service told about consumption, by transaction id.
         self.consumption: dict[str, Any] = {}
+        # When the service extended subscriptions, by original transaction id: Apple does it twice a year.
+        self.extensions: dict[str, list[Ms]] = {}
         if not life.products:
             for product in FIRST_PRODUCTS:
                 self.add_product(product)

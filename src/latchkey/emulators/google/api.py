@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from latchkey.domain.instants import DAY
+from latchkey.domain.refusal import Refusal
 from latchkey.emulators.faults import around
 from latchkey.emulators.google import resources
 from latchkey.emulators.google.emulator import GoogleEmulator
@@ -29,6 +30,7 @@ _LARGEST_FORM = 64 * 1024
 _VOIDED_FOR = 30 * DAY
 
 Handler = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
 
 
 class ApiError(Exception):
@@ -49,6 +51,10 @@ def application(store: GoogleEmulator) -> Starlette:
         ("GET", f"{app}/orders:batchGet", api.orders),
         ("GET", f"{app}/orders/{{order}}", api.order),
         ("POST", f"{app}/purchases/subscriptions/{{product}}/{token}:acknowledge", api.acknowledge_subscription),
+        ("POST", f"{app}/purchases/subscriptions/{{product}}/{token}:cancel", api.cancel),
+        ("POST", f"{app}/purchases/subscriptions/{{product}}/{token}:defer", api.defer),
+        ("POST", f"{app}/purchases/subscriptionsv2/{token}:revoke", api.revoke),
+        ("POST", f"{app}/orders/{{order}}:refund", api.refund),
         ("POST", f"{app}/purchases/products/{{product}}/{token}:acknowledge", api.acknowledge_product),
         ("POST", f"{app}/purchases/products/{{product}}/{token}:consume", api.consume),
     ]
@@ -170,6 +176,47 @@ class _Api:
         self._store.consume(purchase.token)
         return Response(status_code=204)
 
+    # What the developer may do.
+
+    async def cancel(self, request: Request) -> Response:
+        purchase = self._purchase(request, subscription=True)
+        self._check_product(request, purchase)
+        self._act(purchase, "cancel", by="developer")
+        return Response(status_code=204)
+
+    async def defer(self, request: Request) -> Response:
+        purchase = self._purchase(request, subscription=True)
+        self._check_product(request, purchase)
+        info = (await _asked(request, _Deferral)).deferralInfo
+        expected, desired = _number(info.expectedExpiryTimeMillis, 0), _number(info.desiredExpiryTimeMillis, 0)
+        if expected != purchase.expires_at:
+            raise ApiError(400, "expectedExpiryTimeMismatch", "The expected expiry time is not the present one.")
+        self._act(purchase, "defer", until=desired)
+        return _json({"newExpiryTimeMillis": str(desired)})
+
+    async def revoke(self, request: Request) -> Response:
+        """Only with a full refund. A period that cost nothing is only ended."""
+        purchase = self._purchase(request, subscription=True)
+        if (await _asked(request, _Revocation)).revocationContext.get("fullRefund") is None:
+            raise ApiError(400, "invalid", "Only revocationContext.fullRefund is emulated.")
+        paid = purchase.latest.price.micros > 0 and purchase.latest.refunded_at is None
+        self._act(purchase, "refund" if paid else "revoke")
+        return _json({})
+
+    async def refund(self, request: Request) -> Response:
+        id, revoke = str(request.path_params["order"]), request.query_params.get("revoke") == "true"
+        for purchase, one in self._all_orders():
+            if one.id == id:
+                self._act(purchase, "refund", order=id, revoke=revoke)
+                return Response(status_code=204)
+        raise ApiError(404, "orderNotFound", "The order was not found.")
+
+    def _act(self, purchase: Purchase, act: str, **options: Any) -> None:
+        try:
+            self._store.act(purchase.token, act, **options)
+        except Refusal as refusal:
+            raise ApiError(400, "failedPrecondition", refusal.message) from None
+
     def _acknowledged(self, request: Request, purchase: Purchase) -> Response:
         self._check_product(request, purchase)
         if purchase.acknowledged:
@@ -205,6 +252,26 @@ class _Api:
 
     def _all_orders(self) -> Iterator[tuple[Purchase, Order]]:
         return ((purchase, one) for purchase in self._store.life.purchases.values() for one in purchase.orders)
+
+
+class _DeferralInfo(msgspec.Struct):
+    expectedExpiryTimeMillis: str  # noqa: N815 - Google's names
+    desiredExpiryTimeMillis: str  # noqa: N815
+
+
+class _Deferral(msgspec.Struct):
+    deferralInfo: _DeferralInfo  # noqa: N815
+
+
+class _Revocation(msgspec.Struct):
+    revocationContext: dict[str, Any]  # noqa: N815
+
+
+async def _asked(request: Request, type: type[T]) -> T:
+    try:
+        return msgspec.json.decode(await request.body(), type=type)
+    except msgspec.DecodeError:
+        raise ApiError(400, "invalid", "Invalid JSON payload received.") from None
 
 
 def _refused(error: ApiError) -> Response:

@@ -138,9 +138,11 @@ class Resume(Act, frozen=True, tag="resume"):
 
 class Defer(Act, frozen=True, tag="defer"):
     days: int = 7
+    # The new end, instead of days.
+    until: Ms | None = None
 
     def apply(self, life: Life, now: Ms, token: str) -> Step:
-        return lives.defer(life, now, token, days=self.days)
+        return lives.defer(life, now, token, days=self.days, until=self.until)
 
 
 class Refund(Act, frozen=True, tag="refund"):

@@ -150,14 +150,16 @@ def resume(life: Life, now: Ms, token: str) -> Step:
     return kept(life, purchase), (noticed(now, purchase, Code.PAUSE_SCHEDULE_CHANGED),)
 
 
-def defer(life: Life, now: Ms, token: str, *, days: int) -> Step:
-    """The developer moves the next billing date."""
+def defer(life: Life, now: Ms, token: str, *, days: int = 0, until: Ms | None = None) -> Step:
+    """The developer moves the next billing date, by some days or to a moment."""
     purchase = _renewing(life, token)
     if purchase.state is not State.ACTIVE or not purchase.auto_renew:
         raise Refusal("Only an active subscription that renews can be deferred.", param="act")
-    if not 1 <= days <= 365:
+    ends_at = purchase.expires_at or now
+    moved = until if until is not None else ends_at + days * DAY
+    if not ends_at < moved <= ends_at + 365 * DAY:
         raise Refusal("Google defers a renewal by 1 to 365 days.", param="days")
-    purchase = replace(purchase, expires_at=(purchase.expires_at or now) + days * DAY)
+    purchase = replace(purchase, expires_at=moved)
     return kept(life, purchase), (noticed(now, purchase, Code.DEFERRED),)
 
 

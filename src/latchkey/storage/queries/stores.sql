@@ -223,6 +223,13 @@ select count(*) from gone;
 select * from store_handles
 where project_id = $1 and store = $2 and handle_hash = any($3::bytea[]);
 
+-- name: handles_of_purchase
+-- what a purchase can be read again with, the latest first: a purchase that was replaced has a handle for each
+select * from store_handles
+where project_id = $1 and store = $2 and store_id = $3
+order by first_seen_at desc, last_told_at desc
+limit 1;
+
 -- name: save_handles
 -- stores told of purchases by these handles
 insert into store_handles as h (

@@ -13,6 +13,7 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _LOAD = query("load_handles")
+_OF_PURCHASE = query("handles_of_purchase")
 _SAVE = query("save_handles")
 _CLAIM_CHECKS = query("claim_checks")
 _SET_CHECK = query("set_check_at")
@@ -51,6 +52,12 @@ class Healings:
 async def load(connection: Connection, project_id: str, store: str, handles: Iterable[str]) -> dict[str, Handle]:
     rows = await connection.fetch(_LOAD, project_id, store, [_hash(one) for one in handles])
     return {row["handle"]: _handle(row) for row in rows}
+
+
+async def of_purchase(connection: Connection, project_id: str, store: str, store_id: str) -> Handle | None:
+    """The latest handle of a purchase. None: the store has never told of it."""
+    row = await connection.fetchrow(_OF_PURCHASE, project_id, store, store_id)
+    return None if row is None else _handle(row)
 
 
 async def save(connection: Connection, told: Sequence[tuple[Handle, Ms]]) -> None:

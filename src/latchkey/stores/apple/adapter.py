@@ -12,7 +12,17 @@ import msgspec
 
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming, Notification, Reading, Seen
+from latchkey.stores.adapter import (
+    AppReceipt,
+    ConnectedApp,
+    Extension,
+    Incoming,
+    Notification,
+    Reading,
+    Seen,
+    Target,
+)
+from latchkey.stores.apple import acting
 from latchkey.stores.apple import credentials as fields
 from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, Unknown
 from latchkey.stores.apple.credentials import AppleCredentials
@@ -22,6 +32,7 @@ from latchkey.stores.apple.receipts import is_receipt, open_receipt
 from latchkey.stores.apple.signatures import is_jws
 from latchkey.stores.apple.snapshots import STORE, Renewal, purchases
 from latchkey.stores.errors import (
+    ActionRefused,
     CredentialsRefused,
     InvalidReceipt,
     Malformed,
@@ -134,6 +145,18 @@ class AppleAdapter:
 
     async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
         """Apple takes nothing back that was not acknowledged; the app finishes its transactions itself."""
+
+    async def cancel(self, app: ConnectedApp, target: Target) -> None:  # noqa: ARG002 - as every store
+        raise ActionRefused(acting.NO_CANCELLATION)
+
+    async def revoke(self, app: ConnectedApp, target: Target) -> None:  # noqa: ARG002
+        raise ActionRefused(acting.NO_REFUND)
+
+    async def refund(self, app: ConnectedApp, target: Target, *, revoke: bool) -> None:  # noqa: ARG002
+        raise ActionRefused(acting.NO_REFUND)
+
+    async def extend(self, app: ConnectedApp, target: Target, extension: Extension) -> None:
+        await acting.extend(self._connection(app).api, target, extension)
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         connection = self._connection(app)

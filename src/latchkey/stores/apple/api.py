@@ -31,6 +31,8 @@ HISTORY: Ms = 180 * DAY - 10 * MINUTE
 _MOST_PAGES = 1000
 
 _NO_NOTIFICATION_URL = 4040007
+# Not a code of Apple's: a reply that says so in its body.
+_NOT_EXTENDED = -1
 _TRY_AGAIN = {4040002, 4040004, 4040006}
 
 T = TypeVar("T")
@@ -86,6 +88,10 @@ class _NotificationHistory(_Body, frozen=True):
     notification_history: list[_Sent] = []
     pagination_token: str | None = None
     has_more: bool = False
+
+
+class _Extended(_Body, frozen=True):
+    success: bool = False
 
 
 class _TestRequested(_Body, frozen=True):
@@ -171,6 +177,12 @@ class AppStoreApi:
     async def answer_consumption(self, transaction_id: str, body: dict[str, Any], environment: Environment) -> None:
         path = f"/inApps/v2/transactions/consumption/{_in_path(transaction_id)}"
         await self._call("PUT", environment, path, body=body)
+
+    async def extend(self, original_transaction_id: str, body: dict[str, Any], environment: Environment) -> None:
+        path = f"/inApps/v1/subscriptions/extend/{_in_path(original_transaction_id)}"
+        answer = await self._call("PUT", environment, path, body=body)
+        if not answer.json(_Extended, "Apple").success:
+            raise Declined("Apple did not extend the subscription.", _NOT_EXTENDED)
 
     async def _get(self, environment: Environment, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
         return (await self._call("GET", environment, path, query=query)).json(type, "Apple")

@@ -10,12 +10,13 @@ from typing import Any
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming, Notification, Reading
+from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Target
 from latchkey.stores.errors import InvalidReceipt, StoreDown
 from latchkey.stores.google import credentials as given_credentials
 from latchkey.stores.google import line, prepaid, product, push, subscription
 from latchkey.stores.google import notification as told
 from latchkey.stores.google.access_token import AccessTokens
+from latchkey.stores.google.acting import Acting
 from latchkey.stores.google.certificates import Certificates
 from latchkey.stores.google.chains import Chains
 from latchkey.stores.google.credentials import GoogleCredentials
@@ -42,6 +43,7 @@ class GoogleAdapter:
         self._tokens = AccessTokens(http, _real_now)
         self._publisher = Publisher(http, self._tokens)
         self._chains = Chains(self._publisher)
+        self._acting = Acting(self._publisher)
 
     def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> GoogleCredentials:
         return given_credentials.parse(given, allowed_hosts)
@@ -112,6 +114,18 @@ class GoogleAdapter:
             # Also the answer to a second acknowledgement, or to one of a purchase that was cancelled meanwhile.
             if await self._waits(app, token, is_subscription):
                 raise StoreDown("Google does not take the acknowledgement of a purchase that waits for it.") from None
+
+    async def cancel(self, app: ConnectedApp, target: Target) -> None:
+        await self._acting.cancel(app, target)
+
+    async def revoke(self, app: ConnectedApp, target: Target) -> None:
+        await self._acting.revoke(app, target)
+
+    async def refund(self, app: ConnectedApp, target: Target, *, revoke: bool) -> None:
+        await self._acting.refund(app, target, revoke=revoke)
+
+    async def extend(self, app: ConnectedApp, target: Target, extension: Extension) -> None:
+        await self._acting.extend(app, target, extension)
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         """Google keeps no history of notifications, but a list of voided purchases."""

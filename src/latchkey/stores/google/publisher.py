@@ -10,7 +10,7 @@ from latchkey.domain.instants import Ms
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreError
 from latchkey.stores.google.access_token import AccessTokens
-from latchkey.stores.google.refusal import Gone, Unknown, refusal
+from latchkey.stores.google.refusal import Gone, Unknown, refusal, refusal_of_action
 from latchkey.stores.google.resources import (
     OldSubscription,
     Order,
@@ -91,6 +91,22 @@ class Publisher:
         room = "subscriptions" if subscription else "products"
         await self._call(app, "POST", f"/purchases/{room}/{_part(product_id)}/tokens/{_part(token)}:acknowledge", {})
 
+    async def cancel(self, app: ConnectedApp, token: str, product_id: str) -> None:
+        await self._act(app, f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}:cancel")
+
+    async def revoke(self, app: ConnectedApp, token: str) -> None:
+        body: dict[str, Any] = {"revocationContext": {"fullRefund": {}}}
+        await self._act(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}:revoke", body)
+
+    async def refund(self, app: ConnectedApp, order_id: str, *, revoke: bool) -> None:
+        await self._act(app, f"/orders/{_part(order_id)}:refund?revoke={'true' if revoke else 'false'}")
+
+    async def defer(self, app: ConnectedApp, token: str, product_id: str, *, expected: Ms, desired: Ms) -> None:
+        """Only while the subscription ends at `expected`: the same request twice defers once."""
+        info = {"expectedExpiryTimeMillis": str(expected), "desiredExpiryTimeMillis": str(desired)}
+        path = f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}:defer"
+        await self._act(app, path, {"deferralInfo": info})
+
     async def voided(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[VoidedPurchase]:
         query = {"startTime": str(since), "endTime": str(until), "type": "1", "maxResults": str(_VOIDED_AT_ONCE)}
         page = await self._get(app, f"/purchases/voidedpurchases?{urlencode(query)}", VoidedPurchases)
@@ -114,6 +130,20 @@ class Publisher:
         return (await self._call(app, "GET", path)).json(type, "Google")
 
     async def _call(self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+        answer = await self._answer(app, method, path, body)
+        if not 200 <= answer.status < 300:
+            refused: StoreError = refusal(answer)
+            raise refused
+        return answer
+
+    async def _act(self, app: ConnectedApp, path: str, body: Mapping[str, Any] | None = None) -> None:
+        """Raises ActionRefused for what Google does not do."""
+        answer = await self._answer(app, "POST", path, body)
+        if not 200 <= answer.status < 300:
+            refused: StoreError = refusal_of_action(answer)
+            raise refused
+
+    async def _answer(self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
         credentials = app.credentials
         package = _part(credentials.package_name)
         url = f"{credentials.api_base_url}/androidpublisher/v3/applications/{package}{path}"
@@ -125,9 +155,6 @@ class Publisher:
             answer = await self._send(method, url, token, body)
         if answer.status == 401:
             self._tokens.forget(app)
-        if not 200 <= answer.status < 300:
-            refused: StoreError = refusal(answer)
-            raise refused
         return answer
 
     async def _send(self, method: str, url: str, token: str, body: Mapping[str, Any] | None) -> Answer:

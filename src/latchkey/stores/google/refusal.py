@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from latchkey.stores.errors import CredentialsRefused, StoreDown, StoreError
+from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown, StoreError
 from latchkey.stores.http import Answer
 
 _WORD = re.compile(r"[A-Za-z_]{1,60}")
@@ -44,17 +44,12 @@ def reason_word(text: str) -> str:
 
 def refusal(answer: Answer) -> StoreError:
     """What an answer that is not 200 means. Only Google's own form of an error counts as its word."""
-    try:
-        said = msgspec.json.decode(answer.body, type=_Body).error
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        said = None
-    status = answer.status
+    said, status = _said(answer), answer.status
     if status == 401:
         return CredentialsRefused("Google refuses the access token of the service account (401).")
     if said is None:
         return StoreDown(f"Google answered {status} in a form that the Android Publisher API does not use.")
-    words = {said.status, *(one.reason for one in said.errors)} - {""}
-    reason = next((word for one in said.errors if (word := reason_word(one.reason))), reason_word(said.status))
+    words, reason = _words(said), _reason(said)
     if words & _QUOTA:
         return StoreDown(f"Google's quota is used up ({reason}).")
     if status == 403:
@@ -66,3 +61,28 @@ def refusal(answer: Answer) -> StoreError:
     if status == 404 or (status == 400 and words & {"invalid", "badRequest", "INVALID_ARGUMENT"}):
         return Unknown("Google knows no such purchase.")
     return StoreDown(f"Google answered {status} ({reason}).")
+
+
+def refusal_of_action(answer: Answer) -> StoreError:
+    """The same for something that Google was asked to do: whatever Google refuses in its own form was not done."""
+    refused, said = refusal(answer), _said(answer)
+    if isinstance(refused, CredentialsRefused) or said is None or _words(said) & _QUOTA:
+        return refused
+    if isinstance(refused, Gone):
+        return ActionRefused("Google no longer keeps this purchase: it ended more than 60 days ago.")
+    return ActionRefused(f"Google does not do this for the purchase as it stands ({_reason(said) or answer.status}).")
+
+
+def _said(answer: Answer) -> _Detail | None:
+    try:
+        return msgspec.json.decode(answer.body, type=_Body).error
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def _words(said: _Detail) -> set[str]:
+    return {said.status, *(one.reason for one in said.errors)} - {""}
+
+
+def _reason(said: _Detail) -> str:
+    return next((word for one in said.errors if (word := reason_word(one.reason))), reason_word(said.status))

@@ -34,6 +34,8 @@ STORE = "play_store"
 _KNOWN = frozenset({ACTIVE, CANCELED, EXPIRED, PAUSED, IN_GRACE, ON_HOLD})
 # Divides the purchase token from the product in the handle of an add-on. No token has this sign.
 ADD_ON = "#"
+# How the id of a purchase begins that Google names no order for.
+NO_ORDER = "GPT."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,4 +265,4 @@ def _instant(text: str | None) -> Ms:
 
 def made_up_id(token: str) -> str:
     """For a purchase without an order, such as one made with a promotional code: the token stays the same."""
-    return "GPT." + sha256(token.encode()).hexdigest()[:32]
+    return NO_ORDER + sha256(token.encode()).hexdigest()[:32]

@@ -167,6 +167,20 @@ def refund(bought: Subscription | Purchase, now: Ms) -> Subscription | Purchase:
     return _money_back(bought, now)
 
 
+def refund_earlier(subscription: Subscription, period_id: str, now: Ms) -> Subscription:
+    """Gives the money of a period back that is over. Access does not change."""
+    found = next((one for one in subscription.periods if one.id == period_id), None)
+    if found is None or found is subscription.current:
+        raise Refusal("A refund of the running period ends access: refund the subscription.", param="transaction_id")
+    if found.refunded_at is not None:
+        raise Refusal("The transaction is refunded already.", param="transaction_id")
+    if found.price.micros == 0:
+        raise Refusal("The transaction cost nothing; there is no money to give back.", param="transaction_id")
+    refunded = replace(found, money_back=(*found.money_back, _fact(found.money_back, now)))
+    periods = tuple(refunded if one is found else one for one in subscription.periods)
+    return replace(subscription, periods=periods)
+
+
 def reverse_refund(bought: Subscription | Purchase, now: Ms) -> Subscription | Purchase:
     refunded_at = bought.refunded_at if isinstance(bought, Purchase) else bought.current.refunded_at
     if refunded_at is None:
