@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -15,7 +16,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.cli.running import Up
-from tests.web_sdk.package import installed
+from tests.npm import installed
 from tests.web_sdk.shopping import DIALOG, Shopper, act, call, encoded, serving, shopping
 
 DAY = 86_400
@@ -23,7 +24,8 @@ DAY = 86_400
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[str]:
-    with serving(installed()) as address:
+    modules = installed(Path(__file__).parent, "the vendor's web SDK (tests/web_sdk)")
+    with serving(modules / "@revenuecat" / "purchases-js" / "dist") as address:
         yield address
 
 

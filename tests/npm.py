@@ -1,4 +1,4 @@
-"""The vendor's web SDK, unmodified from npm, in a folder of the user's cache. Nothing of it is in this repository."""
+"""Packages from npm, unmodified, in a folder of the user's cache. Nothing of them is in this repository."""
 
 from __future__ import annotations
 
@@ -15,41 +15,49 @@ import pytest
 
 from tests import machine
 
-HERE = Path(__file__).parent
 FILES = ("package.json", "package-lock.json")
 # npm's codes for "the registry cannot be reached". Everything else is a failure, a wrong checksum above all.
 UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "ERR_SOCKET_TIMEOUT")
 
 
-def installed() -> Path:
-    """The folder with the browser builds. Skips, and says so on the terminal, where npm cannot be had."""
+def installed(lock: Path, what: str) -> Path:
+    """`node_modules` with what the lock in this folder names. Skips, and says so on the terminal, where npm cannot be
+    had. `what` is then not tested."""
     npm = machine.wanted("npm")
     if npm is None:
-        _skip(f"npm is missing, and tests cannot install it: {machine.obstacle_to_installing() or 'apt-get failed'}")
-    content = b"".join((HERE / name).read_bytes() for name in FILES)
-    folder = _cache() / f"purchases-js-{hashlib.sha256(content).hexdigest()[:16]}"
-    builds = folder / "node_modules" / "@revenuecat" / "purchases-js" / "dist"
+        skip(
+            what, f"npm is missing, and tests cannot install it: {machine.obstacle_to_installing() or 'apt-get failed'}"
+        )
+    content = b"".join((lock / name).read_bytes() for name in FILES)
+    folder = _cache() / f"{lock.name}-{hashlib.sha256(content).hexdigest()[:16]}"
+    modules = folder / "node_modules"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
+    with folder.with_suffix(".lock").open("w") as held:
         # One test process downloads, the others wait for it.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not builds.is_dir():
-            _download(npm, folder)
-    return builds
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not modules.is_dir():
+            _download(npm, lock, folder, what)
+    return modules
 
 
-def _download(npm: str, folder: Path) -> None:
+def skip(what: str, why: str) -> NoReturn:
+    words = f"NOT TESTED: {what}, because {why}."
+    machine.announce(words)
+    pytest.skip(words)
+
+
+def _download(npm: str, lock: Path, folder: Path, what: str) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
         new = Path(made) / "package"
         new.mkdir()
         for name in FILES:
-            shutil.copy(HERE / name, new)
+            shutil.copy(lock / name, new)
         # `ci` installs exactly what the lock names, and refuses a package whose checksum differs.
         command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         done = subprocess.run(command, cwd=new, capture_output=True, text=True, timeout=600)
         said = done.stdout + done.stderr
         if done.returncode != 0 and any(code in said for code in UNREACHABLE):
-            _skip("npm cannot reach its registry")
+            skip(what, "npm cannot reach its registry")
         assert done.returncode == 0, said
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
@@ -57,9 +65,3 @@ def _download(npm: str, folder: Path) -> None:
 
 def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "latchkey-tests"
-
-
-def _skip(why: str) -> NoReturn:
-    words = f"NOT TESTED: the vendor's web SDK (tests/web_sdk), because {why}."
-    machine.announce(words)
-    pytest.skip(words)
