@@ -17,7 +17,7 @@ async def test_a_new_experiment_is_shown_whole(shop: Shop) -> None:
         "object": "experiment",
         "project_id": "proj_demo",
         "name": "Paywall",
-        "variants": VARIANTS,
+        "variants": [{**one, "offering_id": None} for one in VARIANTS],
         "created_at": NOW,
     }
     assert (await get(shop, f"experiments/{made.json()['id']}")).json() == made.json()

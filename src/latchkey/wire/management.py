@@ -151,6 +151,8 @@ class VirtualCurrency(Struct, frozen=True, kw_only=True):
 class Variant(Struct, frozen=True, kw_only=True):
     id: str
     weight: int
+    # The offering that its customers see; null is the current one.
+    offering_id: str | None
 
 
 class Experiment(Struct, frozen=True, kw_only=True):

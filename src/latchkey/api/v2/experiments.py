@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, Id, Limit, Name, StartingAfter
+from latchkey.api.models import AnyId, Body, Id, Limit, Name, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.customers import experiment as domain
@@ -26,6 +26,7 @@ router = APIRouter(prefix="/v2/projects/{project_id}/experiments", tags=["V2 exp
 class NewVariant(Body):
     id: Id
     weight: Annotated[int, Field(ge=1, le=experiments.HEAVIEST)]
+    offering_id: AnyId | None = None
 
 
 class NewExperiment(Body):
@@ -33,11 +34,22 @@ class NewExperiment(Body):
     variants: Annotated[list[NewVariant], Field(min_length=experiments.FEWEST, max_length=experiments.MOST)]
 
 
+class VariantOffering(Body):
+    id: Id
+    # Null: its customers see the current offering.
+    offering_id: AnyId | None
+
+
+class ExperimentChanges(Body):
+    variants: Annotated[list[VariantOffering], Field(min_length=1, max_length=experiments.MOST)]
+
+
 @router.post("", responses=shows(wire.Experiment, 201), status_code=201, response_class=Response)
 @audited("experiment.created")
 async def create_experiment(services: Provided, caller: WriteKey, new: NewExperiment) -> Response:
-    """Create an experiment. Each variant gets a share of the enrolled customers in proportion to its weight."""
-    variants = [domain.Variant(one.id, one.weight) for one in new.variants]
+    """Create an experiment. Each variant gets a share of the enrolled customers in proportion to its weight. They see
+    the variant's offering as the current one, if it has one."""
+    variants = [domain.Variant(one.id, one.weight, one.offering_id) for one in new.variants]
     made = await experiments.create_experiment(services.database, caller.project_id, new.name, variants, services.now())
     return reply(render.experiment(caller.project_id, made), 201)
 
@@ -59,3 +71,15 @@ async def read_experiment(services: Provided, caller: ReadKey, experiment_id: st
     """One experiment."""
     found = await experiments.load_experiment(services.database, caller.project_id, experiment_id)
     return reply(render.experiment(caller.project_id, found))
+
+
+@router.patch("/{experiment_id}", responses=shows(wire.Experiment), response_class=Response)
+@router.post("/{experiment_id}", responses=shows(wire.Experiment), response_class=Response)
+@audited("experiment.updated")
+async def update_experiment(
+    services: Provided, caller: WriteKey, experiment_id: str, changes: ExperimentChanges
+) -> Response:
+    """Change which offering the customers of a variant see. Who is in which variant stays."""
+    chosen = {one.id: one.offering_id for one in changes.variants}
+    changed = await experiments.set_offerings(services.database, caller.project_id, experiment_id, chosen)
+    return reply(render.experiment(caller.project_id, changed))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from fastapi import APIRouter
-from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null
+from latchkey.api.models import AnyId, Body, Id, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog import placements
@@ -23,19 +20,17 @@ from latchkey.wire.v2 import Page
 
 router = APIRouter(prefix="/v2/projects/{project_id}/placements", tags=["V2 offerings"])
 
-OfferingId = Annotated[str, Field(min_length=1, max_length=255)]
-
 
 class NewPlacement(Body):
     id: Id
     display_name: Name | None = None
-    offering_id: OfferingId | None = None
+    offering_id: AnyId | None = None
     is_fallback: bool = False
 
 
 class PlacementChanges(Body):
     display_name: Name = not_null()
-    offering_id: OfferingId | None = None
+    offering_id: AnyId | None = None
     is_fallback: bool = not_null()
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from msgspec import UNSET
 from msgspec.structs import replace
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
@@ -16,6 +16,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import (
     Amount,
+    AnyId,
     Body,
     CurrencyCode,
     Id,
@@ -25,7 +26,6 @@ from latchkey.api.models import (
     Quantity,
     StartingAfter,
     not_null,
-    without_nul,
 )
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
@@ -43,8 +43,7 @@ router = APIRouter(prefix="/v2/projects/{project_id}/products", tags=["V2 produc
 
 
 Type = Literal["subscription", "one_time", "consumable", "non_consumable", "non_renewing_subscription"]
-AppId = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(without_nul)]
-AppIds = Annotated[list[AppId], Field(max_length=100, description="Where it is sold; empty means in every app.")]
+AppIds = Annotated[list[AnyId], Field(max_length=100, description="Where it is sold; empty means in every app.")]
 Expand = Annotated[list[Literal["app"]], Query(description="What to show inside the product.")]
 ExpandItems = Annotated[list[Literal["items.app"]], Query(description="What to show inside each product.")]
 
@@ -81,7 +80,7 @@ class NewProduct(Body):
     credits: NewCredits | None = None
     app_ids: AppIds = not_null()
     store_identifier: Id = not_null()
-    app_id: AppId = not_null()
+    app_id: AnyId = not_null()
     type: Type = not_null()
     display_name: Name | None = None
     title: Name | None = None
@@ -131,7 +130,7 @@ async def list_products(
     caller: ReadKey,
     limit: Limit = DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
-    app_id: Annotated[AppId | None, Query(description="Only products that are sold in this app.")] = None,
+    app_id: Annotated[AnyId | None, Query(description="Only products that are sold in this app.")] = None,
     expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The products on sale, by id."""

@@ -13,6 +13,8 @@ from latchkey.domain.instants import Ms
 class Variant:
     id: str
     weight: int
+    # The offering that its customers see as the current one.
+    offering_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

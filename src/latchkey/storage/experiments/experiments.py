@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct, json
@@ -12,13 +13,15 @@ from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _CREATE = query("create_experiment")
+_UPDATE = query("update_experiment")
 _LOAD = query("experiment_by_id")
 _PAGE = query("list_experiments")
 
 
-class _StoredVariant(Struct):
+class _StoredVariant(Struct, omit_defaults=True):
     id: str
     weight: int
+    offering_id: str | None = None
 
 
 _VARIANTS = json.Decoder(list[_StoredVariant])
@@ -33,8 +36,13 @@ class Experiment:
 
 
 async def create(connection: Connection, project_id: str, experiment: Experiment) -> None:
-    variants = json.encode([_StoredVariant(one.id, one.weight) for one in experiment.variants])
+    variants = _encoded(experiment.variants)
     await connection.execute(_CREATE, project_id, experiment.id, experiment.name, variants, experiment.created_at)
+
+
+async def update(connection: Connection, project_id: str, experiment: Experiment) -> None:
+    """Its variants, in the same order."""
+    await connection.execute(_UPDATE, project_id, experiment.id, _encoded(experiment.variants))
 
 
 async def load(connection: Connection, project_id: str, experiment_id: str) -> Experiment | None:
@@ -47,6 +55,10 @@ async def page(connection: Connection, project_id: str, after: str | None, limit
     return [_experiment(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
 
 
+def _encoded(variants: Sequence[Variant]) -> bytes:
+    return json.encode([_StoredVariant(one.id, one.weight, one.offering_id) for one in variants])
+
+
 def _experiment(row: Record) -> Experiment:
-    variants = tuple(Variant(one.id, one.weight) for one in _VARIANTS.decode(row["variants"]))
+    variants = tuple(Variant(one.id, one.weight, one.offering_id) for one in _VARIANTS.decode(row["variants"]))
     return Experiment(id=row["id"], name=row["name"], variants=variants, created_at=row["created_at"])

@@ -182,3 +182,20 @@ update placements set is_fallback = true where project_id = $1 and id = $2;
 -- name: delete_placement
 -- delete a placement
 delete from placements where project_id = $1 and id = $2;
+
+-- name: override_offering
+-- assign an offering to a customer; the lock keeps the customer from being erased meanwhile. Nothing without a customer
+insert into offering_overrides (project_id, customer_id, offering_id, set_at)
+select c.project_id, c.id, $3, $4
+from aliases a
+join customers c on c.project_id = a.project_id and c.id = a.customer_id
+where a.project_id = $1 and a.app_user_id = $2
+for no key update of c
+on conflict (project_id, customer_id) do update set offering_id = excluded.offering_id, set_at = excluded.set_at
+returning customer_id;
+
+-- name: clear_offering_override
+-- let a customer see the current offering again
+delete from offering_overrides v
+using aliases a
+where v.project_id = $1 and a.project_id = $1 and a.app_user_id = $2 and v.customer_id = a.customer_id;

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from latchkey.domain.customers.experiment import Variant
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.storage.database import Database
+from latchkey.storage.catalog import offerings
+from latchkey.storage.database import Connection, Database
 from latchkey.storage.experiments import experiments
 from latchkey.storage.experiments.experiments import Experiment as Experiment
-from latchkey.usecases.access.projects import load_project
+from latchkey.usecases.catalog.version import changing_catalog
 
 FEWEST, MOST = 2, 20
 HEAVIEST = 1_000_000
@@ -21,19 +23,37 @@ HEAVIEST = 1_000_000
 async def create_experiment(
     database: Database, project_id: str, name: str, variants: Sequence[Variant], now: Ms
 ) -> Experiment:
+    """A variant may name an offering, which its customers then see as the current one."""
     experiment = Experiment(f"exp_{secrets.token_hex(8)}", checked_name(name), _checked(variants), now)
-    await load_project(database, project_id)
-    async with database.transaction() as connection:
+    # The catalog knows the offerings of variants.
+    async with changing_catalog(database, project_id) as connection:
+        await _require_offerings(connection, project_id, variants)
         await experiments.create(connection, project_id, experiment)
     return experiment
 
 
+async def set_offerings(
+    database: Database, project_id: str, experiment_id: str, chosen: Mapping[str, str | None]
+) -> Experiment:
+    """By variant: the offering that its customers see; None is the current offering. Other variants stay as they
+    are."""
+    async with changing_catalog(database, project_id) as connection:
+        before = _found(await experiments.load(connection, project_id, experiment_id), experiment_id)
+        for variant_id in chosen:
+            if variant_id not in {one.id for one in before.variants}:
+                raise NotFound(f"The experiment has no variant {variant_id!r}.", param="variants")
+        variants = tuple(
+            replace(one, offering_id=chosen[one.id]) if one.id in chosen else one for one in before.variants
+        )
+        await _require_offerings(connection, project_id, variants)
+        changed = replace(before, variants=variants)
+        await experiments.update(connection, project_id, changed)
+    return changed
+
+
 async def load_experiment(database: Database, project_id: str, experiment_id: str) -> Experiment:
     async with database.acquire() as connection:
-        experiment = await experiments.load(connection, project_id, experiment_id)
-    if experiment is None:
-        raise NotFound(f"There is no experiment {experiment_id!r} in this project.", param="experiment_id")
-    return experiment
+        return _found(await experiments.load(connection, project_id, experiment_id), experiment_id)
 
 
 async def list_experiments(
@@ -43,6 +63,18 @@ async def list_experiments(
         if after is not None and await experiments.load(connection, project_id, after) is None:
             raise NotFound(f"There is no experiment {after!r} to start after.", param="starting_after")
         return await experiments.page(connection, project_id, after, limit)
+
+
+async def _require_offerings(connection: Connection, project_id: str, variants: Sequence[Variant]) -> None:
+    for one in variants:
+        if one.offering_id is not None and await offerings.load(connection, project_id, one.offering_id) is None:
+            raise NotFound(f"There is no offering {one.offering_id!r} in this project.", param="variants")
+
+
+def _found(experiment: Experiment | None, experiment_id: str) -> Experiment:
+    if experiment is None:
+        raise NotFound(f"There is no experiment {experiment_id!r} in this project.", param="experiment_id")
+    return experiment
 
 
 def _checked(variants: Sequence[Variant]) -> tuple[Variant, ...]:

@@ -101,7 +101,10 @@ def experiment(project_id: str, one: Experiment) -> wire.Experiment:
         id=one.id,
         project_id=project_id,
         name=one.name,
-        variants=[wire.Variant(id=variant.id, weight=variant.weight) for variant in one.variants],
+        variants=[
+            wire.Variant(id=variant.id, weight=variant.weight, offering_id=variant.offering_id)
+            for variant in one.variants
+        ],
         created_at=one.created_at,
     )
 
