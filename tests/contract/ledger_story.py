@@ -48,6 +48,8 @@ async def act_again(story: Asking, shop: Shop) -> None:
     receipt = {"app_user_id": "nia", "fetch_token": RENEWED, "product_id": "pro_monthly"}
     assert (await shop.client.post("/v1/receipts", receipt, key=shop.public)).status == 200
     await shop.act("renew", "nia", "pro_monthly")
+    await shop.act("issue_invoice", "nia", "pro_monthly")
+    await story.ask("GET /customers/{customer_id}/invoices", customer_id="nia")
     named = {"subscription_id": written(Reference("subscription", "test_store", RENEWED))}
     transaction = "/subscriptions/{subscription_id}/transactions/{transaction_id}/actions/refund"
     await story.ask(f"POST {transaction}", transaction_id=f"{RENEWED}.0", **named)

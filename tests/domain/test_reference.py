@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from latchkey.domain.customers.promotion import grant
 from latchkey.domain.purchases.reference import (
+    BASE_PLANS,
     Reference,
     has_transaction,
     kind_of,
@@ -17,6 +20,7 @@ from latchkey.domain.purchases.reference import (
     v2_id,
     written,
 )
+from latchkey.stores import registry
 from latchkey.stores.test_store import actions
 from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, bought, someone, subscribed
 
@@ -45,6 +49,14 @@ def test_ids_of_every_store_fit_the_vendors_255_characters() -> None:
     # An order of Google with an add-on: the longest id that a store gives.
     order = "GPA.3345-1234-5678-90123#" + "p" * 139
     assert len(written(Reference("purchase", "play_store", order))) <= 255
+
+
+def test_a_prepaid_plan_is_a_subscription_wherever_a_store_has_base_plans() -> None:
+    assert BASE_PLANS == registry.BASE_PLANS
+    plan = replace(bought(PRO_LIFETIME), store="play_store", product_id="pro:prepaid")
+    assert kind_of(plan) == "subscription"
+    assert kind_of(replace(plan, store="test_store")) == "purchase"
+    assert kind_of(replace(plan, product_id="pro")) == "purchase"
 
 
 def test_a_grant_is_a_subscription_and_a_one_time_purchase_is_a_purchase() -> None:

@@ -12,6 +12,7 @@ from latchkey.domain.access.entitlements import active
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import Price
+from latchkey.domain.purchases.invoices import issued
 from latchkey.domain.purchases.purchase import MoneyBack, Ownership, Purchase, PurchaseKind
 from latchkey.domain.purchases.revenue import headline, revenue
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
@@ -115,6 +116,19 @@ def test_a_grant_is_a_subscription_without_product_that_does_not_renew() -> None
     assert (said.period_ends_at, said.entitlement_ids) == (None, ("pro",))
     said = summary_of(revoke(customer, "pro", NOON + 1).purchases[0], CATALOG, NOON + 1)
     assert (said.status, said.period_ends_at, said.gives_access) == (S.EXPIRED, NOON + 1, False)
+
+
+def test_a_prepaid_plan_is_a_subscription_with_a_product_that_does_not_renew() -> None:
+    plan = replace(bought(PRO_PASS), store="play_store", product_id="pro_pass:prepaid")
+    said = summary_of(plan, CATALOG, NOON)
+    assert (said.status, said.auto_renewal, said.product_id) == (S.ACTIVE, R.WILL_NOT_RENEW, "pro_pass:prepaid")
+    assert (said.period_ends_at, said.entitlement_ids) == (NOON + 10 * DAY, ("pro",))
+
+
+def test_an_invoice_is_for_the_period_that_ran_when_it_was_issued() -> None:
+    first = actions.issue_invoice(SUB, NOON)
+    second = actions.issue_invoice(actions.renew(first, CATALOG, END), END + DAY)
+    assert [(one.invoice.issued_at, one.period.number) for one in issued([second])] == [(NOON, 0), (END + DAY, 1)]
 
 
 def test_a_purchase_is_owned_until_it_is_taken_back() -> None:

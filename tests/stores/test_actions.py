@@ -115,6 +115,17 @@ async def test_google_refunds_a_one_time_purchase(google: World) -> None:
     assert await types(google) == ["NON_RENEWING_PURCHASE", "REFUND"]
 
 
+async def test_a_prepaid_plan_is_a_subscription_and_google_refunds_it(google: World) -> None:
+    purchase = await bought(google, "pro_monthly:prepaid")
+    found = await subscription(google, google.store.known(purchase).id)
+    assert (found["product_id"], found["auto_renewal_status"]) == ("pro_monthly:prepaid", "will_not_renew")
+    assert [one["id"] for one in found["entitlements"]["items"]] == ["pro"]
+    assert said(await act(google, found, "actions/cancel")) == (422, "unprocessable_entity_error")
+    reply = await act(google, found, "actions/refund")
+    assert (reply.status, reply.json()["status"]) == (200, "expired")
+    assert google.store.known(purchase).refunded_at is not None
+
+
 async def test_v1_refunds_cancels_and_extends_by_transaction_at_google(google: World) -> None:
     purchase = await bought(google, "pro_monthly:monthly")
     order, ends_at = google.store.known(purchase).id, google.store.known(purchase).ends_at or 0

@@ -95,6 +95,27 @@ class Purchase(Struct, frozen=True, kw_only=True):
     country: str | None
 
 
+class InvoiceLineItem(Struct, frozen=True, kw_only=True):
+    object: Literal["invoice.line_item"] = "invoice.line_item"
+    product_identifier: str
+    product_display_name: str | None
+    # ISO 8601.
+    product_duration: str | None
+    quantity: int
+    unit_amount: MonetaryAmount
+
+
+class Invoice(Struct, frozen=True, kw_only=True):
+    object: Literal["invoice"] = "invoice"
+    id: str
+    total_amount: MonetaryAmount
+    line_items: list[InvoiceLineItem]
+    issued_at: int
+    # Null: stores tell that an invoice was issued, not that it was paid, and give out no file of it.
+    paid_at: int | None
+    invoice_url: str | None
+
+
 class ManagementUrl(Struct, frozen=True, kw_only=True):
     object: Literal["authenticated_management_url"] = "authenticated_management_url"
     management_url: str

@@ -14,8 +14,12 @@ from typing import Literal
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription
 
-# `subscription`: a store's subscription, or a promotional grant. `purchase`: a one-time purchase.
+# `subscription`: a store's subscription, a prepaid plan, or a promotional grant. `purchase`: a one-time purchase.
 Kind = Literal["subscription", "purchase"]
+
+# Stores that sell a subscription in base plans, as `product:plan`. Each top-up of a prepaid plan is a purchase of its
+# own there.
+BASE_PLANS = frozenset({"play_store"})
 
 _PREFIXES: dict[Kind, str] = {"subscription": "sub_", "purchase": "purch_"}
 
@@ -30,9 +34,14 @@ class Reference:
 
 def kind_of(bought: Subscription | Purchase) -> Kind | None:
     """None for a temporary grant: it stands in for a purchase that is not known yet, and has no V2 id."""
-    if isinstance(bought, Subscription) or bought.kind is PurchaseKind.PROMOTIONAL:
+    if isinstance(bought, Subscription) or bought.kind is PurchaseKind.PROMOTIONAL or is_prepaid(bought):
         return "subscription"
     return "purchase" if bought.kind is PurchaseKind.ONE_TIME else None
+
+
+def is_prepaid(purchase: Purchase) -> bool:
+    """A prepaid plan does not renew, but is a subscription to its store, and to apps."""
+    return purchase.kind is PurchaseKind.ONE_TIME and purchase.store in BASE_PLANS and ":" in purchase.product_id
 
 
 def v2_id(bought: Subscription | Purchase) -> str:

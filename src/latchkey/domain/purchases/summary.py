@@ -1,7 +1,7 @@
 """What V2 says of a subscription or a purchase at a moment: its status, whether it renews, its dates, what it grants.
 
-A promotional grant is a subscription that does not renew. The table of `Standing` decides the two words; `gives_access`
-decides by the ends of all periods, as entitlements do, because two periods may overlap.
+A promotional grant and a prepaid plan are subscriptions that do not renew. The table of `Standing` decides the two
+words; `gives_access` decides by the ends of all periods, as entitlements do, because two periods may overlap.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.standing import Standing, standing_of
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 
@@ -71,8 +71,10 @@ class Summary:
 
 
 def summary_of(bought: Subscription | Purchase, catalog: Catalog, now: Ms) -> Summary:
-    """Of a subscription or a promotional grant."""
-    return _of_grant(bought, now) if isinstance(bought, Purchase) else _of_subscription(bought, catalog, now)
+    """Of a subscription, a promotional grant or a prepaid plan."""
+    return (
+        _of_purchase(bought, catalog, now) if isinstance(bought, Purchase) else _of_subscription(bought, catalog, now)
+    )
 
 
 def gives_access(bought: Subscription | Purchase, now: Ms) -> bool:
@@ -143,17 +145,17 @@ def _renewal(standing: Standing, next_product: str | None) -> AutoRenewal:
     return AutoRenewal.WILL_CHANGE_PRODUCT if next_product is not None else AutoRenewal.WILL_RENEW
 
 
-def _of_grant(grant: Purchase, now: Ms) -> Summary:
-    access, end = gives_access(grant, now), grant.access_ends_at
+def _of_purchase(purchase: Purchase, catalog: Catalog, now: Ms) -> Summary:
+    access, end = gives_access(purchase, now), purchase.access_ends_at
     return Summary(
         status=SubscriptionStatus.ACTIVE if access else SubscriptionStatus.EXPIRED,
         auto_renewal=AutoRenewal.WILL_NOT_RENEW,
         gives_access=access,
-        product_id=None,
+        product_id=None if purchase.kind is PurchaseKind.PROMOTIONAL else purchase.product_id,
         next_product_id=None,
-        starts_at=grant.purchased_at,
-        period_starts_at=grant.purchased_at,
+        starts_at=purchase.purchased_at,
+        period_starts_at=purchase.purchased_at,
         period_ends_at=end,
         ends_at=end,
-        entitlement_ids=(grant.entitlement_id,) if grant.entitlement_id else (),
+        entitlement_ids=granted_by(purchase, catalog, now),
     )

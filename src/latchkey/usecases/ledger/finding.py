@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from latchkey.domain.purchases import reference
+from latchkey.domain.purchases.invoices import Issued, issued
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.reference import Kind, Reference
 from latchkey.domain.purchases.subscription import Subscription
@@ -74,6 +75,19 @@ async def purchases_of(services: Services, view: View, environment: Environment 
     ]
     mine.sort(key=lambda one: reference.v2_id(one[1]))
     return await _with_catalog(services.database, project_id, mine)
+
+
+async def invoices_of(services: Services, view: View) -> list[tuple[Issued, Product | None]]:
+    """A customer's invoices by id, each with its product as the catalog has it now."""
+    found = issued(view.customer.subscriptions)
+    named = {one.period.product_id: view.catalog.find(one.period.product_id) for one in found}
+    async with services.database.acquire() as connection:
+        sold = {
+            id: await products.load(connection, view.customer.project_id, product.id)
+            for id, product in named.items()
+            if product is not None
+        }
+    return [(one, sold.get(one.period.product_id)) for one in found]
 
 
 def _in(view: View, named: Reference) -> Subscription | Purchase | None:

@@ -1,4 +1,4 @@
-"""Subscriptions and purchases as V2 shows them."""
+"""Subscriptions, purchases and invoices as V2 shows them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import TypeVar
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import MICROS, Price
+from latchkey.domain.purchases.invoices import Issued
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase
 from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.revenue import headline, revenue
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
 from latchkey.stores.registry import STORES, takehome
+from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.ledger.finding import Found
 from latchkey.usecases.rendering import management
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, customer_path, page
+from latchkey.usecases.rendering.view import View
 from latchkey.wire import ledger as wire
 from latchkey.wire.management import Entitlement
 from latchkey.wire.v2 import Page
@@ -99,6 +102,32 @@ def entitlements(found: Found, limit: int, starting_after: str | None) -> Page[E
     return page(items, lambda item: item.id, f"{path_of(found)}/entitlements", limit, starting_after)
 
 
+def invoices(
+    view: View, found: Sequence[tuple[Issued, Product | None]], limit: int, starting_after: str | None
+) -> Page[wire.Invoice]:
+    items = [_invoice(one, product) for one, product in found]
+    return page(items, lambda item: item.id, f"{customer_path(view)}/invoices", limit, starting_after)
+
+
+def _invoice(one: Issued, product: Product | None) -> wire.Invoice:
+    total = amount(one.invoice.total, one.store)
+    line = wire.InvoiceLineItem(
+        product_identifier=one.period.product_id,
+        product_display_name=product.display_name if product is not None else None,
+        product_duration=product.duration if product is not None else None,
+        quantity=1,
+        unit_amount=total,
+    )
+    return wire.Invoice(
+        id=one.invoice.id,
+        total_amount=total,
+        line_items=[line],
+        issued_at=one.invoice.issued_at,
+        paid_at=None,
+        invoice_url=None,
+    )
+
+
 def whole(items: Sequence[Item], path: str) -> Page[Item]:
     """A list that is not paged."""
     return Page(items=list(items), next_page=None, url=path)
@@ -106,10 +135,6 @@ def whole(items: Sequence[Item], path: str) -> Page[Item]:
 
 def purchases(found: Sequence[Found], path: str, limit: int, starting_after: str | None) -> Page[wire.Purchase]:
     return page([purchase(one) for one in found], lambda item: item.id, path, limit, starting_after)
-
-
-def purchases_path(found: Found) -> str:
-    return f"{customer_path(found.view)}/purchases"
 
 
 def path_of(found: Found) -> str:

@@ -13,6 +13,7 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.promotion import STORE as PROMOTIONAL
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.stores.registry import BASE_PLANS, STORES
 from latchkey.stores.test_store.billing import STORE as TEST_STORE
@@ -102,7 +103,7 @@ def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
         is_sandbox=purchase.environment is Environment.SANDBOX,
         ownership_type=purchase.ownership,
         # The vendor's Android SDK drops a subscription of any type it does not know.
-        period_type=PeriodType.PREPAID if _is_prepaid(purchase) else PeriodType.NORMAL,
+        period_type=PeriodType.PREPAID if is_prepaid(purchase) else PeriodType.NORMAL,
         # No store has vouched for what a temporary grant is for.
         store=PROMOTIONAL if purchase.kind is PurchaseKind.TEMPORARY else purchase.store,
         product_plan_identifier=_plan(purchase.store, purchase.product_id),
@@ -140,11 +141,6 @@ def _plan(store: str, product_id: str) -> str | UnsetType:
     return (product_id.partition(":")[2] or UNSET) if store in BASE_PLANS else UNSET
 
 
-def _is_prepaid(purchase: Purchase) -> bool:
-    """A prepaid plan is a subscription to its store, and to apps. No other one-time purchase is of a base plan."""
-    return purchase.kind is PurchaseKind.ONE_TIME and _plan(purchase.store, purchase.product_id) is not UNSET
-
-
 def _entitlement(access: Access, now: Ms) -> v1.Entitlement:
     shown = event.entitlement(access, now)
     store, product_id = access.source.store, access.product_id
@@ -158,7 +154,7 @@ def _entitlement(access: Access, now: Ms) -> v1.Entitlement:
 def _non_subscriptions(customer: Customer, public: bool, token: str | None) -> dict[str, list[v1.NonSubscription]]:
     found: dict[str, list[v1.NonSubscription]] = {}
     for purchase in customer.purchases:
-        if purchase.kind is PurchaseKind.ONE_TIME and not _is_prepaid(purchase):
+        if purchase.kind is PurchaseKind.ONE_TIME and not is_prepaid(purchase):
             hidden = public and purchase.store == TEST_STORE and purchase.id != token
             id = disguised(customer.project_id, purchase.id) if hidden else purchase.id
             found.setdefault(_product(purchase.store, purchase.product_id), []).append(_non_subscription(purchase, id))
