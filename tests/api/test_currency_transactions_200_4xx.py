@@ -141,6 +141,13 @@ async def test_nobody_is_404(steady_shop: Shop) -> None:
     assert (reply.status, reply.json()["code"]) == (404, 7259)
 
 
+async def test_a_new_user_of_an_app_has_no_coins_yet(steady_shop: Shop) -> None:
+    reply = await steady_shop.client.get("/v1/subscribers/newcomer/virtual_currencies", key=steady_shop.public)
+    assert (reply.status, reply.json()["virtual_currencies"]["COIN"]["balance"]) == (200, 0)
+    # Reading creates nobody.
+    refused(await get(steady_shop, "customers/newcomer"), 404, "resource_missing", "customer_id")
+
+
 async def test_an_app_may_read_its_users_balance(steady_shop: Shop) -> None:
     await did(steady_shop, "purchase", "player", "coins_100")
     reply = await steady_shop.client.get("/v1/subscribers/player/virtual_currencies", key=steady_shop.public)

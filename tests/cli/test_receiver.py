@@ -84,7 +84,10 @@ def test_a_webhook_reaches_a_plain_http_app_with_everything_it_needs_to_check_it
 
 
 def test_a_failure_of_the_app_is_a_failed_delivery_with_the_apps_words(up: Up) -> None:
-    with App() as app, Running("receiver", "--data", up.folder, "--forward-to", app.url) as running:
+    with (
+        App() as app,
+        Running("receiver", "--data", up.folder, "--forward-to", app.url, "--dialect", "revenuecat") as running,
+    ):
         running.wait_for("Press Ctrl-C")
         app.answer = (500, {"retry-after": "7"}, b"[red]TypeError\x1b[2J: x is undefined")
         tried = call(up, "POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
@@ -100,6 +103,9 @@ def test_a_failure_of_the_app_is_a_failed_delivery_with_the_apps_words(up: Up) -
         app.answer = (204, {}, b"")
         tried = call(up, "POST", f"integrations/webhooks/{own_webhook(up)['id']}/test", {"type": "RENEWAL"})
         assert (tried["delivered"], tried["status"]) == (False, 204)
+        # The app gets the dialect that was asked for.
+        (*_, body) = app.messages[-1]
+        assert json.loads(body)["event"]["store"] == "TEST_STORE"
         assert running.ctrl_c() == 0
 
 

@@ -146,7 +146,7 @@ async def test_attributes_reach_the_server(shopper: Shopper) -> None:
 
 async def test_coins_are_bought_and_counted(shopper: Shopper) -> None:
     await shopper.configure()
-    assert await shopper.holds() == []
+    # The first thing that the server hears of this visitor.
     assert (await shopper.run("shop.getVirtualCurrencies()"))["all"]["COIN"]["balance"] == 0
     await shopper.buys("coins_100")
     await shopper.run("shop.invalidateVirtualCurrenciesCache()")

@@ -17,8 +17,9 @@ router = APIRouter(tags=["V1 subscribers"])
 
 @router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies), response_class=Response)
 async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
-    """Every currency of the project with this subscriber's balance."""
-    held = await balances(services.changes, caller.project_id, app_user_id)
+    """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
+    # An app may ask this before anything else about a new user.
+    held = await balances(services.changes, caller.project_id, app_user_id, unknown_has_none=caller.is_public)
     return reply(
         V1Currencies(
             virtual_currencies={

@@ -23,14 +23,18 @@ class Balance:
     balance: int
 
 
-async def balances(changes: Changes, project_id: str, app_user_id: str) -> list[Balance]:
-    """Every currency of the project, with the balance of this customer."""
+async def balances(
+    changes: Changes, project_id: str, app_user_id: str, *, unknown_has_none: bool = False
+) -> list[Balance]:
+    """Every currency of the project, with the balance of this customer. An unknown customer is refused, or has 0 of
+    each."""
     async with changes.database.acquire() as connection:
         customer = await customer_state.load(connection, project_id, app_user_id)
-        if customer is None:
+        if customer is None and not unknown_has_none:
             raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
         known = await currencies.names(connection, project_id)
-    return [Balance(one.code, one.name, one.description, customer.balances.get(one.code, 0)) for one in known]
+    held = customer.balances if customer is not None else {}
+    return [Balance(one.code, one.name, one.description, held.get(one.code, 0)) for one in known]
 
 
 async def adjust(
