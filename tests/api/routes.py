@@ -88,6 +88,8 @@ BODIES: dict[str, Any] = {
     "POST /virtual_currencies/{code}": {"name": "Gems"},
     "PATCH /virtual_currencies/{code}": {"name": "Gems"},
     "POST /apps": {"name": "Mine", "store": "test_store"},
+    "POST /apps/{app_id}": {"name": "Yours"},
+    "PATCH /apps/{app_id}": {"name": "Yours"},
     "POST /apps/{app_id}/public_api_keys": {"name": "mine"},
     "PUT /apps/{app_id}/credentials": {"bundle_id": "com.example.app", "key_id": "2X9R4HXF34"},
     "POST /store_notifications/reprocess": {"since_ms": NOW, "status": "failed"},

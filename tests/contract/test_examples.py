@@ -207,9 +207,14 @@ async def configure(story: Story) -> None:
     await story.ask("GET /virtual_currencies/{code}", code="GEM")
     await story.ask("POST /virtual_currencies/{code}", {"name": "Jewels"}, code="GEM")
     await story.ask("PATCH /virtual_currencies/{code}", {"name": "Gems"}, code="GEM")
-    app = await story.ask("POST /apps", {"name": "Mobile", "store": "app_store"})
+    app = await story.ask(
+        "POST /apps", {"name": "Mobile", "type": "app_store", "app_store": {"bundle_id": "com.example.app"}}
+    )
     await story.ask("GET /apps")
     await story.ask("GET /apps/{app_id}", app_id=app["id"])
+    await story.ask("POST /apps/{app_id}", {"name": "Phone"}, app_id=app["id"])
+    bundle = {"app_store": {"bundle_id": "com.example.phone"}}
+    await story.ask("PATCH /apps/{app_id}", bundle, app_id=app["id"])
     public = await story.ask("POST /apps/{app_id}/public_api_keys", {"name": "beta"}, app_id=app["id"])
     await story.ask("GET /apps/{app_id}/public_api_keys", app_id=app["id"])
     await story.ask("DELETE /apps/{app_id}/public_api_keys/{key_id}", app_id=app["id"], key_id=public["id"])

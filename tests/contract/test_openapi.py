@@ -57,6 +57,10 @@ CHECKS = [
 
 # Rules that a schema cannot express: data that breaks one of them is refused with one of these messages.
 UNSAID = (
+    "may be sent with it",  # the object of another type
+    "is missing",  # credentials are whole, or there are none
+    "must be the content of the .p8 file",
+    "root_certificates must be",
     "Input should be a valid integer",  # 1.0 is an integer to JSON Schema, and not to us
     "A price has at most 6 decimals",  # multipleOf is undone by binary fractions
     "is a duration of nothing",  # P0D

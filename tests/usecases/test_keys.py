@@ -19,7 +19,7 @@ async def project(database: Database) -> projects.Project:
 
 
 async def test_a_new_project_has_an_id_a_name_and_a_feed(database: Database, project: projects.Project) -> None:
-    assert re.fullmatch(r"proj_[0-9a-f]{16}", project.id)
+    assert re.fullmatch(r"proj_[0-9a-f]{14}", project.id)
     assert await projects.load_project(database, project.id) == project
     async with database.acquire() as connection:
         assert await connection.fetchval("select position from feeds where project_id = $1", project.id) == 0

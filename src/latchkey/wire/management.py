@@ -186,10 +186,38 @@ class PublicApiKey(Struct, frozen=True, kw_only=True):
     name: str
     rate_limit: int
     masked_key: str
-    # The key itself, only in the response that creates it.
-    key: str | UnsetType = UNSET
+    # Null for keys that were made when only their hash was stored.
+    key: str | None
+    environment: Literal["production", "sandbox"]
     created_at: int
     revoked_at: int | None
+
+
+class BundleDetails(Struct, frozen=True, kw_only=True):
+    bundle_id: str
+
+
+class PackageDetails(Struct, frozen=True, kw_only=True):
+    package_name: str
+
+
+class StripeDetails(Struct, frozen=True, kw_only=True):
+    stripe_account_id: str | None
+
+
+class WebBillingDetails(Struct, frozen=True, kw_only=True):
+    stripe_account_id: str | None
+    app_name: str
+    # The same as `app_name`: the vendor deprecates it and still requires it.
+    seller_company_name: str
+    support_email: str | None
+    default_currency: str
+
+
+class PaddleDetails(Struct, frozen=True, kw_only=True):
+    paddle_is_sandbox: bool
+    # Never shown.
+    paddle_api_key: None = None
 
 
 class App(Struct, frozen=True, kw_only=True):
@@ -198,7 +226,17 @@ class App(Struct, frozen=True, kw_only=True):
     project_id: str
     name: str
     store: AppStore
+    # The same as `store`.
+    type: AppStore
     created_at: int
+    # The one of the app's type, if it is known.
+    amazon: PackageDetails | UnsetType = UNSET
+    app_store: BundleDetails | UnsetType = UNSET
+    mac_app_store: BundleDetails | UnsetType = UNSET
+    play_store: PackageDetails | UnsetType = UNSET
+    stripe: StripeDetails | UnsetType = UNSET
+    rc_billing: WebBillingDetails | UnsetType = UNSET
+    paddle: PaddleDetails | UnsetType = UNSET
     # Where the store sends its notifications. Null for stores that are not connected.
     notification_url: str | None
     # The app's first key, only in the response that creates the app.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastapi import APIRouter, Request
+from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
@@ -12,24 +13,19 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
+from latchkey.api.v2.app_bodies import AppChanges, NewApp, credentials_of, details_of, store_of
 from latchkey.api.v2.credentials import base_of
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.access import keys, projects
 from latchkey.usecases.rendering import management as render
-from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores import credentials
 from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
-from latchkey.wire.management import AppStore
 from latchkey.wire.v2 import Page
 
 router = APIRouter(prefix="/v2/projects/{project_id}/apps", tags=["V2 apps"])
-
-
-class NewApp(Body):
-    name: Name
-    store: AppStore
 
 
 class NewPublicKey(Body):
@@ -43,13 +39,17 @@ class NewPublicKey(Body):
 @router.post("", responses=shows(wire.App, 201), status_code=201, response_class=Response)
 @audited("app.created")
 async def create_app(request: Request, services: Provided, caller: WriteKey, new: NewApp) -> Response:
-    """Create an app with its first public key. Only this response shows the key."""
-    now = services.now()
-    made = await projects.create_app(services.database, caller.project_id, new.name, new.store, now)
-    issued = await keys.create_public_key(services.database, caller.project_id, made.id, made.name, now)
-    first_key = render.public_api_key(caller.project_id, issued.key, issued.plaintext)
-    urls = await notification_urls(request, services, caller.project_id, [made])
-    return reply(render.app(caller.project_id, made, urls.get(made.id), first_key), 201)
+    """Create an app with its first public key."""
+    now, project_id, store = services.now(), caller.project_id, store_of(new)
+    details, given = details_of(new, store), credentials_of(new, store)
+    if given:
+        credentials.check_form(services.stores, store, given)
+    made = await projects.create_app(services.database, project_id, new.name, store, now, details=details)
+    issued = await keys.create_public_key(services.database, project_id, made.id, made.name, now)
+    if given:
+        await credentials.save(services.stores, project_id, made.id, given)
+    [shown] = await _shown(request, services, project_id, [made], render.public_api_key(project_id, issued.key))
+    return reply(shown, 201)
 
 
 @router.get("", responses=shows(Page[wire.App]), response_class=Response)
@@ -62,20 +62,36 @@ async def list_apps(
 ) -> Response:
     """The project's apps, oldest first."""
     found = await projects.list_apps(services.database, caller.project_id, after=starting_after, limit=limit + 1)
-    urls = await notification_urls(request, services, caller.project_id, found)
-
-    def shown(project_id: str, one: projects.App) -> wire.App:
-        return render.app(project_id, one, urls.get(one.id))
-
-    return reply(render.listed(found, shown, lambda item: item.id, limit, caller.project_id, "apps"))
+    items = await _shown(request, services, caller.project_id, found)
+    path = render.project_path(caller.project_id, "apps")
+    return reply(page(items, lambda item: item.id, path, limit, None))
 
 
 @router.get("/{app_id}", responses=shows(wire.App), response_class=Response)
 async def read_app(request: Request, services: Provided, caller: ReadKey, app_id: str) -> Response:
     """One app."""
     app = await projects.load_app(services.database, caller.project_id, app_id)
-    urls = await notification_urls(request, services, caller.project_id, [app])
-    return reply(render.app(caller.project_id, app, urls.get(app.id)))
+    return reply((await _shown(request, services, caller.project_id, [app]))[0])
+
+
+@router.patch("/{app_id}", responses=shows(wire.App), response_class=Response)
+@router.post("/{app_id}", responses=shows(wire.App), response_class=Response)
+@audited("app.changed")
+async def update_app(
+    request: Request, services: Provided, caller: WriteKey, app_id: str, changes: AppChanges
+) -> Response:
+    """Change the name, or what the store calls the app. Keys of the App Store are saved with those that are there."""
+    app = await projects.load_app(services.database, caller.project_id, app_id)
+    details, given = details_of(changes, app.store), credentials_of(changes, app.store)
+    connected = (await credentials.load_some(services.stores, caller.project_id, [app])).get(app_id)
+    if connected is not None and connected.row.credentials is not None:
+        # The name of the app in its store is part of its credentials.
+        given |= {field: details[field] for field in ("bundle_id", "package_name") if field in details}
+    if given:
+        await credentials.save_some(services.stores, caller.project_id, app_id, given)
+    name = changes.name if "name" in changes.model_fields_set else None
+    changed = await projects.update_app(services.database, caller.project_id, app_id, name=name, details=details)
+    return reply((await _shown(request, services, caller.project_id, [changed]))[0])
 
 
 @router.delete("/{app_id}", responses=shows(Deleted), response_class=Response)
@@ -92,7 +108,7 @@ async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Respo
 )
 @audited("app.key_created")
 async def create_public_api_key(services: Provided, caller: WriteKey, app_id: str, new: NewPublicKey) -> Response:
-    """Create another key for an app. Only this response shows it."""
+    """Create another key for an app."""
     app = await projects.load_app(services.database, caller.project_id, app_id)
     made = await keys.create_public_key(
         services.database,
@@ -103,7 +119,7 @@ async def create_public_api_key(services: Provided, caller: WriteKey, app_id: st
         rate_limit=new.rate_limit,
         environment=new.environment,
     )
-    return reply(render.public_api_key(caller.project_id, made.key, made.plaintext), 201)
+    return reply(render.public_api_key(caller.project_id, made.key), 201)
 
 
 @router.get("/{app_id}/public_api_keys", responses=shows(Page[wire.PublicApiKey]), response_class=Response)
@@ -136,13 +152,20 @@ async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: st
 async def rendered_apps(request: Request, services: Services, project_id: str) -> dict[str, wire.App]:
     """All apps of a project, by id."""
     found = await projects.all_apps(services.database, project_id)
-    urls = await notification_urls(request, services, project_id, found)
-    return {one.id: render.app(project_id, one, urls.get(one.id)) for one in found}
+    return {one.id: one for one in await _shown(request, services, project_id, found)}
 
 
-async def notification_urls(
-    request: Request, services: Services, project_id: str, apps: Sequence[projects.App]
-) -> dict[str, str]:
-    """By app, for those whose store can be connected."""
+async def _shown(
+    request: Request,
+    services: Services,
+    project_id: str,
+    apps: Sequence[projects.App],
+    first_key: wire.PublicApiKey | UnsetType = UNSET,
+) -> list[wire.App]:
+    """With the notification URL of those whose store can be connected."""
     found = await credentials.load_some(services.stores, project_id, apps)
-    return {id: base_of(request) + one.notification_path for id, one in found.items()}
+    urls = {id: base_of(request) + one.notification_path for id, one in found.items()}
+    return [
+        render.app(project_id, one, urls.get(one.id), first_key, found[one.id].row.shown if one.id in found else None)
+        for one in apps
+    ]

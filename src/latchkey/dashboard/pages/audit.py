@@ -14,6 +14,7 @@ pages = Pages()
 ON_A_PAGE = 50
 # Actions that only the command line or the API does, so no page declares them.
 ELSEWHERE = (
+    "app.changed",
     "account.invited",
     "customer.attributes_set",
     "customer.cancelled",

@@ -1,9 +1,9 @@
-"""API keys. Only the hash of a key and a hint are stored."""
+"""API keys. Only the hash of a key and a hint are stored; of public keys, which are no secret, the key itself too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from latchkey.domain.instants import Ms
@@ -32,6 +32,8 @@ class ApiKey:
     rate_limit: int
     created_at: Ms
     revoked_at: Ms | None
+    # Null for secret keys, and for public keys made before it was stored.
+    plaintext: str | None = field(repr=False)
 
 
 async def create(
@@ -47,9 +49,10 @@ async def create(
     hint: str,
     rate_limit: int,
     now: Ms,
+    plaintext: str | None,
 ) -> ApiKey:
     row = await connection.fetchrow(
-        _CREATE, key_id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, now
+        _CREATE, key_id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, now, plaintext
     )
     assert row is not None, "an insert without a conflict clause returns its row"
     return _key(row)
@@ -92,4 +95,5 @@ def _key(row: Record) -> ApiKey:
         rate_limit=row["rate_limit"],
         created_at=row["created_at"],
         revoked_at=row["revoked_at"],
+        plaintext=row["plaintext"],
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from msgspec import json
 
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
@@ -19,6 +22,7 @@ _CREATE_APP = query("create_app")
 _LOAD_APP = query("load_app")
 _PAGE_OF_APPS = query("list_apps")
 _APPS = query("apps_of_project")
+_UPDATE_APP = query("update_app")
 _DELETE_APP = query("delete_app")
 
 TestStore = Literal["open", "closed"]
@@ -40,6 +44,8 @@ class App:
     name: str
     store: Store
     created_at: Ms
+    # What the store calls it, and the like, by field. No secrets.
+    details: Mapping[str, Any]
 
 
 async def create(connection: Connection, project_id: str, name: str, now: Ms) -> Project | None:
@@ -68,10 +74,19 @@ async def update(
 
 
 async def create_app(
-    connection: Connection, project_id: str, app_id: str, name: str, store: str, now: Ms
+    connection: Connection, project_id: str, app_id: str, name: str, store: str, now: Ms, details: Mapping[str, Any]
 ) -> App | None:
     """None: the id is taken."""
-    return _found_app(await connection.fetchrow(_CREATE_APP, project_id, app_id, name, store, now))
+    encoded = json.encode(dict(details))
+    return _found_app(await connection.fetchrow(_CREATE_APP, project_id, app_id, name, store, now, encoded))
+
+
+async def update_app(
+    connection: Connection, project_id: str, app_id: str, name: str | None, details: Mapping[str, Any] | None
+) -> App | None:
+    """None as a new value keeps the old one. Returns None if there is no such app."""
+    encoded = None if details is None else json.encode(dict(details))
+    return _found_app(await connection.fetchrow(_UPDATE_APP, project_id, app_id, name, encoded))
 
 
 async def load_app(connection: Connection, project_id: str, app_id: str) -> App | None:
@@ -118,4 +133,5 @@ def _app(row: Record) -> App:
         name=row["name"],
         store=row["store"],
         created_at=row["created_at"],
+        details=json.decode(row["details"]),
     )

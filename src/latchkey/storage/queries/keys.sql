@@ -1,12 +1,12 @@
 -- name: create_key
--- a new API key; only its hash and a hint are stored
-insert into api_keys (id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, created_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at;
+-- a new API key: its hash and a hint; of a public one the key itself, too
+insert into api_keys (id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, created_at, plaintext)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext;
 
 -- name: list_keys
 -- a project's keys, including revoked ones, oldest first, after a given one; optionally of one kind or app
-select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
+select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext
 from api_keys
 where project_id = $1
   and ($4::text is null or kind = $4)
@@ -17,13 +17,13 @@ limit $3;
 
 -- name: load_key
 -- one key of a project
-select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
+select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext
 from api_keys
 where project_id = $1 and id = $2;
 
 -- name: find_key
 -- the key with this hash, unless it was revoked
-select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at
+select id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext
 from api_keys
 where hash = $1 and revoked_at is null;
 
@@ -31,4 +31,4 @@ where hash = $1 and revoked_at is null;
 -- revoke a key; idempotent
 update api_keys set revoked_at = coalesce(revoked_at, $3)
 where project_id = $1 and id = $2
-returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at;
+returning id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext;

@@ -29,17 +29,23 @@ returning id, name, restore_behavior, created_at, test_store;
 
 -- name: create_app
 -- create an app of a project; nothing when the id is taken
-insert into apps (project_id, id, name, store, created_at) values ($1, $2, $3, $4, $5)
+insert into apps (project_id, id, name, store, created_at, details) values ($1, $2, $3, $4, $5, $6)
 on conflict (project_id, id) do nothing
-returning project_id, id, name, store, created_at;
+returning project_id, id, name, store, created_at, details;
+
+-- name: update_app
+-- change an app's name and details, each if given
+update apps set name = coalesce($3, name), details = coalesce($4, details)
+where project_id = $1 and id = $2
+returning project_id, id, name, store, created_at, details;
 
 -- name: load_app
 -- one app of a project
-select project_id, id, name, store, created_at from apps where project_id = $1 and id = $2;
+select project_id, id, name, store, created_at, details from apps where project_id = $1 and id = $2;
 
 -- name: list_apps
 -- a project's apps, oldest first, after a given one
-select project_id, id, name, store, created_at
+select project_id, id, name, store, created_at, details
 from apps
 where project_id = $1
   and ($2::text is null or (created_at, id) > (select a.created_at, a.id from apps a where a.project_id = $1 and a.id = $2))
@@ -48,7 +54,7 @@ limit $3;
 
 -- name: apps_of_project
 -- every app of a project, oldest first
-select project_id, id, name, store, created_at from apps where project_id = $1 order by created_at, id;
+select project_id, id, name, store, created_at, details from apps where project_id = $1 order by created_at, id;
 
 -- name: delete_app
 -- delete an app of a project, with its keys; the hashes of its public keys are kept, because phones still have them

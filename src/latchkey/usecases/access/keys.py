@@ -41,6 +41,11 @@ def hash_of(plaintext: str) -> bytes:
     return hashlib.sha256(plaintext.encode()).digest()
 
 
+def is_sandbox(key: str) -> bool:
+    """Whether a public key, or its hint, is one for tests only."""
+    return key.startswith((PUBLIC_PREFIXES["test_store"], *SANDBOX_PREFIXES.values()))
+
+
 def actor_of(key: ApiKey) -> str:
     """The name of this key as an actor in the audit log."""
     return f"API key {key.name} ({key.id})"
@@ -148,6 +153,7 @@ async def _issue(
             hint=hint,
             rate_limit=rate_limit,
             now=now,
+            plaintext=None if prefix == SECRET_PREFIX else plaintext,
         )
     return IssuedKey(key, plaintext)
 

@@ -4,7 +4,8 @@ project's app in one store."""
 from __future__ import annotations
 
 import secrets
-from typing import get_args
+from collections.abc import Mapping
+from typing import Any, get_args
 
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
@@ -69,7 +70,14 @@ async def update_project(
 
 
 async def create_app(
-    database: Database, project_id: str, name: str, store: str, now: Ms, *, app_id: str | None = None
+    database: Database,
+    project_id: str,
+    name: str,
+    store: str,
+    now: Ms,
+    *,
+    app_id: str | None = None,
+    details: Mapping[str, Any] | None = None,
 ) -> App:
     if store not in PUBLIC_PREFIXES:
         raise Invalid(f"An app's store is one of {', '.join(PUBLIC_PREFIXES)}.", param="store")
@@ -77,10 +85,26 @@ async def create_app(
     wanted = app_id or f"app_{secrets.token_hex(8)}"
     name = checked_name(name)
     async with database.transaction() as connection:
-        app = await projects.create_app(connection, project_id, wanted, name, store, now)
+        app = await projects.create_app(connection, project_id, wanted, name, store, now, details or {})
     if app is None:
         raise Conflict(f"There is already an app {wanted} in this project.", param="id")
     return app
+
+
+async def update_app(
+    database: Database, project_id: str, app_id: str, *, name: str | None, details: Mapping[str, Any]
+) -> App:
+    """Changes the name, if one is given, and these details; null removes one."""
+    if name is not None:
+        name = checked_name(name)
+    async with database.transaction() as connection:
+        before = await projects.load_app(connection, project_id, app_id)
+        if before is None:
+            raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
+        kept = {key: value for key, value in {**before.details, **details}.items() if value is not None}
+        changed = await projects.update_app(connection, project_id, app_id, name, kept)
+        assert changed is not None
+    return changed
 
 
 async def all_apps(database: Database, project_id: str) -> list[App]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from msgspec import UNSET, UnsetType
 
 from latchkey.domain.catalog import ProductKind, ProductType, is_consumable
-from latchkey.usecases.access.keys import ApiKey
+from latchkey.usecases.access.keys import ApiKey, is_sandbox
 from latchkey.usecases.access.projects import App, Project
 from latchkey.usecases.catalog.currencies import Currency
 from latchkey.usecases.catalog.entitlements import Entitlement
@@ -17,6 +17,7 @@ from latchkey.usecases.catalog.product_grants import ProductGrant
 from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.customers.listing import ListedCustomer
 from latchkey.usecases.experiments.experiments import Experiment
+from latchkey.usecases.rendering.app_details import app_details
 from latchkey.usecases.rendering.v2 import page
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
@@ -121,13 +122,20 @@ def project(one: Project, first_key: wire.ApiKey | UnsetType = UNSET) -> wire.Pr
 
 
 def app(
-    project_id: str, one: App, notification_url: str | None, first_key: wire.PublicApiKey | UnsetType = UNSET
+    project_id: str,
+    one: App,
+    notification_url: str | None,
+    first_key: wire.PublicApiKey | UnsetType = UNSET,
+    connected: Mapping[str, Any] | None = None,
 ) -> wire.App:
+    """`connected` is what may be shown of its credentials: they too say what the store calls the app."""
     return wire.App(
+        **app_details(one.store, {**one.details, **(connected or {})}),
         id=one.id,
         project_id=project_id,
         name=one.name,
         store=one.store,
+        type=one.store,
         created_at=one.created_at,
         notification_url=notification_url,
         public_api_key=first_key,
@@ -148,7 +156,7 @@ def api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UNSET) ->
     )
 
 
-def public_api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UNSET) -> wire.PublicApiKey:
+def public_api_key(project_id: str, one: ApiKey) -> wire.PublicApiKey:
     assert one.app_id is not None
     return wire.PublicApiKey(
         id=one.id,
@@ -157,7 +165,8 @@ def public_api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UN
         name=one.name,
         rate_limit=one.rate_limit,
         masked_key=one.hint,
-        key=plaintext,
+        key=one.plaintext,
+        environment="sandbox" if is_sandbox(one.hint) else "production",
         created_at=one.created_at,
         revoked_at=one.revoked_at,
     )

@@ -110,6 +110,15 @@ class Connections:
             self._cache[key] = self.now(), known
         return known
 
+    def unsealed(self, found: StoreConnection) -> dict[str, Any]:
+        """The saved credentials, as they were given; empty if there are none."""
+        if found.credentials is None:
+            return {}
+        given: dict[str, Any] = json.decode(
+            self.sealer.unseal(found.credentials, place_of(found.project_id, found.app_id))
+        )
+        return given
+
     def _known(self, found: StoreConnection) -> Known:
         return Known(
             found.project_id, found.app_id, found.store, self._connected(found), proven=found.check_result == "ok"
@@ -121,8 +130,7 @@ class Connections:
         key = found.project_id, found.app_id
         version, app = self._parsed.get(key, (None, None))
         if version != found.version:
-            given = json.decode(self.sealer.unseal(found.credentials, place_of(*key)))
-            app = self._made(found, given)
+            app = self._made(found, self.unsealed(found))
             self._parsed[key] = found.version, app
         return app
 

@@ -69,11 +69,7 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
     before = await _required(connections, project_id, app_id)
     store = before.row.store
     adapter = connections.adapters[store]
-    try:
-        parsed = connections.parse(store, given)
-    except ValueError as error:
-        param, _, _ = str(error).partition(" ")
-        raise Invalid(str(error), param=param if param in given or "_" in param else None) from error
+    parsed = check_form(connections, store, given)
     sealed = connections.sealer.seal(json.encode(given).decode(), place_of(project_id, app_id))
     now = connections.now()
     async with connections.database.transaction() as connection:
@@ -94,6 +90,21 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
     trial = ConnectedApp(project_id=project_id, app_id=app_id, store=store, credentials=parsed, version=row.version)
     await note_check(connections, trial)
     return await _required(connections, project_id, app_id)
+
+
+def check_form(connections: Connections, store: str, given: Mapping[str, Any]) -> Any:
+    """The credentials, if they have the right form. The store is not asked."""
+    try:
+        return connections.parse(store, given)
+    except ValueError as error:
+        param, _, _ = str(error).partition(" ")
+        raise Invalid(str(error), param=param if param in given or "_" in param else None) from error
+
+
+async def save_some(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:
+    """As `save`; fields that are not given stay as they were saved."""
+    row = (await _required(connections, project_id, app_id)).row
+    return await save(connections, project_id, app_id, {**connections.unsealed(row), **given})
 
 
 async def check(connections: Connections, project_id: str, app_id: str) -> Connected:
