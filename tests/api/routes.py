@@ -108,6 +108,7 @@ BODIES: dict[str, Any] = {
 LENIENT = {
     "POST /v1/receipts",
     "POST /v1/subscribers/identify",
+    "POST /v1/subscribers/{app_user_id}/attributes",
     "POST /v1/subscribers/{app_user_id}/alias",
     "POST /v1/subscribers/{app_user_id}/restore/eligibility",
     "POST /v1/subscribers/{app_user_id}/intro_eligibility",

@@ -129,10 +129,14 @@ async def test_the_document_tells_of_the_hot_reads_as_they_are(
     }
 
 
+# The iOS SDK sends no key here.
+OPEN = ("/v1/health", "/health_report_availability")
+
+
 async def test_every_operation_of_the_apis_needs_a_key_and_tells_what_can_go_wrong(document: Any) -> None:
     assert document["components"]["securitySchemes"]["ApiKey"]["scheme"] == "bearer"
     for path, item in document["paths"].items():
-        if not path.startswith(("/v1/", "/v2/")):
+        if not path.startswith(("/v1/", "/v2/", "/rcbilling/")) or path.endswith(OPEN):
             continue
         for method, operation in item.items():
             assert operation.get("security") == [{"ApiKey": []}], (method, path)
@@ -143,6 +147,8 @@ async def test_every_path_of_the_document_is_answered(shop: Shop, document: Any)
     for path, item in document["paths"].items():
         if "get" in item:
             reply = await shop.client.get(path.replace("{", "").replace("}", ""))
+            if reply.status == 204:
+                continue
             assert reply.json() if "json" in reply.headers["content-type"] else reply.body
             assert "Nothing lives" not in reply.body.decode()
 

@@ -46,6 +46,10 @@ async def test_the_whole_body_of_a_subscriber_who_bought_a_month(shop: Shop) -> 
                     "ownership_type": "PURCHASED",
                     "period_type": "normal",
                     "store": "test_store",
+                    "store_transaction_id": "txn_1",
+                    "display_name": "Pro, monthly",
+                    "price": {"amount": 9.99, "currency": "USD"},
+                    "management_url": None,
                 }
             },
             "entitlements": {
@@ -77,7 +81,10 @@ async def test_a_one_time_purchase_is_listed_under_its_product_and_never_ends(sh
         "original_purchase_date",
         "store",
         "store_transaction_id",
+        "display_name",
+        "price",
     }
+    assert bought["price"] == {"amount": 199.99, "currency": "USD"}
     assert subscriber["entitlements"]["pro"]["expires_date"] is None
     assert subscriber["entitlements"]["pro"]["product_identifier"] == "pro_lifetime"
 

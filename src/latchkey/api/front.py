@@ -86,6 +86,9 @@ class Front:
             exchange.route = "/"
             await exchange.reply(307, b"", [(b"location", b"/" + PAGES.encode())])
             return
+        if exchange.version == "v1":
+            # Where the reply shows a customer, that customer's time replaces it.
+            exchange.request_time = self.services.now()
         if method == "POST" and segments == _RECEIPTS:
             exchange.route = receipts.ROUTE
         check_announced(exchange.headers.get(b"content-length"))
@@ -104,11 +107,7 @@ class Front:
             "path": "/" + "/".join(segments),
             SCOPE_KEY: exchange,
         }
-        send = exchange.send
-        if exchange.version == "v1":
-            exchange.request_time = self.services.now()
-            if is_tagged(exchange):
-                send = TaggedSend(exchange)
+        send = TaggedSend(exchange) if is_tagged(exchange) else exchange.send
         inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
         await inside(inner, body, send)
         route = inner.get("route")

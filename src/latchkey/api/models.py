@@ -112,6 +112,11 @@ def either_id(schema: dict[str, Any]) -> None:
     schema["oneOf"] = [{"required": ["app_user_id"]}, {"required": ["customer_id"]}]
 
 
+def any_of(**fields: str) -> dict[str, Any]:
+    """The same for at least one of these fields."""
+    return {"anyOf": one_of(**fields)["oneOf"]}
+
+
 def not_null() -> Any:
     """For a field that may be omitted, but not null. A factory, because a default would appear in the document."""
     return Field(default_factory=lambda: None)

@@ -21,7 +21,7 @@ from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.engine.changes import Change, unchanged
 from latchkey.usecases.engine.reading import Answer
 from latchkey.usecases.rendering import v1, v2
-from latchkey.usecases.rendering.view import View, glance_at
+from latchkey.usecases.rendering.view import View, glance_at, glance_for_v2
 from latchkey.usecases.services import Services
 
 V1_ROUTE = "/v1/subscribers/{app_user_id}"
@@ -69,13 +69,12 @@ class Reads:
             status, view = await self._get_or_create(caller, app_user_id)
         self._note(exchange, caller, view)
         shown = v1.subscriber(view, with_attributes=not caller.is_public)
-        if caller.is_public:
-            exchange.request_time = view.now
-            # Only the vendor's native SDKs send it.
-            if (known := exchange.headers.get(ETAG)) is not None and not exchange.is_head:
-                exchange.etag = etag_of_subscriber(shown.subscriber)
-                if known == exchange.etag:
-                    return 304, b""
+        exchange.request_time = view.now if caller.is_public else None
+        # Only the vendor's native SDKs send a tag.
+        if caller.is_public and (known := exchange.headers.get(ETAG)) is not None and not exchange.is_head:
+            exchange.etag = etag_of_subscriber(shown.subscriber)
+            if known == exchange.etag:
+                return 304, b""
         return status, _encode(shown)
 
     async def customer(self, exchange: Exchange, project_id: str, customer_id: str) -> tuple[int, bytes]:
@@ -89,7 +88,7 @@ class Reads:
             raise InvalidAppUserId(problem, param="customer_id", empty=not customer_id.strip())
         if answer.row is None:
             raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
-        view = glance_at(answer.row, self._now())
+        view = glance_for_v2(answer.row, self._now())
         self._note(exchange, caller, view)
         exchange.sequence = view.customer.sequence
         return 200, _encode(v2.customer(view))

@@ -89,10 +89,6 @@ class V1Deleted(Struct, frozen=True, kw_only=True):
     deleted: bool
 
 
-class V1AttributesSaved(Struct, frozen=True, kw_only=True):
-    attribute_errors: list[str]
-
-
 class V1Currency(Struct, frozen=True, kw_only=True):
     balance: int
     code: str

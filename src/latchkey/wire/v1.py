@@ -13,12 +13,18 @@ __all__ = [
     "Attribute",
     "AttributesErrorResponse",
     "Entitlement",
+    "Money",
     "NonSubscription",
     "ReceiptResponse",
     "Subscriber",
     "SubscriberResponse",
     "Subscription",
 ]
+
+
+class Money(Struct, frozen=True, kw_only=True, gc=False):
+    amount: float
+    currency: str
 
 
 class Subscription(Struct, frozen=True, kw_only=True, gc=False):
@@ -35,6 +41,14 @@ class Subscription(Struct, frozen=True, kw_only=True, gc=False):
     ownership_type: str
     period_type: str
     store: str
+    # Of the latest period.
+    store_transaction_id: str | None = None
+    # Null if the catalog does not have the product.
+    display_name: str | None = None
+    # What was paid for the latest period; 0 in a free trial.
+    price: Money | None = None
+    # Where the user manages it, while it is active and if its store has such a page.
+    management_url: str | None = None
     # The base plan, where the store has such plans.
     product_plan_identifier: str | UnsetType = UNSET
 
@@ -48,6 +62,8 @@ class NonSubscription(Struct, frozen=True, kw_only=True, gc=False):
     original_purchase_date: str
     store: str
     store_transaction_id: str
+    display_name: str | None = None
+    price: Money | None = None
 
 
 class Subscriber(Struct, frozen=True, kw_only=True, gc=False):
@@ -75,6 +91,11 @@ class SubscriberResponse(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AttributesErrorResponse(Struct, frozen=True, kw_only=True):
+    attribute_errors: list[RejectedAttribute]
+
+
+class AttributesSaved(SubscriberResponse, frozen=True, kw_only=True, gc=False):
+    # Always empty: attributes that cannot be kept are named in an error.
     attribute_errors: list[RejectedAttribute]
 
 

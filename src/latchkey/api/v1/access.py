@@ -11,7 +11,7 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.errors import InvalidParameter
-from latchkey.api.models import Body, Instant, PathUserId, one_of
+from latchkey.api.models import Body, Instant, PathUserId, any_of, one_of
 from latchkey.api.replies import shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply, view_of
@@ -37,12 +37,14 @@ Duration = Literal[
 
 
 class NewGrant(Body):
-    """Either a duration, or the end time."""
+    """A duration, or the end time. If both are sent, the end time counts."""
 
-    model_config = ConfigDict(json_schema_extra=one_of(duration="string", end_time_ms="integer"))
+    model_config = ConfigDict(json_schema_extra=any_of(duration="string", end_time_ms="integer"))
 
     duration: Duration | None = None
     end_time_ms: Instant | None = None
+    # The duration counts from here. The grant itself begins now.
+    start_time_ms: Instant | None = None
 
 
 class NewEnd(Body):
@@ -70,15 +72,16 @@ async def grant_promotional(
     new: NewGrant,
 ) -> Response:
     """Grant an entitlement for a while, or for ever. An unknown user is created."""
-    if (new.duration is None) == (new.end_time_ms is None):
-        raise InvalidParameter("Send either duration or end_time_ms.", param="duration")
+    if new.duration is None and new.end_time_ms is None:
+        raise InvalidParameter("Send duration or end_time_ms.", param="duration")
     await grants.grant(
         services.changes,
         caller.project_id,
         app_user_id,
         entitlement_id,
         ends_at=new.end_time_ms,
-        duration=new.duration,
+        duration=new.duration if new.end_time_ms is None else None,
+        counted_from=new.start_time_ms,
         create=True,
     )
     return await subscriber_reply(request, services, caller, app_user_id, 201)

@@ -2,61 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter
-from pydantic import Field, ValidationError
+from fastapi import APIRouter, Request
+from pydantic import BeforeValidator, Field, ValidationError
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppWriteKey
 from latchkey.api.errors import BadRequest
-from latchkey.api.models import Body, Instant, PathUserId
+from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.models import AppBody, Instant, PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
+from latchkey.api.v1.reply import subscriber
 from latchkey.domain.customers.attributes import MAX_COUNT, problem_with_attribute
 from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.instants import Ms
 from latchkey.usecases.customers.attributes import set_attributes
-from latchkey.wire.actions import V1AttributesSaved
 from latchkey.wire.errors import RejectedAttribute
+from latchkey.wire.v1 import AttributesSaved
 
 router = APIRouter(tags=["V1 subscribers"])
 
 
-class NewAttribute(Body):
+def _whole(value: Any) -> Any:
+    """A number that was sent as text, as some clients do."""
+    return int(value) if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit() else value
+
+
+class NewAttribute(AppBody):
     value: str | None
-    updated_at_ms: Instant
+    # Without it the value counts from now on.
+    updated_at_ms: Annotated[Instant | None, BeforeValidator(_whole)] = None
 
 
-Attributes = Annotated[dict[str, NewAttribute], Field(max_length=MAX_COUNT)]
-
-
-class NewAttributes(Body):
-    attributes: Attributes
-
-
-def checked(attributes: Mapping[str, NewAttribute]) -> dict[str, Attribute]:
-    """The attributes, or one error that names all invalid ones."""
-    problems = [
-        RejectedAttribute(key_name=name, message=problem)
-        for name, one in attributes.items()
-        if (problem := problem_with_attribute(name, one.value)) is not None
+class NewAttributes(AppBody):
+    attributes: Annotated[
+        dict[str, Any],
+        Field(
+            description="By name, each with `value` (a text; null deletes) and `updated_at_ms`. At most "
+            f"{MAX_COUNT} are read."
+        ),
     ]
-    if problems:
-        raise BadRequest(
-            "Some attributes cannot be kept; none was saved.",
-            code=7263,
-            type="parameter_error",
-            param="attributes",
-            attribute_errors=problems,
-        )
-    return {name: Attribute(one.value or "", one.updated_at_ms) for name, one in attributes.items()}
 
 
-def sorted_out(attributes: Any) -> tuple[dict[str, Attribute], list[RejectedAttribute]]:
-    """The valid attributes, and the problems of the others. For attributes sent along with something more important,
-    whatever their type. At most 100 are read, so that the reply stays small."""
+def sorted_out(attributes: Any, now: Ms) -> tuple[dict[str, Attribute], list[RejectedAttribute]]:
+    """The valid attributes, and the problems of the others, whatever their type. At most 100 are read, so that the
+    reply stays small."""
     if attributes is None:
         return {}, []
     if not isinstance(attributes, dict):
@@ -71,7 +64,7 @@ def sorted_out(attributes: Any) -> tuple[dict[str, Attribute], list[RejectedAttr
         else:
             problem = problem_with_attribute(name, one.value)
             if problem is None:
-                good[name] = Attribute(one.value or "", one.updated_at_ms)
+                good[name] = Attribute(one.value or "", now if one.updated_at_ms is None else one.updated_at_ms)
         if problem is not None:
             problems.append(RejectedAttribute(key_name=name, message=problem))
     if len(attributes) > MAX_COUNT:
@@ -84,15 +77,34 @@ def _first_problem(invalid: ValidationError) -> str:
     first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
     if not first["loc"]:
         return "An attribute is an object with value and updated_at_ms."
-    problem = "There is no such field" if first["type"] == "extra_forbidden" else first["msg"]
-    return f"{first['loc'][0]}: {problem}."
+    return f"{first['loc'][0]}: {first['msg']}."
 
 
-@router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(V1AttributesSaved), response_class=Response)
+@router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved), response_class=Response)
 async def post_attributes(
-    services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAttributes
+    request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAttributes
 ) -> Response:
-    """Set attributes; of two values the newer `updated_at_ms` wins, and null or an empty one deletes."""
-    attributes = checked(new.attributes)
-    await set_attributes(services.changes, caller.project_id, app_user_id, attributes, create=True)
-    return reply(V1AttributesSaved(attribute_errors=[]))
+    """Set attributes; of two values the newer `updated_at_ms` wins, and null or an empty one deletes. The valid ones
+    are saved also if others are not: the SDKs never send an attribute again after a 4xx. Then the reply is 400 with
+    code 7263, and `attribute_errors` names those that were not saved."""
+    good, problems = sorted_out(new.attributes, services.now())
+    saved = None
+    if good or not problems:
+        saved = await set_attributes(services.changes, caller.project_id, app_user_id, good, create=True)
+    if saved is None or problems:
+        raise BadRequest(
+            "Some attributes cannot be kept; the others were saved.",
+            code=7263,
+            type="parameter_error",
+            param="attributes",
+            attribute_errors=problems,
+        )
+    body = subscriber(request.scope[SCOPE_KEY], services, caller, saved.view(services.now()))
+    return reply(
+        AttributesSaved(
+            request_date=body.request_date,
+            request_date_ms=body.request_date_ms,
+            subscriber=body.subscriber,
+            attribute_errors=[],
+        )
+    )

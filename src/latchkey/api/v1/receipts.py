@@ -128,7 +128,7 @@ async def post_receipt(
 
 
 async def take(exchange: Exchange, services: Services, caller: Caller, new: NewReceipt) -> ReceiptResponse:
-    attributes, problems = sorted_out(new.attributes)
+    attributes, problems = sorted_out(new.attributes, services.now())
     app_transaction = _text(new.app_transaction)
     consume: Mapping[str, bool] = {}
     try:

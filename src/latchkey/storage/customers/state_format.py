@@ -37,13 +37,21 @@ VERSION = 1
 # A step from VERSION + 1 lets this release read what the next one writes while both run.
 STEPS: Mapping[int, Step] = {0: unchanged}
 
-# Fields that neither of the two hot reads shows or needs.
+# Fields that V1's hot read neither shows nor needs.
 UNSEEN: Unseen = (
     (Customer, frozenset({"aliases", "record", "balances", "transfers", "currency_transactions", "joined"})),
-    (Subscription, frozenset({"id", "app_id", "invoices", "expired"})),
-    (Period, frozenset({"id", "number", "cause", "as_of", "price", "changed_from", "paid_from"})),
+    (Subscription, frozenset({"app_id", "invoices", "expired"})),
+    (Period, frozenset({"number", "cause", "as_of", "changed_from", "paid_from"})),
     (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
-    (Purchase, frozenset({"price", "app_id", "credited", "expired", "told_at"})),
+    (Purchase, frozenset({"app_id", "credited", "expired", "told_at"})),
+)
+# The same for V2's hot read, which shows no purchases.
+UNSEEN_BY_V2: Unseen = (
+    UNSEEN[0],
+    (Subscription, UNSEEN[1][1] | {"id"}),
+    (Period, UNSEEN[2][1] | {"id", "price"}),
+    UNSEEN[3],
+    (Purchase, UNSEEN[4][1] | {"price"}),
 )
 
 
@@ -132,3 +140,4 @@ _CUSTOMERS = StateFormat(Customer, VERSION, STEPS, UNSEEN)
 encode = _CUSTOMERS.encode
 decode = _CUSTOMERS.decode
 glance = _CUSTOMERS.glance
+glance_for_v2 = StateFormat(Customer, VERSION, STEPS, UNSEEN_BY_V2).glance

@@ -17,13 +17,14 @@ async def grant(
     *,
     ends_at: Ms | None = None,
     duration: str | None = None,
+    counted_from: Ms | None = None,
     create: bool = False,
 ) -> Committed:
-    """Until `ends_at`, or for a named duration from now, or for ever."""
+    """Until `ends_at`, or for a named duration from now (or from `counted_from`), or for ever."""
 
     def granted(situation: Situation) -> Customer:
         _known(situation, entitlement_id)
-        end = promotion.end_of(duration, situation.now) if duration is not None else ends_at
+        end = promotion.end_of(duration, counted_from or situation.now) if duration is not None else ends_at
         return promotion.grant(situation.customer, entitlement_id, end, situation.now, duration=duration)
 
     return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=granted, create=create))

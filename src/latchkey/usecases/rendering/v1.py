@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from msgspec import UNSET, UnsetType, structs
 
 from latchkey.domain.access.entitlements import Access, on_record
-from latchkey.domain.catalog import without_plan
+from latchkey.domain.catalog import Catalog, without_plan
 from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.promotion import STORE as PROMOTIONAL
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
+from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
@@ -21,6 +23,8 @@ from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.lifetime import lifetime_end
 from latchkey.usecases.rendering.view import View
 from latchkey.wire import v1
+
+_URLS = {store.name: store.management_url for store in STORES.values() if store.management_url is not None}
 
 
 def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -> v1.SubscriberResponse:
@@ -38,8 +42,8 @@ def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -
             last_seen=to_iso(view.last_seen.at),
             management_url=_management_url(customer, now),
             original_purchase_date=_iso(_first_purchase_at(customer)),
-            non_subscriptions=_non_subscriptions(customer, public, token) if customer.purchases else {},
-            subscriptions=_subscriptions(customer, now),
+            non_subscriptions=_non_subscriptions(view, public, token) if customer.purchases else {},
+            subscriptions=_subscriptions(view, public, token),
             entitlements={id: _entitlement(access, now) for id, access in on_record(customer, view.catalog).items()},
             subscriber_attributes={
                 name: v1.Attribute(value=one.value, updated_at_ms=one.updated_at)
@@ -51,10 +55,11 @@ def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -
     )
 
 
-def _subscriptions(customer: Customer, now: Ms) -> dict[str, v1.Subscription]:
+def _subscriptions(view: View, public: bool, token: str | None) -> dict[str, v1.Subscription]:
     """The latest period of each product ever subscribed to; of several subscriptions, the one that ends last. Grants,
     prepaid plans and one-time purchases with an end are listed here too, because the vendor's web SDK looks for an end
     only here."""
+    customer = view.customer
     shown: dict[str, v1.Subscription] = {}
     ends: dict[str, Ms] = {}
     for purchase in customer.purchases:
@@ -64,9 +69,10 @@ def _subscriptions(customer: Customer, now: Ms) -> dict[str, v1.Subscription]:
         product_id = _product(purchase.store, purchase.product_id)
         if end >= ends.get(product_id, end):
             ends[product_id] = end
-            shown[product_id] = _as_subscription(purchase, now)
+            shown[product_id] = _as_subscription(view, purchase, public, token)
     several = bool(ends) or len(customer.subscriptions) > 1
     for subscription in customer.subscriptions:
+        id = _transaction_id(customer, subscription.store, subscription.id, public, token)
         # Later periods overwrite earlier ones; another subscription to the same product only if it ends later.
         latest = {period.product_id: period for period in subscription.periods}
         if subscription.store in BASE_PLANS:
@@ -78,7 +84,7 @@ def _subscriptions(customer: Customer, now: Ms) -> dict[str, v1.Subscription]:
                 if end < ends.get(product_id, end):
                     continue
                 ends[product_id] = end
-            shown[product_id] = _subscription(subscription, period, now)
+            shown[product_id] = _subscription(view, subscription, period, id)
     return shown
 
 
@@ -86,11 +92,13 @@ def _end(subscription: Subscription, period: Period) -> Ms:
     return subscription.access_ends_at if period is subscription.current else period.access_ends_at
 
 
-def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
+def _as_subscription(view: View, purchase: Purchase, public: bool, token: str | None) -> v1.Subscription:
+    now = view.now
     purchased = to_iso(purchase.purchased_at)
     # As with a subscription, a refund does not move the paid end. What is revoked ends when it is revoked.
     bought = purchase.kind is PurchaseKind.ONE_TIME and purchase.revoked_at is None
     ends_at = purchase.ends_at if bought else purchase.access_ends_at
+    temporary = purchase.kind is PurchaseKind.TEMPORARY
     return v1.Subscription(
         auto_resume_date=None,
         billing_issues_detected_at=None,
@@ -105,12 +113,19 @@ def _as_subscription(purchase: Purchase, now: Ms) -> v1.Subscription:
         # The vendor's Android SDK drops a subscription of any type it does not know.
         period_type=PeriodType.PREPAID if is_prepaid(purchase) else PeriodType.NORMAL,
         # No store has vouched for what a temporary grant is for.
-        store=PROMOTIONAL if purchase.kind is PurchaseKind.TEMPORARY else purchase.store,
+        store=PROMOTIONAL if temporary else purchase.store,
+        store_transaction_id=None
+        if temporary
+        else _transaction_id(view.customer, purchase.store, purchase.id, public, token),
+        display_name=_display_name(view.catalog, purchase.product_id),
+        price=_money(purchase.price),
         product_plan_identifier=_plan(purchase.store, purchase.product_id),
     )
 
 
-def _subscription(subscription: Subscription, period: Period, now: Ms) -> v1.Subscription:
+def _subscription(view: View, subscription: Subscription, period: Period, id: str) -> v1.Subscription:
+    """`id` is the subscription's id, or what replaces it for this reader."""
+    now, store = view.now, subscription.store
     periods, status = subscription.periods, subscription.status
     # The status is about the current period. Products of earlier periods get none of it.
     running, failed_at = period is periods[-1], status.billing_issue_at
@@ -127,10 +142,37 @@ def _subscription(subscription: Subscription, period: Period, now: Ms) -> v1.Sub
         unsubscribe_detected_at=_iso(status.renewal_off_at) if running and not status.auto_renew else None,
         is_sandbox=subscription.environment is Environment.SANDBOX,
         ownership_type=subscription.ownership,
-        period_type=period.period_type,
-        store=subscription.store,
-        product_plan_identifier=_plan(subscription.store, period.product_id),
+        # The vendor's Android SDK knows no promotional periods.
+        period_type=period.period_type if period.period_type is not PeriodType.PROMOTIONAL else PeriodType.NORMAL,
+        store=store,
+        store_transaction_id=period.id if store != TEST_STORE else _test_period_id(subscription, period, id),
+        display_name=_display_name(view.catalog, period.product_id),
+        price=_money(period.price),
+        management_url=_URLS.get(store) if running and subscription.access_ends_at > now else None,
+        product_plan_identifier=_plan(store, period.product_id),
     )
+
+
+def _test_period_id(subscription: Subscription, period: Period, id: str) -> str:
+    """The token for the first period, as the SDKs know it; the test store numbers the others."""
+    return id if period is subscription.periods[0] else id + period.id.removeprefix(subscription.id)
+
+
+def _transaction_id(customer: Customer, store: str, id: str, public: bool, token: str | None) -> str:
+    """A public key sees no test-store tokens, except the one it has just sent."""
+    hidden = store == TEST_STORE and public and id != token
+    return disguised(customer.project_id, id) if hidden else id
+
+
+def _display_name(catalog: Catalog, product_id: str) -> str | None:
+    product = catalog.products.get(product_id) or catalog.find(product_id)
+    return (product.display_name or None) if product is not None else None
+
+
+# A price is almost always one of a few: the catalog's.
+@lru_cache(maxsize=1024)
+def _money(price: Price) -> v1.Money:
+    return v1.Money(amount=price.amount, currency=price.currency)
 
 
 def _product(store: str, product_id: str) -> str:
@@ -151,13 +193,15 @@ def _entitlement(access: Access, now: Ms) -> v1.Entitlement:
     )
 
 
-def _non_subscriptions(customer: Customer, public: bool, token: str | None) -> dict[str, list[v1.NonSubscription]]:
+def _non_subscriptions(view: View, public: bool, token: str | None) -> dict[str, list[v1.NonSubscription]]:
+    """In the order of purchase: the SDKs use the last one of a product."""
+    customer = view.customer
     found: dict[str, list[v1.NonSubscription]] = {}
     for purchase in customer.purchases:
         if purchase.kind is PurchaseKind.ONE_TIME and not is_prepaid(purchase):
-            hidden = public and purchase.store == TEST_STORE and purchase.id != token
-            id = disguised(customer.project_id, purchase.id) if hidden else purchase.id
-            found.setdefault(_product(purchase.store, purchase.product_id), []).append(_non_subscription(purchase, id))
+            id = _transaction_id(customer, purchase.store, purchase.id, public, token)
+            shown = _non_subscription(view.catalog, purchase, id)
+            found.setdefault(_product(purchase.store, purchase.product_id), []).append(shown)
     return found
 
 
@@ -167,7 +211,7 @@ def disguised(project_id: str, token: str) -> str:
     return f"test_{hashlib.sha256(f'{project_id} {token}'.encode()).hexdigest()[:32]}"
 
 
-def _non_subscription(purchase: Purchase, id: str) -> v1.NonSubscription:
+def _non_subscription(catalog: Catalog, purchase: Purchase, id: str) -> v1.NonSubscription:
     purchased = to_iso(purchase.purchased_at)
     return v1.NonSubscription(
         id=id,
@@ -176,13 +220,14 @@ def _non_subscription(purchase: Purchase, id: str) -> v1.NonSubscription:
         original_purchase_date=purchased,
         store=purchase.store,
         store_transaction_id=id,
+        display_name=_display_name(catalog, purchase.product_id),
+        price=_money(purchase.price),
     )
 
 
 def _management_url(customer: Customer, now: Ms) -> str | None:
     for subscription in reversed(customer.subscriptions):
-        store = STORES.get(subscription.store)
-        url = store.management_url if store is not None else None
+        url = _URLS.get(subscription.store)
         if url is not None and subscription.access_ends_at > now:
             return url
     return None
