@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -60,6 +61,16 @@ def test_a_server_reads_grants_and_verifies(up: Up) -> None:
     environment = {**os.environ, "NODE_EXTRA_CA_CERTS": there["ca_cert"], "STORY": json.dumps(story)}
     done = subprocess.run(
         [node(), HERE / "story.mjs"], env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_code_in_the_readme_can_be_read(tmp_path: Path) -> None:
+    found = re.findall(r"```js\n(.*?)```", (CLIENT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(found) == 2
+    (tmp_path / "readme.mjs").write_text("\n".join(found))
+    done = subprocess.run(
+        [node(), "--check", tmp_path / "readme.mjs"], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
 

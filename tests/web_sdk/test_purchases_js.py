@@ -5,6 +5,8 @@ Every test of the test store ends with an empty console: the SDK writes there wh
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from tests.npm import installed
 from tests.web_sdk.shopping import DIALOG, Shopper, act, call, encoded, serving, shopping
 
 DAY = 86_400
+DOCS = Path(__file__).parents[2] / "docs" / "sdks.md"
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,29 @@ async def test_a_new_visitor_is_somebody_who_holds_nothing(shopper: Shopper) -> 
     assert id.startswith("$RCAnonymousID:")
     assert (info["entitlements"], info["activeSubscriptions"]) == ({"all": {}, "active": {}}, {})
     assert await shopper.run("shop.isAnonymous()")
+
+
+async def test_the_lines_in_the_docs_are_all_that_a_page_needs(shopper: Shopper) -> None:
+    [lines] = re.findall(r"\*\*Web\*\*\n```js\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    named = {
+        '"test_..."': shopper.key,
+        '"https://billing.example.com"': shopper.up.connection["base_url"],
+        '"ada"': name(),
+    }
+    for word, value in named.items():
+        assert word in lines
+        lines = lines.replace(word, json.dumps(value))
+    script = re.sub(r"import (.*) from .*;", r"const \1 = sdk;", lines)
+    info = await shopper.run(f"async () => {{ {script} return purchases.getCustomerInfo(); }}")
+    assert info["originalAppUserId"] == named['"ada"']
+
+
+async def test_a_paywall_is_an_error_and_not_an_empty_page(browser: Browser, up: Up, shop: str) -> None:
+    async with shopping(browser, up, shop) as shopper:
+        await shopper.configure()
+        refused = await shopper.run("shop.presentPaywall({}).then(() => null, (error) => String(error))")
+        assert refused is not None
+        assert "paywall" in refused.lower()
 
 
 async def test_offerings_have_packages_with_products_and_prices(shopper: Shopper) -> None:
