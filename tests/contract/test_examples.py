@@ -17,6 +17,7 @@ from uuid import UUID
 import pytest
 from msgspec import json, structs
 
+from latchkey.api.examples import stem
 from latchkey.delivery import webhook
 from latchkey.delivery.dialect import body_of
 from latchkey.delivery.queue import requeue
@@ -138,13 +139,7 @@ class Story:
 
 
 def file_of(route: Route, status: int, also: str) -> str:
-    words = [word.strip("{}") for word in route.name.split(" ", 1)[1].split("/") if word]
-    folder = route.version
-    if words[:1] == ["rcbilling"]:
-        folder, words = "rcbilling", words[2:]
-    elif words[:1] in (["v1"], ["v2"]):
-        words = words[1:]
-    return f"{folder}/{'.'.join([*(words or ['project']), route.method.lower(), str(status)])}{also}.json"
+    return f"{stem(route.template, route.method, str(status))}{also}.json"
 
 
 async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from msgspec import json
 
+from latchkey.api.examples import examples
 from latchkey.api.replies import SHAPE, shapes, shows
 from latchkey.wire.errors import V1Error, V2Error
 
@@ -72,6 +73,9 @@ def _make_true(path: str, method: str, operation: dict[str, Any], error: dict[st
             status, {"description": description, "content": {"application/json": {"schema": dict(error)}}}
         )
     for status, response in responses.items():
+        content = response.get("content", {}).get("application/json")
+        if content is not None and (shown := examples(path, method, status)):
+            content["examples"] = shown
         headers = response.setdefault("headers", {})
         headers["X-Request-Id"] = _REQUEST_ID
         if status in {"429", "503"}:

@@ -1,15 +1,21 @@
-"""/docs: the OpenAPI document as one page. Our own, because the usual viewers load their code from other hosts."""
+"""/docs: the OpenAPI document as pages, one for each area.
+
+Our own, because the usual viewers load their code from other hosts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 from html import escape
 from typing import Any
 
 from fastapi import APIRouter, Request
+from msgspec import json
 from starlette.responses import HTMLResponse
+
+from latchkey.api.errors import NoSuchPath
 
 router = APIRouter(include_in_schema=False)
 
@@ -25,35 +31,83 @@ table{border-collapse:collapse;width:100%}
 td,th{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 .method{display:inline-block;min-width:4.2rem;font-weight:600}
 """
+_WORD = re.compile(r"[a-z0-9]+")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'"
 
 
 @router.get("/docs")
 async def show_reference(request: Request) -> HTMLResponse:
-    return HTMLResponse(page(request.app.openapi()), headers={"content-security-policy": POLICY})
+    return _shown(page(request.app.openapi()))
+
+
+@router.get("/docs/{area}")
+async def show_area(request: Request, area: str) -> HTMLResponse:
+    document = request.app.openapi()
+    tag = next((one for one in _areas(document) if slug(one) == area), None)
+    if tag is None:
+        raise NoSuchPath("There is no such page. /docs lists them all.")
+    return _shown(area_page(document, tag))
+
+
+def slug(tag: str) -> str:
+    return "-".join(_WORD.findall(tag.lower()))
 
 
 def page(document: dict[str, Any]) -> str:
-    info = document["info"]
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{escape(info['title'])} API</title><style>{STYLE}</style>"
-        f"<h1>{escape(info['title'])} API {escape(info['version'])}</h1><p>{escape(info.get('summary', ''))}</p>"
+    """All operations, by area."""
+    areas = "".join(
+        f"<h2><a href='/docs/{slug(tag)}'>{escape(tag)}</a></h2><table>{''.join(map(_row, operations))}</table>"
+        for tag, operations in _areas(document).items()
+    )
+    return _framed(
+        document,
+        "",
         "<p>Send <code>Authorization: Bearer &lt;key&gt;</code> with every request. "
-        "The same as data: <a href=/openapi.json>/openapi.json</a>.</p>"
-        f"{''.join(_operations(document))}<h2>Shapes</h2>{''.join(_shapes(document))}</html>"
+        f"The same as data: <a href=/openapi.json>/openapi.json</a>.</p>{areas}",
     )
 
 
-def _operations(document: dict[str, Any]) -> Iterator[str]:
-    by_tag: dict[str, list[str]] = {}
+def area_page(document: dict[str, Any], tag: str) -> str:
+    """The operations of one area with examples of their replies, and the shapes that they use."""
+    operations = _areas(document)[tag]
+    used = _used(document, [operation for _, _, operation in operations])
+    return _framed(
+        document,
+        tag,
+        f"<p><a href=/docs>All areas</a></p>{''.join(_operation(*one) for one in operations)}"
+        f"<h2>Shapes</h2>{''.join(_shapes(document, used))}",
+    )
+
+
+def _shown(text: str) -> HTMLResponse:
+    return HTMLResponse(text, headers={"content-security-policy": POLICY})
+
+
+def _framed(document: dict[str, Any], title: str, content: str) -> str:
+    info = document["info"]
+    name = f"{escape(info['title'])} API"
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>{escape(title) + ' · ' if title else ''}{name}</title><style>{STYLE}</style>"
+        f"<h1>{escape(title) or name + ' ' + escape(info['version'])}</h1>"
+        f"<p>{escape(info.get('summary', '')) if not title else ''}</p>{content}</html>"
+    )
+
+
+def _areas(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
+    """By tag: path, method and operation."""
+    found: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            tag = (operation.get("tags") or ["Other"])[0]
-            by_tag.setdefault(tag, []).append(_operation(path, method, operation))
-    for tag, operations in by_tag.items():
-        yield f"<h2>{escape(tag)}</h2>{''.join(operations)}"
+            found.setdefault((operation.get("tags") or ["Other"])[0], []).append((path, method, operation))
+    return found
+
+
+def _row(one: tuple[str, str, dict[str, Any]]) -> str:
+    path, method, operation = one
+    said = (operation.get("description") or operation.get("summary", "")).split(". ")[0].rstrip(".")
+    return f"<tr><td><span class=method>{method.upper()}</span> <code>{escape(path)}</code><td>{escape(said)}.</tr>"
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
@@ -72,12 +126,40 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         f"<p>{escape(operation.get('description') or operation.get('summary', ''))}</p>"
         + (f"<table>{rows}</table>" if rows else "")
         + (f"<p>Body: {_type(body)}</p>" if body else "")
-        + f"<table>{replies}</table></details>"
+        + f"<table>{replies}</table>{''.join(_examples(operation))}</details>"
     )
 
 
-def _shapes(document: dict[str, Any]) -> Iterator[str]:
+def _examples(operation: dict[str, Any]) -> Iterator[str]:
+    for status, response in operation["responses"].items():
+        for name, one in response.get("content", {}).get("application/json", {}).get("examples", {}).items():
+            also = "" if name == "example" else f", {name.replace('_', ' ')}"
+            text = json.format(json.encode(one["value"]), indent=2).decode()
+            yield f"<p>{escape(status)}{escape(also)}:</p><pre>{escape(text)}</pre>"
+
+
+def _used(document: dict[str, Any], node: Any) -> set[str]:
+    """The names of all shapes that something refers to, directly or through others."""
+    schemas = document.get("components", {}).get("schemas", {})
+    found: set[str] = set()
+    waiting: list[Any] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            name = str(one.get("$ref", "")).rpartition("/")[2]
+            if name in schemas and name not in found:
+                found.add(name)
+                waiting.append(schemas[name])
+            waiting.extend(value for key, value in one.items() if key != "examples")
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return found
+
+
+def _shapes(document: dict[str, Any], wanted: Container[str]) -> Iterator[str]:
     for name, schema in sorted(document.get("components", {}).get("schemas", {}).items()):
+        if name not in wanted:
+            continue
         required = set(schema.get("required", ()))
         rows = "".join(
             f"<tr><td><code>{escape(field)}</code><td>{_type(kind)}<td>{'' if field in required else 'may be absent'}"
