@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from latchkey.domain.instants import DAY, HOUR, MINUTE, to_iso
+import pytest
+
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms, to_iso
 from latchkey.usecases.stores import credentials
 from tests.stores.world import PROJECT, World
 
@@ -320,3 +322,71 @@ async def test_a_prepaid_plan_stands_under_subscriptions_alone(google: World) ->
     assert (product, plan["product_plan_identifier"]) == ("pro_monthly", "prepaid")
     assert (plan["period_type"], plan["store"]) == ("prepaid", "play_store")
     assert set(shown["non_subscriptions"]) == {"pro_lifetime"}
+
+
+async def outage(world: World, length: Ms) -> None:
+    """Latchkey is down: the store goes on, and nobody hears it."""
+
+    async def nothing(_: Ms) -> None:
+        return
+
+    world.store.misbehave(drop=1.0)
+    await world.store.move(world.now + length, nothing)
+    world.store.behave()
+
+
+@pytest.mark.parametrize("first", ["the clock", "somebody's request", "the notification"])
+async def test_after_an_outage_the_store_is_asked_before_an_end_is_told(google: World, first: str) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    await google.move(google.now + 29 * DAY)
+    await outage(google, 4 * DAY)
+    if first == "the clock":
+        await google.pass_time()
+    elif first == "somebody's request":
+        body = {"attributes": {"mood": {"value": "good", "updated_at_ms": google.now}}}
+        assert (await google.client.post("/v1/subscribers/ada/attributes", body)).status == 200
+    else:
+        google.store.act(bought, "cancel")
+        await google.store.deliver()
+        await google.processor.process_due()
+    await google.process()
+    assert (await types(google, "ada"))[:2] == ["INITIAL_PURCHASE", "RENEWAL"]
+    assert "EXPIRATION" not in await types(google, "ada")
+    assert await access(google, "ada") == {"pro"}
+
+
+async def test_an_end_is_told_after_an_outage_as_the_store_tells_it(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    await google.move(google.now + 29 * DAY)
+    google.store.misbehave(drop=1.0)
+    google.store.act(bought, "cancel")
+    await outage(google, 4 * DAY)
+    await google.pass_time()
+    assert await types(google, "ada") == ["INITIAL_PURCHASE"]
+    await google.process()
+    told = await google.events("ada")
+    assert [one["type"] for one in told] == ["INITIAL_PURCHASE", "CANCELLATION", "EXPIRATION"]
+    assert told[-1]["expiration_reason"] == "UNSUBSCRIBE"
+
+
+async def test_an_end_does_not_wait_longer_than_a_day_for_a_store_that_cannot_be_asked(google: World) -> None:
+    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    ends_at = (await google.events("ada"))[0]["expiration_at_ms"]
+    google.store.misbehave(drop=1.0, api=DOWN)
+    await google.move(ends_at + 20 * HOUR, every=HOUR)
+    assert await types(google, "ada") == ["INITIAL_PURCHASE"]
+    assert await access(google, "ada") == set(), "access has ended all the same"
+    await google.move(ends_at + 26 * HOUR, every=HOUR)
+    assert await types(google, "ada") == ["INITIAL_PURCHASE", "EXPIRATION"]
+
+
+async def test_an_app_that_is_no_longer_connected_waits_for_nobody(google: World) -> None:
+    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    await credentials.delete(google.connections, PROJECT, google.app_id)
+    await outage(google, 32 * DAY)
+    await google.pass_time()
+    assert await types(google, "ada") == ["INITIAL_PURCHASE", "EXPIRATION"]

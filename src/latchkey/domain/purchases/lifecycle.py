@@ -48,10 +48,11 @@ def due_at(subscription: Subscription) -> Ms | None:
     if subscription.expired is not None or subscription.cut_short:
         return None
     end = subscription.access_ends_at
-    return end + RENEWAL_LEEWAY if _awaits_renewal(subscription) else end
+    return end + RENEWAL_LEEWAY if awaits_renewal(subscription) else end
 
 
-def _awaits_renewal(subscription: Subscription) -> bool:
+def awaits_renewal(subscription: Subscription) -> bool:
+    """Whether only the silence of its store ends it."""
     status = subscription.status
     return status.goes_on and status.billing_issue_at is None and status.pause is None
 

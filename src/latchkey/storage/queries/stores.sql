@@ -255,6 +255,17 @@ set app_id = excluded.app_id, product_id = excluded.product_id, store_id = exclu
         else coalesce(h.acknowledge_at, excluded.acknowledge_at)
     end;
 
+-- name: still_to_ask
+-- ended subscriptions of which their store has not told since, and that it will be asked about
+select e.store, e.store_id
+from unnest($2::text[], $3::text[], $4::bigint[]) as e (store, store_id, ended_at)
+join store_handles h on h.project_id = $1 and h.store = e.store and h.store_id = e.store_id
+join store_connections c on c.project_id = $1 and c.app_id = h.app_id and c.credentials is not null
+group by e.store, e.store_id, e.ended_at
+having max(h.last_told_at) < e.ended_at and bool_or(h.check_at is not null)
+    -- The first question may be under way.
+    and (e.ended_at > $5 or max(h.checks) filter (where h.check_at is not null) < 2);
+
 -- name: claim_checks
 -- purchases whose store should have spoken by now, leased until a moment
 with due as (

@@ -15,6 +15,7 @@ from latchkey.storage.sql import query
 _LOAD = query("load_handles")
 _OF_PURCHASE = query("handles_of_purchase")
 _SAVE = query("save_handles")
+_STILL_TO_ASK = query("still_to_ask")
 _CLAIM_CHECKS = query("claim_checks")
 _SET_CHECK = query("set_check_at")
 _CLAIM_ACKNOWLEDGEMENTS = query("claim_acknowledgements")
@@ -80,6 +81,16 @@ async def save(connection: Connection, told: Sequence[tuple[Handle, Ms]]) -> Non
         [one.check_at for _, (one, _) in ordered],
         [one.acknowledge_at for _, (one, _) in ordered],
     )
+
+
+async def still_to_ask(
+    connection: Connection, project_id: str, ended: Sequence[tuple[str, str, Ms]], patience: Ms
+) -> set[tuple[str, str]]:
+    """Of these subscriptions (store, id, end) those of connected apps of which the store has not told since the end.
+    One whose end is before `patience` only until the store was asked in vain."""
+    stores, ids, ends = ([one[column] for one in ended] for column in range(3))
+    rows = await connection.fetch(_STILL_TO_ASK, project_id, stores, ids, ends, patience)
+    return {(row["store"], row["store_id"]) for row in rows}
 
 
 async def claim_checks(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:

@@ -31,6 +31,7 @@ from latchkey.storage.errors import CollisionError, StateVersionError
 from latchkey.usecases.engine.batch import Batch
 from latchkey.usecases.engine.newcomers import newcomer
 from latchkey.usecases.engine.passing_time import at_present
+from latchkey.usecases.engine.silence import unheard
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
 from latchkey.usecases.rendering.view import View
 from latchkey.wire.event import Event
@@ -119,7 +120,8 @@ class Changes:
             created = await _create(connection, ground.found, rehearsals.values())
             await _share_late_clocks(connection, ground)
             credited = await _credited(connection, ground.found.values(), ground.projects)
-            unit = UnitOfWork(connection, wall, credited=credited)
+            silent = await unheard(connection, (one.customer for one in ground.found.values()), wall)
+            unit = UnitOfWork(connection, wall, credited=credited, unheard=silent)
             outcomes = [
                 _outcome(unit, ground, change, index, rehearsals.get(index), created)
                 for index, change in enumerate(batch)
@@ -264,7 +266,7 @@ def _apply(
     index: int,
     rehearsal: _Rehearsal | Refusal | None,
 ) -> None:
-    customer = unit.catch_up(stored, catalog, now, tag=-1)
+    customer = unit.catch_up(stored, catalog, now, tag=-1, spoken_of=change.claims)
     erased = _erased(change, owners, stored.key)
     if isinstance(rehearsal, _Rehearsal) and rehearsal.before is customer:
         # No other change has touched the new customer, so the rehearsal is what happens.

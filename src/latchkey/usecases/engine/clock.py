@@ -15,6 +15,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.errors import CollisionError
 from latchkey.usecases.engine.changes import load_projects
 from latchkey.usecases.engine.passing_time import steps
+from latchkey.usecases.engine.silence import passes_until, unheard
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
 
 # Customers per transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.
@@ -22,6 +23,8 @@ AT_ONCE = 500
 # New purchases may be due earlier; cap the sleep.
 LONGEST_WAIT: Ms = 1 * SECOND
 POSTPONED_FOR: Ms = 5 * MINUTE
+# When to look again at a subscription whose store is to be asked first.
+ASKED_WITHIN: Ms = 5 * MINUTE
 
 log = structlog.get_logger("latchkey.clock")
 
@@ -54,15 +57,19 @@ async def pass_time(database: Database, catalogs: Catalogs, now: Ms, limit: int 
             return 0
         projects = await load_projects(connection, catalogs, {one.customer.project_id for one in due})
         unit = UnitOfWork(connection, now)
+        silent = await unheard(connection, (one.customer for one in due), now)
         for stored in due:
             catalog = projects[stored.customer.project_id].catalog
             try:
-                fallen_due = list(steps(stored.customer, catalog, now))
+                fallen_due = list(steps(stored.customer, catalog, passes_until(stored.customer, silent, now)))
             except Exception:
                 # One customer on which the rules fail must not stop the others.
                 log.exception("customer postponed", project_id=stored.customer.project_id, customer=stored.key)
                 await customers.postpone(connection, stored, now + POSTPONED_FOR)
                 continue
+            if not fallen_due:
+                # Its store is asked first; what the store says makes it due again.
+                await customers.postpone(connection, stored, now + ASKED_WITHIN)
             for step in fallen_due:
                 unit.record(stored, step, catalog)
         await unit.commit()

@@ -21,6 +21,7 @@ from latchkey.storage.deliveries.lanes import enqueue
 from latchkey.storage.events import outbox as events
 from latchkey.storage.figures import marks
 from latchkey.usecases.engine.passing_time import Step, next_due_at, steps
+from latchkey.usecases.engine.silence import Unheard, passes_until
 from latchkey.usecases.rendering.event import event as render
 from latchkey.wire.event import Event as WireEvent
 
@@ -51,6 +52,8 @@ class UnitOfWork:
     _told: list[_Told] = field(default_factory=list)
     # For purchases that changed owners: who was credited with their virtual currency; None if erased.
     credited: Mapping[tuple[str, str, str], Stored | None] = field(default_factory=dict)
+    # Subscriptions that do not end before their store was asked.
+    unheard: Unheard = frozenset()
     # Maps the customer that a merge kept to the customer it absorbed.
     _absorbed: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     # Purchases whose row already exists, with another owner or none.
@@ -66,9 +69,21 @@ class UnitOfWork:
         for event in diff(step.before, step.after):
             self._told.append(_Told(entry, event, step.after, catalog, step.at, tag))
 
-    def catch_up(self, stored: Stored, catalog: Catalog, now: Ms, tag: int = 0) -> Customer:
-        """Applies what has fallen due by `now` first, each at its own instant."""
-        for step in steps(self.current(stored), catalog, now):
+    def catch_up(
+        self,
+        stored: Stored,
+        catalog: Catalog,
+        now: Ms,
+        tag: int = 0,
+        spoken_of: frozenset[PurchaseKey] = frozenset(),
+    ) -> Customer:
+        """Applies what has fallen due by `now` first, each at its own instant. `spoken_of`: what their store says of
+        these purchases is applied next, so its silence ends none of them."""
+        customer = self.current(stored)
+        waiting = self.unheard
+        if spoken_of:
+            waiting |= {(customer.project_id, *key) for key in spoken_of}
+        for step in steps(customer, catalog, passes_until(customer, waiting, now)):
             self.record(stored, step, catalog, tag)
         return self.current(stored)
 
