@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from msgspec import json
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms, to_iso
 from latchkey.usecases.stores import credentials
@@ -390,3 +393,32 @@ async def test_an_app_that_is_no_longer_connected_waits_for_nobody(google: World
     await outage(google, 32 * DAY)
     await google.pass_time()
     assert await types(google, "ada") == ["INITIAL_PURCHASE", "EXPIRATION"]
+
+
+def digest(app_user_id: str) -> str:
+    return hashlib.sha256(app_user_id.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("known", ["jürgen@example.com", "back\\slash"])
+async def test_an_owner_named_by_the_digest_of_the_id_is_found(google: World, known: str) -> None:
+    """As the Android SDK names the buyer, before its receipt arrives."""
+    path = f"/v1/subscribers/{quote(known, safe='')}"
+    assert (await google.client.get(path, key=google.public_key)).status == 201
+    google.store.sell(product_id="pro_monthly:monthly", buyer="x", account_token=digest(known))
+    await google.settle()
+    assert (await google.client.get(path)).json()["subscriber"]["entitlements"].keys() == {"pro"}
+
+
+@pytest.mark.parametrize("behavior", ["transfer", "keep", "transfer_if_no_active_subscriptions"])
+async def test_a_digest_of_nobody_known_waits_for_the_phone(google: World, behavior: str) -> None:
+    """Whatever becomes of purchases that another customer restores: nobody owned this one before."""
+    changed = await google.client.request(
+        "PATCH", f"/v2/projects/{PROJECT}", body=json.encode({"restore_behavior": behavior})
+    )
+    assert changed.status == 200, changed
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="x", account_token=digest("vera"))
+    await google.settle()
+    assert (await google.client.get(f"/v1/subscribers/{digest('vera')}")).status == 404
+    assert (await google.show_receipt(bought, "vera")).status == 200
+    assert await access(google, "vera") == {"pro"}
+    assert await types(google, "vera") == ["SUBSCRIBER_ALIAS"]

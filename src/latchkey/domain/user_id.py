@@ -33,6 +33,7 @@ BLOCKED = frozenset(
 # Clients resolve these as path segments, however they are encoded: such a customer could never be read.
 DIRECTIONS = frozenset({".", ".."})
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f/\ud800-\udfff]")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ANONYMOUS = re.compile(r"\$RCAnonymousID:[0-9a-f]{32}")
 
@@ -52,6 +53,11 @@ def spellings(account_token: str) -> tuple[str, ...]:
     if _UUID.fullmatch(account_token) is None:
         return (account_token,)
     return account_token, account_token.lower(), account_token.upper()
+
+
+def is_digest(account_token: str) -> bool:
+    """Whether an account token looks like the SHA-256 of an app user id, which the Android SDK sends to Google Play."""
+    return _DIGEST.fullmatch(account_token) is not None
 
 
 def problem_with(app_user_id: str) -> str | None:

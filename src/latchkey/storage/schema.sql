@@ -237,6 +237,12 @@ create index aliases_of_customer on aliases (customer_id, project_id);
 -- is in none of them.
 create index aliases_searched on aliases ((project_id || E'\x1f' || lower(app_user_id collate "C")) collate "C");
 
+-- The SHA-256 of an app user id, in hex. The Android SDK names a purchase's owner to Google Play in this form.
+create function app_user_id_digest(app_user_id text) returns text language sql immutable parallel safe as $$
+    select encode(sha256(convert_to(app_user_id, 'UTF8')), 'hex')
+$$;
+create index aliases_by_digest on aliases (project_id, app_user_id_digest(app_user_id));
+
 -- The attribute $email of each customer that has one, in lower case as the C locale folds it. Its own table, not an index
 -- on the state: every purchase would update that index, but this row changes only when the address does.
 create table customer_emails (

@@ -21,6 +21,7 @@ _OWNER_OF = query("owner_of_purchase")
 _CREATE = query("create_customers")
 _CURRENT_OWNERS = query("current_owners_of_purchases")
 _KNOWN_IDS = query("known_app_user_ids")
+_BY_DIGEST = query("app_user_ids_by_digest")
 _OWNERS = query("owners_of_purchases")
 _SAVE = query("save_customers")
 _ADD_ALIASES = query("add_aliases")
@@ -118,6 +119,12 @@ async def known_ids(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tu
     """Those of the (project, app user id) that a customer has."""
     rows = await connection.fetch(_KNOWN_IDS, *_columns(asked, 2))
     return {(row["project_id"], row["app_user_id"]) for row in rows}
+
+
+async def ids_of_digests(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """By (project, SHA-256 in hex): the app user id that a customer has."""
+    rows = await connection.fetch(_BY_DIGEST, *_columns(asked, 2))
+    return {(row["project_id"], row["digest"]): row["app_user_id"] for row in rows}
 
 
 async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:

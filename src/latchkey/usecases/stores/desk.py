@@ -26,6 +26,7 @@ class Desk:
         self._database = database
         self._owners: Batch[_Purchase, Owner | None] = Batch(self._find_owners)
         self._known: Batch[tuple[_Place, ...], frozenset[str]] = Batch(self._find_known)
+        self._digests: Batch[_Place, str | None] = Batch(self._find_digests)
         self._saves: Batch[tuple[Handle, Ms], None] = Batch(self._save, splits_on=(CollisionError,))
 
     async def owner(self, project_id: str, key: records.PurchaseKey) -> Owner | None:
@@ -35,6 +36,10 @@ class Desk:
     async def known_ids(self, project_id: str, app_user_ids: Sequence[str]) -> frozenset[str]:
         """Those of the ids that a customer has."""
         return await self._known.ask(tuple((project_id, one) for one in app_user_ids))
+
+    async def id_of_digest(self, project_id: str, digest: str) -> str | None:
+        """The app user id with this SHA-256, if a customer has it."""
+        return await self._digests.ask((project_id, digest))
 
     async def save(self, handle: Handle, now: Ms) -> None:
         """The store told of it now."""
@@ -49,6 +54,11 @@ class Desk:
         async with self._database.acquire() as connection:
             known = await records.known_ids(connection, [place for places in asked for place in places])
         return [frozenset(place[1] for place in places if place in known) for places in asked]
+
+    async def _find_digests(self, asked: list[_Place]) -> list[str | None]:
+        async with self._database.acquire() as connection:
+            found = await records.ids_of_digests(connection, asked)
+        return [found.get(one) for one in asked]
 
     async def _save(self, told: list[tuple[Handle, Ms]]) -> list[None]:
         async with collisions.transaction(self._database) as connection:

@@ -15,7 +15,7 @@ from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.settling import lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import OwnedByAnother, Refusal
-from latchkey.domain.user_id import problem_with, spellings
+from latchkey.domain.user_id import is_digest, problem_with, spellings
 from latchkey.storage.customers import records
 from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import handles
@@ -156,12 +156,20 @@ class Taker:
         replaced = await self._owner_of_replaced(seen)
         if replaced is not None:
             return replaced
-        if seen.account_token and problem_with(seen.account_token) is None:
-            spelt = spellings(seen.account_token)
-            known = await self.desk.known_ids(project, spelt)
-            return next((one for one in spelt if one in known), seen.account_token)
-        # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
-        return f"$RCAnonymousID:{secrets.token_hex(16)}"
+        return await self._named_owner(seen.account_token) or _nobody()
+
+    async def _named_owner(self, account_token: str | None) -> str | None:
+        """The customer whom the app named to the store. A digest that fits nobody yet names nobody: whoever has that id
+        then gets the purchase when their phone shows it."""
+        if not account_token or problem_with(account_token) is not None:
+            return None
+        spelt = spellings(account_token)
+        known = await self.desk.known_ids(self.app.project_id, spelt)
+        if (found := next((one for one in spelt if one in known), None)) is not None:
+            return found
+        if is_digest(account_token):
+            return await self.desk.id_of_digest(self.app.project_id, account_token)
+        return account_token
 
     async def _owner_of_replaced(self, seen: Seen) -> str | None:
         """Of a purchase that goes on for another one, such as a top-up. A subscription keeps its id instead."""
@@ -195,6 +203,11 @@ class Taker:
             acknowledge_at=now + ACKNOWLEDGE_AFTER if seen.acknowledge else None,
         )
         await self.desk.save(handle, now)
+
+
+def _nobody() -> str:
+    # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
+    return f"$RCAnonymousID:{secrets.token_hex(16)}"
 
 
 def _applying(
