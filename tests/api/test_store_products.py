@@ -54,6 +54,17 @@ async def test_unknown_and_deleted_products_are_left_out_and_other_parameters_ig
     assert (await shop.client.get(PATH, key=APP)).json() == {"product_details": []}
 
 
+async def test_a_product_that_is_sold_in_another_app_only_is_left_out(shop: Shop) -> None:
+    other = (await shop.client.post("/v2/projects/proj_demo/apps", {"name": "x", "store": "test_store"})).json()
+    new = {"store_identifier": "theirs", "app_id": other["id"], "type": "consumable", "title": "Theirs"}
+    assert (await shop.client.post("/v2/projects/proj_demo/products", new)).status == 201
+    shown = {}
+    for key in (shop.public, other["public_api_key"]["key"]):
+        listed = (await shop.client.get(f"{PATH}?id=theirs", key=key)).json()["product_details"]
+        shown[key] = [one["identifier"] for one in listed]
+    assert list(shown.values()) == [[], ["theirs"]]
+
+
 async def test_errors_under_rcbilling_are_those_of_v1_and_a_browser_may_read_them(shop: Shop) -> None:
     for path, key, status in (
         (PATH, None, 401),

@@ -27,9 +27,15 @@ async def read_store_products(
     app_user_id: PathUserId,  # noqa: ARG001 - the prices are the same for all users
     id: Annotated[list[str] | None, Query(description="A product's id; repeat it for several.")] = None,
 ) -> Response:
-    """The products on sale among these ids, with the catalog's prices. Ids that are not on sale are left out. The
-    SDK's parameters `currency` and `discount_code` change nothing: a product has one price."""
+    """The products on sale in this app among these ids, with the catalog's prices. Other ids are left out. The SDK's
+    parameters `currency` and `discount_code` change nothing: a product has one price."""
     catalog = await load_catalog(services.changes, caller.project_id)
     asked = list(dict.fromkeys(id or ()))[:MOST]
-    found = [(one, product) for one in asked if (product := catalog.offered(one)) is not None]
+    found = [
+        (one, product)
+        for one in asked
+        if (product := catalog.offered(one)) is not None
+        # A secret key belongs to no app.
+        and (not product.apps or caller.app_id is None or caller.app_id in product.apps)
+    ]
     return reply(ProductDetailsList(product_details=[product_details(catalog, product, one) for one, product in found]))
