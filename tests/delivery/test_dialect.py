@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from msgspec import UNSET, json, structs
+from msgspec import json, structs
 
 from latchkey.delivery.dialect import as_vendor, body_of
 from latchkey.domain.events.event import EventType
 from latchkey.domain.webhooks.dialect import Dialect, selected, vendor_type
 from latchkey.usecases.events.samples import TYPES, event_for_test, sample
-from latchkey.wire.event import Event
+from latchkey.wire.event import Event, continues
 from tests.domain.lives import Life, lives
 
 NOW = 1_800_000_000_123
@@ -153,6 +153,12 @@ def test_a_trial_that_converts_is_a_renewal() -> None:
     assert "is_trial_conversion" not in sent(bought)
 
 
+def test_who_comes_back_after_a_lapse_renews() -> None:
+    again = structs.replace(sample(EventType.INITIAL_PURCHASE, NOW), renewal_number=3)
+    body = sent(again)
+    assert (body["type"], body["is_trial_conversion"], body["renewal_number"]) == ("RENEWAL", False, 4)
+
+
 def test_a_price_in_another_currency_is_no_dollar_price() -> None:
     bought = sample(EventType.INITIAL_PURCHASE, NOW)
     body = sent(structs.replace(bought, currency="EUR"))
@@ -213,7 +219,7 @@ def test_every_event_of_every_life_is_told_and_loses_no_id_time_or_entitlement(l
 
 def test_types_of_a_webhook_are_the_dialects_own() -> None:
     def gets(types: str, type: str, *, converts: bool = False, dialect: str = Dialect.REVENUECAT) -> bool:
-        return selected(tuple(types.split()), type, converts_trial=converts, dialect=dialect)
+        return selected(tuple(types.split()), type, continues=converts, dialect=dialect)
 
     assert gets("", "REFUND")
     assert gets("INITIAL_PURCHASE", "TRIAL_STARTED")
@@ -229,5 +235,4 @@ def test_types_of_a_webhook_are_the_dialects_own() -> None:
 @pytest.mark.parametrize("type", EventType)
 def test_the_type_of_the_body_is_the_type_that_filters_see(type: EventType) -> None:
     event = sample(type, NOW)
-    conversion = event.is_trial_conversion is not UNSET and event.is_trial_conversion is True
-    assert as_vendor(event)["type"] == vendor_type(type, converts_trial=conversion)
+    assert as_vendor(event)["type"] == vendor_type(type, continues=continues(event))

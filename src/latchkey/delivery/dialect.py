@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, json
 
 from latchkey.domain.events.event import EventType
 from latchkey.domain.webhooks.dialect import Dialect, vendor_type
-from latchkey.wire.event import API_VERSION, Event
+from latchkey.wire.event import API_VERSION, Event, continues
 
 _BEFORE, _AFTER = b'{"api_version":"%s","event":' % API_VERSION.encode(), b"}"
 _EVENT = json.Decoder(Event)
@@ -39,7 +39,7 @@ def as_vendor(event: Event) -> dict[str, Any]:
     """The event in the `revenuecat` dialect. Fields of ours that it lacks are kept: its receivers ignore them."""
     body: dict[str, Any] = {
         "id": event.id,
-        "type": vendor_type(event.type, converts_trial=event.is_trial_conversion is True),
+        "type": vendor_type(event.type, continues=continues(event)),
         "event_timestamp_ms": event.event_timestamp_ms,
         "app_user_id": event.app_user_id,
         "original_app_user_id": event.original_app_user_id,

@@ -100,6 +100,12 @@ OWN_FIELDS: dict[str, tuple[str, ...]] = {
 }
 
 
+def continues(event: Event) -> bool:
+    """Whether a purchase goes on with a subscription that the customer had before: after a trial, or after a lapse."""
+    number = event.renewal_number
+    return event.is_trial_conversion is True or (number is not UNSET and number > 0)
+
+
 class Envelope(Struct, frozen=True, kw_only=True):
     api_version: str = API_VERSION
     event: Event

@@ -23,14 +23,15 @@ _OTHER_TYPE = {
 }
 
 
-def vendor_type(type: str, *, converts_trial: bool) -> str:
-    """The type of an event in the `revenuecat` dialect. The first payment after a trial is a renewal there."""
-    if converts_trial and type == EventType.INITIAL_PURCHASE:
+def vendor_type(type: str, *, continues: bool) -> str:
+    """The type of an event in the `revenuecat` dialect. A purchase that goes on with a subscription, after a trial or
+    after a lapse, is a renewal there."""
+    if continues and type == EventType.INITIAL_PURCHASE:
         return EventType.RENEWAL.value
     return _OTHER_TYPE.get(type, type)
 
 
-def selected(types: tuple[str, ...], type: str, *, converts_trial: bool, dialect: str) -> bool:
+def selected(types: tuple[str, ...], type: str, *, continues: bool, dialect: str) -> bool:
     """Whether a webhook with these `event_types` gets the event; no types means all.
 
     In the `revenuecat` dialect the types are that dialect's. TRIAL_STARTED, TRIAL_CANCELLED and REFUND select those
@@ -40,4 +41,4 @@ def selected(types: tuple[str, ...], type: str, *, converts_trial: bool, dialect
         return True
     if dialect == Dialect.LATCHKEY:
         return type in types
-    return vendor_type(type, converts_trial=converts_trial) in types or (type in _OTHER_TYPE and type in types)
+    return vendor_type(type, continues=continues) in types or (type in _OTHER_TYPE and type in types)

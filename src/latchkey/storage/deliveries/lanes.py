@@ -22,7 +22,7 @@ from latchkey.storage.database import Connection, Database
 from latchkey.storage.errors import OutageError
 from latchkey.storage.outages import translates_errors
 from latchkey.storage.sql import query
-from latchkey.wire.event import Event
+from latchkey.wire.event import Event, continues
 
 _ENQUEUE = query("enqueue_deliveries")
 _CLAIM = query("claim_lanes")
@@ -90,7 +90,7 @@ async def enqueue(connection: Connection, events: Sequence[tuple[str, int, Event
 
 def _vendor_type(event: Event) -> str | None:
     """Null if it is the same as the type."""
-    type = vendor_type(event.type, converts_trial=event.is_trial_conversion is True)
+    type = vendor_type(event.type, continues=continues(event))
     return type if type != event.type else None
 
 

@@ -210,7 +210,7 @@ async def next_events(connection: Connection, replay: TakenReplay, limit: int) -
 
 def _selected(replay: TakenReplay, row: Record) -> bool:
     return all(
-        selected(types, row["type"], converts_trial=row["converts_trial"], dialect=replay.dialect)
+        selected(types, row["type"], continues=row["continues"], dialect=replay.dialect)
         for types in (replay.event_types, replay.webhook_event_types)
     )
 

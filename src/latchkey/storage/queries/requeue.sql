@@ -87,7 +87,10 @@ with stretch as (
     select e.position, e.customer_id, e.sequence, e.id, e.type, e.committed_at,
         -- Only read for a webhook whose dialect names this event differently.
         $13::boolean and e.type = 'INITIAL_PURCHASE'
-            and coalesce((e.body ->> 'is_trial_conversion')::boolean, false) as converts_trial,
+            and (
+                coalesce((e.body ->> 'is_trial_conversion')::boolean, false)
+                or coalesce((e.body ->> 'renewal_number')::integer, 0) > 0
+            ) as continues,
         e.committed_at >= $6 and e.committed_at < $7 and ($8::text[] = '{}' or e.type = any($8))
             and ($9::text is null or $9 = lower(e.environment))
             and ($10::text[] = '{}' or e.type = any($10))
@@ -97,7 +100,7 @@ with stretch as (
     order by e.position
     limit $5
 )
-select s.position, s.customer_id, s.sequence, s.id, s.type, s.committed_at, s.converts_trial,
+select s.position, s.customer_id, s.sequence, s.id, s.type, s.committed_at, s.continues,
     s.wanted and case when $12 = 'failed' then d.status = 'failed' else d.status is distinct from 'waiting' end as wanted
 from stretch s
 left join deliveries d on d.project_id = $1 and d.customer_id = s.customer_id and d.webhook_key = $2
