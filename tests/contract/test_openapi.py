@@ -69,6 +69,8 @@ UNSAID = (
     "address not allowed",  # which addresses are private is no pattern
     "could not be resolved",
     "The URL",
+    "This is not a URL",
+    "has sandbox keys",  # which depends on the app
     "An adjustment of 0 does nothing",
     "half of a surrogate pair",
     "NUL character",

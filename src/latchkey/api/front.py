@@ -8,6 +8,7 @@ import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from latchkey import logs
+from latchkey.api import shape
 from latchkey.api.access_log import AccessLog, Line
 from latchkey.api.body import CheckedBody, check_announced
 from latchkey.api.cors import answer_preflight, is_preflight
@@ -60,13 +61,15 @@ class Front:
         exchange = Exchange(scope, send)
         try:
             segments = segments_of(exchange.raw_path)
+            shaped = shape.HEADER in exchange.headers and shape.is_asked_for(exchange)
             answer = self._reads.answer(exchange, segments) if exchange.method in _READS else None
             if answer is not None:
-                start, content = exchange.whole(*await answer)
+                status, found = await answer
+                start, content = exchange.whole(status, shape.cut(found) if shaped else found)
                 await send(start)
                 await send(content)
             else:
-                await self._pass_on(exchange, scope, receive, segments)
+                await self._pass_on(exchange, scope, receive, segments, shaped=shaped)
         except Exception as error:
             await self._fail(exchange, error)
         finally:
@@ -75,7 +78,9 @@ class Front:
             if logs.writes_info():
                 self._write(exchange, seconds)
 
-    async def _pass_on(self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str]) -> None:
+    async def _pass_on(
+        self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str], *, shaped: bool
+    ) -> None:
         method = exchange.method
         if exchange.version == "v1" and is_preflight(method, exchange.headers):
             exchange.route = "preflight"
@@ -97,7 +102,7 @@ class Front:
         if method == "POST" and len(exchange.headers) == len(scope["headers"]):
             answer = await self._writes.answer(exchange, segments, body)
             if answer is not None:
-                await exchange.reply(200, answer)
+                await exchange.reply(200, shape.cut(answer) if shaped else answer)
                 return
         # HEAD works like GET, without the body.
         inner = {
@@ -108,6 +113,8 @@ class Front:
             SCOPE_KEY: exchange,
         }
         send = TaggedSend(exchange) if is_tagged(exchange) else exchange.send
+        if shaped:
+            send = shape.ShapedSend(exchange)
         inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
         await inside(inner, body, send)
         route = inner.get("route")

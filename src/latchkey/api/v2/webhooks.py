@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
@@ -68,7 +69,24 @@ Secret = Annotated[
     ),
 ]
 Environment = Annotated[Literal["production", "sandbox"] | None, Field(description="Null is both.")]
-EventTypes = Annotated[list[EventType], Field(max_length=100, description="Empty is all.")]
+_TYPES = frozenset(get_args(EventType))
+
+
+def _known_type(text: str) -> str:
+    if text.upper() not in _TYPES or text not in (text.upper(), text.lower()):
+        raise PydanticCustomError("invalid", "There is no such event type.")
+    return text.upper()
+
+
+# In capitals as in events, or in small letters as the vendor's clients send them.
+_AnyCase = Annotated[
+    str,
+    AfterValidator(_known_type),
+    Field(json_schema_extra={"enum": sorted(_TYPES) + sorted(type.lower() for type in _TYPES)}),
+]
+EventTypes = Annotated[
+    list[_AnyCase], Field(max_length=100, description="Empty is all. In capitals, or in small letters.")
+]
 Wait = Annotated[int, Field(ge=1, le=rules.LONGEST_WAIT_SECONDS)]
 Schedule = Annotated[
     list[Wait],
@@ -90,7 +108,7 @@ class NewWebhook(Body):
     url: Url
     authorization_header: Secret | None = Field(default=None, repr=False)
     environment: Environment = None
-    event_types: EventTypes = Field(default_factory=list)
+    event_types: EventTypes | None = Field(default_factory=list)
     app_id: Id | None = None
     retry_schedule_seconds: Schedule | None = None
     in_flight_limit: InFlight | None = None
@@ -103,7 +121,7 @@ class WebhookChanges(Body):
     url: Url = not_null()
     authorization_header: Secret | None = Field(default=None, repr=False)
     environment: Environment = None
-    event_types: EventTypes = not_null()
+    event_types: EventTypes | None = Field(default=None, description="Null is all, too.")
     app_id: Id | None = None
     retry_schedule_seconds: Schedule | None = None
     in_flight_limit: InFlight | None = None
@@ -189,4 +207,7 @@ async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, ne
 
 def _given(body: NewWebhook | WebhookChanges) -> dict[str, Any]:
     """The fields that were sent, including nulls."""
-    return {name: getattr(body, name) for name in body.model_fields_set}
+    given = {name: getattr(body, name) for name in body.model_fields_set}
+    if "event_types" in given:
+        given["event_types"] = given["event_types"] or []
+    return given
