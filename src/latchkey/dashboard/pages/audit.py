@@ -24,18 +24,6 @@ ELSEWHERE = (
     "entitlement.products_attached",
     "entitlement.products_detached",
     "project.created",
-    "experiment.updated",
-    "offering.created",
-    "offering.deleted",
-    "offering.updated",
-    "package.created",
-    "package.deleted",
-    "package.products_attached",
-    "package.products_detached",
-    "package.updated",
-    "placement.created",
-    "placement.deleted",
-    "placement.updated",
 )
 # The largest possible position.
 MOST = 2**63 - 1

@@ -11,14 +11,22 @@ from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import curl
 from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.catalog import Credit, ProductKind
+from latchkey.domain.catalog import Credit, ProductKind, ProductType
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.usecases.access.projects import all_apps
 from latchkey.usecases.catalog import currencies, products
 
 pages = Pages()
 
 ON_A_PAGE = 100
+# What a store may say beyond the kind.
+TYPES = (
+    ("", "As its kind says"),
+    (ProductType.CONSUMABLE, "Consumable: used up, and can be bought again"),
+    (ProductType.NON_CONSUMABLE, "Non-consumable: bought once for ever"),
+    (ProductType.NON_RENEWING_SUBSCRIPTION, "Non-renewing subscription: lasts for a while"),
+)
 KINDS = ((ProductKind.SUBSCRIPTION, "Subscription: it renews"), (ProductKind.ONE_TIME, "One-time: bought once"))
 
 
@@ -47,7 +55,7 @@ async def create(visit: Visit) -> Response:
         terms = products.Terms(kind=kind, **_terms(visit.form))
         made = await products.create_product(visit.database, visit.project_id, product_id, terms, visit.now)
     except Refusal as refusal:
-        return await _form(visit, None, visit.form.values(), refusal)
+        return await _form(visit, None, _sent(visit.form), refusal)
     grants = " It grants what it granted before it was deleted." if made.entitlement_ids else ""
     return await visit.to(visit.path("catalog"), f"{made.id} is on sale.{grants} Tick below what it grants.")
 
@@ -65,7 +73,7 @@ async def update(visit: Visit) -> Response:
     try:
         await products.update_product(visit.database, visit.project_id, product_id, _terms(visit.form), visit.now)
     except Refusal as refusal:
-        return await _form(visit, before, visit.form.values(), refusal)
+        return await _form(visit, before, _sent(visit.form), refusal)
     return await visit.to(
         visit.path("catalog", "products", product_id), "Saved. Running subscriptions keep their price."
     )
@@ -89,17 +97,18 @@ async def _form(
         visit.audit(refusal=error)
     known = await currencies.list_currencies(visit.database, visit.project_id)
     codes = [("", "No virtual currency"), *((one.code, one.code) for one in known)] if known else []
-    names = ("id", "display_name", "kind", "price", "currency", "duration", "trial_duration", "code", "amount")
+    names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
     shown = {name: values.get(name) if values.get(name) is not None else "" for name in names}
+    shown["apps"] = values.get("apps") or ()
     return visit.page(
         "catalog_product.html", status, here="catalog", product=product, values=shown, error=error, kinds=KINDS,
-        codes=codes,
+        codes=codes, types=TYPES, apps=await all_apps(visit.database, visit.project_id),
     )  # fmt: skip
 
 
 def _terms(form: Form) -> dict[str, Any]:
     """The fields of a product in a form; an empty field is None. The use case validates them together."""
-    code = form.text("code")
+    code, wanted = form.text("code"), form.choice("type", list(ProductType), "")
     return {
         "display_name": form.text("display_name") or None,
         "price": _price(form.needed("price")),
@@ -107,7 +116,13 @@ def _terms(form: Form) -> dict[str, Any]:
         "duration": form.text("duration").upper() or None,
         "trial_duration": form.text("trial_duration").upper() or None,
         "credits": Credit(code, form.number("amount", low=1, high=MAX_BALANCE)) if code else None,
+        "type": ProductType(wanted) if wanted else None,
+        "app_ids": tuple(dict.fromkeys(form.all("app"))),
     }
+
+
+def _sent(form: Form) -> dict[str, Any]:
+    return {**form.values(), "apps": form.all("app")}
 
 
 def _price(text: str) -> float:
@@ -124,6 +139,8 @@ def _filled(product: products.Product) -> dict[str, Any]:
         "id": product.id,
         "display_name": product.display_name,
         "kind": product.kind,
+        "type": product.type if product.type != product.kind.value else None,
+        "apps": product.app_ids,
         "price": f"{product.price.amount:.2f}" if product.price.micros % 10_000 == 0 else product.price.amount,
         "currency": product.price.currency,
         "duration": product.duration,

@@ -15,6 +15,7 @@ from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.experiment import Variant
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.user_id import problem_with
+from latchkey.usecases.catalog import offerings
 from latchkey.usecases.experiments import experiments
 from latchkey.usecases.experiments.counts import Enrolled, count_enrolled
 from latchkey.usecases.experiments.enrollments import enroll_customer
@@ -38,7 +39,7 @@ async def list_experiments(visit: Visit) -> Response:
 
 @pages.get("/experiments/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    return _form(visit, {"name": "", "variant-1": "control", "weight-1": "50", "weight-2": "50"})
+    return await _form(visit, {"name": "", "variant-1": "control", "weight-1": "50", "weight-2": "50"})
 
 
 @pages.post("/experiments/new", Needs.MANAGE, "experiment.created")
@@ -48,7 +49,7 @@ async def create(visit: Visit) -> Response:
         variants = _variants(visit.form)
         made = await experiments.create_experiment(visit.database, visit.project_id, name, variants, visit.now)
     except Refusal as refusal:
-        return _form(visit, visit.form.values(), refusal)
+        return await _form(visit, visit.form.values(), refusal)
     visit.audit(made.id, name=made.name, variants={one.id: one.weight for one in made.variants})
     return await visit.to(visit.path("experiments", made.id), "The experiment runs. Enrol customers to put them in it.")
 
@@ -75,6 +76,19 @@ async def enroll(visit: Visit) -> Response:
     )
 
 
+@pages.post("/experiments/{experiment_id}/offerings", Needs.MANAGE, "experiment.updated")
+async def set_offerings(visit: Visit) -> Response:
+    id = visit.param("experiment_id")
+    experiment = await experiments.load_experiment(visit.database, visit.project_id, id)
+    chosen = {one.id: visit.form.text(f"offering-{one.id}") or None for one in experiment.variants}
+    visit.audit(offerings=chosen)
+    try:
+        await experiments.set_offerings(visit.database, visit.project_id, id, chosen)
+    except Refusal as refusal:
+        return await _page(visit, refusal)
+    return await visit.to(visit.path("experiments", id), "Saved. Customers see it from their next request on.")
+
+
 async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
     status, error = status_of(refusal) if refusal else (200, "")
     if refusal:
@@ -94,18 +108,32 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
         more=None if enrolled.place.done else f"{visit.path('experiments', id)}?{query}",
         error=error,
         who=visit.form.text("app_user_id"),
+        offerings=await _offerings(visit),
         curl=curl,
     )
 
 
-def _form(visit: Visit, values: dict[str, str], refusal: Refusal | None = None) -> Response:
+async def _offerings(visit: Visit) -> list[tuple[str, str]]:
+    """The choices for a variant."""
+    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
+    return [("", "The current offering"), *((one.id, one.lookup_key) for one in known)]
+
+
+async def _form(visit: Visit, values: dict[str, str], refusal: Refusal | None = None) -> Response:
     status, error = status_of(refusal) if refusal else (200, "")
     if refusal:
         visit.audit(refusal=error)
     filled = [number for number in range(1, MOST + 1) if values.get(f"variant-{number}")]
     rows = range(1, max([ROWS, *filled]) + 1)
     return visit.page(
-        "experiment_new.html", status, here="experiments", values=values, rows=rows, most=MOST, error=error
+        "experiment_new.html",
+        status,
+        here="experiments",
+        values=values,
+        rows=rows,
+        most=MOST,
+        offerings=await _offerings(visit),
+        error=error,
     )
 
 
@@ -117,5 +145,6 @@ def _variants(form: Form) -> list[Variant]:
         if id:
             if not weight:
                 raise Invalid(f"The variant {id} needs a weight.", param=f"weight-{number}")
-            found.append(Variant(id, form.number(f"weight-{number}", low=1, high=HEAVIEST)))
+            weight_of_it = form.number(f"weight-{number}", low=1, high=HEAVIEST)
+            found.append(Variant(id, weight_of_it, form.text(f"offering-{number}") or None))
     return found

@@ -15,7 +15,7 @@ button.addEventListener("click", () => {
     label.htmlFor = label.htmlFor.replace(/\d+$/, number);
     label.firstElementChild.textContent = `Variant ${number}: `;
   }
-  for (const input of row.querySelectorAll("input")) {
+  for (const input of row.querySelectorAll("input, select")) {
     input.id = input.id.replace(/\d+$/, number);
     input.name = input.name.replace(/\d+$/, number);
     input.value = "";

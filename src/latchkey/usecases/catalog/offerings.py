@@ -103,6 +103,20 @@ async def found(connection: Connection, project_id: str, offering_id: str) -> Of
 def _check(metadata: Mapping[str, Any] | None) -> None:
     if metadata is not None and len(json.encode(metadata)) > LARGEST_METADATA:
         raise Invalid(f"The metadata has at most {LARGEST_METADATA:,} bytes as JSON.", param="metadata")
+    if _has_nul(metadata):
+        raise Invalid("A text in the metadata contains the NUL character (\\u0000).", param="metadata")
+
+
+def _has_nul(value: Any) -> bool:
+    match value:
+        case str():
+            return "\0" in value
+        case list():
+            return any(map(_has_nul, value))
+        case dict():
+            return any(_has_nul(one) for pair in value.items() for one in pair)
+        case _:
+            return False
 
 
 def _new_id() -> str:
