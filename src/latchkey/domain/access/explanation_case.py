@@ -41,7 +41,7 @@ class Case:
         one = self.subscription
         if one is None or one.store in self.catalog.closed_stores:
             return False
-        product = self.catalog.products.get(one.status.next_product_id or one.current.product_id)
+        product = self.catalog.find(one.status.next_product_id or one.current.product_id)
         return product is not None and product.duration is not None and self.access.entitlement_id in product.grants
 
     @property

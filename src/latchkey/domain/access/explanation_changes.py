@@ -26,7 +26,9 @@ def would_change_it(case: Case, reason: str, products: tuple[str, ...]) -> tuple
         lines = _would_restore(case, reason)
         return (*lines, *would_bring_it(case.catalog, case.access.entitlement_id, products))
     lines = [*_would_end(case, reason), *_would_keep(case, reason)]
-    product_id = case.access.product_id
+    # As the catalog names it, which may be without the base plan.
+    product = case.catalog.find(case.access.product_id)
+    product_id = product.id if product is not None else case.access.product_id
     detached = Remapping(detached=frozenset({Grant(product_id, case.access.entitlement_id)}))
     if product_id in products and not _held(case, catalog=remapped(case.catalog, detached)):
         lines.append(f"Detaching {product_id} from the entitlement would take it away.")

@@ -38,6 +38,10 @@ def event(
 ) -> wire.Event:
     """The event with the customer's current entitlements, which a receiver copies. `merged` lists the customers that it
     merged, each with the sequence of its last event."""
+    if happened.type is domain.EventType.REFUND:
+        # A store's clock may be ahead of ours. Nothing else is sent when the moment comes, so the refund must not carry
+        # what it takes away.
+        now = max(now, happened.at)
     held = active(customer, catalog, now)
     attributes = visible(customer)
     price = happened.price
