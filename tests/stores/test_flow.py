@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import json
+from structlog.testing import capture_logs
 
 from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.usecases.stores import credentials
@@ -55,9 +56,15 @@ async def test_the_same_notification_again_changes_nothing(apple: World) -> None
 async def test_a_lie_is_refused_and_nothing_is_stored(apple: World, lie: str, status: int) -> None:
     apple.store.misbehave(lie=1.0, lies=(lie,))
     apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
+    with capture_logs() as logs:
+        await apple.settle()
     assert await apple.journal() == []
     assert (await apple.client.get(f"/v1/subscribers/{BUYER}")).status == 404
+    refused = [line for line in logs if line["event"] == "notification refused"]
+    assert refused
+    assert {line["app_id"] for line in refused} == {apple.app_id}
+    assert apple.store.notification_url is not None
+    assert apple.store.notification_url.rpartition("/")[2] not in str(logs), "the URL is a secret"
 
 
 @pytest.mark.parametrize(

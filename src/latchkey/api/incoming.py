@@ -14,6 +14,7 @@ from starlette.responses import Response
 from latchkey.api.errors import BadRequest, Forbidden, StoreNotConnected, Unauthenticated
 from latchkey.api.replies import reply
 from latchkey.api.services import Provided
+from latchkey.usecases.services import Services
 from latchkey.usecases.stores.incoming import (
     CredentialsRefused,
     Malformed,
@@ -40,18 +41,24 @@ async def receive_notification(request: Request, services: Provided, token: str)
     try:
         new = await services.inbox.receive(token, await request.body(), dict(request.headers))
     except NotAuthentic as error:
-        log.warning("notification refused", reason=error.message)
+        log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
         raise Unauthenticated(error.message) from error
     except Misdirected as error:
-        log.warning("notification refused", reason=error.message)
+        log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
         raise Forbidden(error.message) from error
     except Malformed as error:
-        log.warning("notification refused", reason=error.message)
+        log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
         raise BadRequest(error.message) from error
     except (StoreDown, CredentialsRefused) as error:
-        log.warning("notification not checked", reason=error.message)
+        log.warning("notification not checked", app_id=await _app_of(services, token), reason=error.message)
         raise StoreNotConnected(error.message) from error
     except NotConnected as error:
-        log.error("notification for an app without credentials")
+        log.error("notification for an app without credentials", app_id=await _app_of(services, token))
         raise StoreNotConnected("This app has no credentials for its store yet, so nothing can be checked.") from error
     return reply(Received(duplicate=not new))
+
+
+async def _app_of(services: Services, token: str) -> str | None:
+    """Whose URL it is. The token itself is a secret and never logged."""
+    known = await services.stores.by_token(token)
+    return known.app_id if known is not None else None
