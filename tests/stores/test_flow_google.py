@@ -447,3 +447,36 @@ async def test_the_explanation_knows_the_product_without_its_base_plan(google: W
     told = (await google.client.get(path)).json()
     assert told["renews"] is True
     assert "Detaching pro_monthly from the entitlement would take it away." in told["would_change"]
+
+
+@pytest.mark.parametrize("product", ["pro_monthly:monthly", "pro_monthly:prepaid"])
+async def test_a_refund_of_what_google_no_longer_tells_of_is_told(google: World, product: str) -> None:
+    bought = google.store.sell(product_id=product, buyer="ada", account_token="ada")
+    await google.settle()
+    if product == "pro_monthly:monthly":
+        google.store.act(bought, "cancel")
+        await google.settle()
+    await google.move(google.now + 120 * DAY, every=10 * DAY)
+    before, shown = await types(google, "ada"), await v1(google, "ada")
+    assert before[-1] == "EXPIRATION"
+    google.store.act(bought, "refund")
+    await google.settle()
+    assert await types(google, "ada") == [*before, "REFUND"]
+    after = (await v1(google, "ada"))["subscriptions"]["pro_monthly"]
+    assert after.pop("refunded_at") is not None
+    assert shown["subscriptions"]["pro_monthly"].pop("refunded_at") is None
+    assert after == shown["subscriptions"]["pro_monthly"], "nothing else has changed"
+    await google.move(google.now + 3 * DAY, every=DAY)
+    assert (await types(google, "ada"))[len(before) :] == ["REFUND"]
+
+
+async def test_a_refund_of_what_nobody_ever_heard_of_is_noted(google: World) -> None:
+    google.store.misbehave(drop=1.0)
+    bought = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
+    google.store.act(bought, "acknowledge")
+    await google.move(google.now + 120 * DAY)
+    google.store.behave()
+    google.store.act(bought, "refund")
+    await google.settle()
+    assert not await google.journal(status="failed")
+    assert "EXPIRATION" not in await types(google, "ada")

@@ -76,8 +76,19 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBack:
+    """The money of one transaction went back. The store no longer tells how its purchase stands."""
+
+    # Of the purchase, as in `Seen`.
+    handle: str
+    transaction_id: str
+    at: Ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     seen: tuple[Seen, ...] = ()
+    given_back: tuple[GivenBack, ...] = ()
     # Why nothing follows, in the words of the journal.
     note: str = ""
 

@@ -10,10 +10,19 @@ from typing import Any
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Target
+from latchkey.stores.adapter import (
+    AppReceipt,
+    ConnectedApp,
+    Extension,
+    GivenBack,
+    Incoming,
+    Notification,
+    Reading,
+    Target,
+)
 from latchkey.stores.errors import InvalidReceipt, StoreDown
 from latchkey.stores.google import credentials as given_credentials
-from latchkey.stores.google import line, prepaid, product, push, subscription
+from latchkey.stores.google import line, periods, prepaid, product, push, subscription
 from latchkey.stores.google import notification as told
 from latchkey.stores.google.access_token import AccessTokens
 from latchkey.stores.google.acting import Acting
@@ -67,7 +76,10 @@ class GoogleAdapter:
             if (bought := said.one_time_product_notification) is not None:
                 return await self._product(app, bought.purchase_token)
             if (voided := said.voided_purchase_notification) is not None:
-                return await self._voided(app, voided)
+                try:
+                    return await self._voided(app, voided)
+                except Gone:
+                    return await self._refunded_later(app, voided)
         except Unknown:
             return Reading(note="Google knows no such purchase.")
         except Gone:
@@ -203,6 +215,15 @@ class GoogleAdapter:
             return await self._subscription(app, voided.purchase_token, beside=beside)
         except Unknown:
             return await self._product(app, voided.purchase_token)
+
+    async def _refunded_later(self, app: ConnectedApp, voided: told.VoidedTold) -> Reading:
+        """Google forgets a purchase 60 days after its end, and its orders later: only the refund can be told."""
+        found = await self._publisher.orders(app, [voided.order_id] if voided.order_id else [])
+        at = periods.refunded_at(found.get(voided.order_id))
+        if at is None:
+            return Reading(note=_TOO_OLD)
+        back = GivenBack(handle=voided.purchase_token, transaction_id=voided.order_id, at=at)
+        return Reading(given_back=(back,), note=_TOO_OLD)
 
 
 def _real_now() -> Ms:

@@ -153,9 +153,10 @@ class Processor:
                 return Outcome(id=entry.id, status="ignored", message=error.message)
         else:
             reading = await adapter.read(app, entry.payload)
-        if not reading.seen:
+        taken = await taker.take(reading, read_at)
+        if not taken:
             return Outcome(id=entry.id, status="ignored", message=reading.note or "It says nothing about a purchase.")
-        return outcome_of(entry.id, await taker.take(reading, read_at), reading.note)
+        return outcome_of(entry.id, taken, reading.note if reading.seen else "")
 
     async def _again(self, entry: Entry, message: str, retry_after: Ms | None) -> Outcome | None:
         now = self._now()

@@ -11,7 +11,7 @@ from latchkey.domain.customers.attributes import with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, HOUR, Ms
-from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.settling import lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import OwnedByAnother, Refusal
@@ -20,7 +20,7 @@ from latchkey.storage.customers import records
 from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import handles
 from latchkey.storage.stores.handles import Handle
-from latchkey.stores.adapter import Adapter, ConnectedApp, Reading, Seen
+from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
 from latchkey.stores.errors import StoreError
 from latchkey.usecases.customers.identities import restore
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
@@ -71,7 +71,22 @@ class Taker:
 
     async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
         """Every purchase of the reading. Doing it again does no harm."""
-        return tuple([await self._take(seen, read_at, 0) for seen in reading.seen])
+        taken = [await self._take(seen, read_at, 0) for seen in reading.seen]
+        refunded = [await self._give_back(one) for one in reading.given_back]
+        return (*taken, *(one for one in refunded if one is not None))
+
+    async def _give_back(self, given: GivenBack) -> Taken | None:
+        """None where nobody here has the purchase."""
+        project, store = self.app.project_id, self.app.store
+        async with self.changes.database.acquire() as connection:
+            known = (await handles.load(connection, project, store, [given.handle])).get(given.handle)
+        owner = await self.desk.owner(project, (store, known.store_id)) if known is not None else None
+        if known is None or owner is None or owner.app_user_id is None:
+            return None
+        key = store, known.store_id
+        change = Change(project_id=project, app_user_id=owner.app_user_id, apply=_giving_back(key, given))
+        committed = await self.changes.make(change)
+        return Taken(app_user_id=committed.customer.app_user_id, events=committed.events, committed=committed)
 
     async def _take(self, seen: Seen, read_at: Ms, depth: int) -> Taken:
         seen = await self._in_its_chain(seen, depth)
@@ -229,6 +244,25 @@ def _applying(
                 raise Incomplete("Periods before this one are missing.")
             settled = settle(before, snapshot, now, unordered=seen.unordered)
         return take_in(customer, settled, situation.now)
+
+    return apply
+
+
+def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situation], Customer]:
+    """Adds the refund to what is known, unless one is known. All else stays."""
+    back = MoneyBack(given.at)
+
+    def apply(situation: Situation) -> Customer:
+        customer, now = situation.customer, situation.now
+        if (purchase := customer.purchase(*key)) is not None:
+            mine = purchase.id == given.transaction_id and not purchase.money_back
+            return take_in(customer, replace(purchase, money_back=(back,)), now) if mine else customer
+        subscription = customer.subscription(*key)
+        for period in subscription.periods if subscription is not None else ():
+            if period.id == given.transaction_id and not period.money_back:
+                assert subscription is not None
+                return take_in(customer, replace(subscription, periods=(replace(period, money_back=(back,)),)), now)
+        return customer
 
     return apply
 
