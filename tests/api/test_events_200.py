@@ -60,7 +60,7 @@ async def test_a_cursor_sent_empty_asks_for_the_first_page(shop: Shop, path: str
 async def test_a_cursor_that_does_not_exist_is_404_and_a_stranger_too(steady_shop: Shop) -> None:
     refused(await get(steady_shop, "events?starting_after=none"), 404, "resource_missing", "starting_after")
     refused(await get(steady_shop, "customers/nobody/events"), 404, "resource_missing", "customer_id")
-    for limit in ("0", "101", "x", "-1", "1.5"):
+    for limit in ("0", "x", "-1", "1.5"):
         refused(await get(steady_shop, f"events?limit={limit}"), 400, "parameter_error", "limit")
 
 

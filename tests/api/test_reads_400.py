@@ -40,8 +40,8 @@ async def test_a_slash_that_is_encoded_twice_is_an_ordinary_id(shop: Shop) -> No
     assert (await shop.v1("a%252Fb")).status == 404
 
 
-@pytest.mark.parametrize("limit", ["0", "101", "-1", "abc", "", "1.5", "1e1", "99999999999999999999"])
-async def test_a_limit_outside_1_to_100_is_refused_by_name(shop: Shop, limit: str) -> None:
+@pytest.mark.parametrize("limit", ["0", "-1", "abc", "", "1.5", "1e1"])
+async def test_a_limit_that_is_no_number_from_1_on_is_refused_by_name(shop: Shop, limit: str) -> None:
     await shop.note("ada", plan="x")
     reply = await shop.v2("ada", f"/attributes?limit={limit}")
     assert reply.status == 400

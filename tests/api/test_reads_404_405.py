@@ -46,5 +46,5 @@ async def test_a_method_that_a_read_does_not_know_is_405_and_says_which_it_does(
     assert set(reply.json()) == {"code", "message"}
     reply = await shop.client.request(method, "/v2/projects/proj_demo/customers/ada/attributes")
     assert reply.status == 405
-    assert reply.headers["allow"] == "GET, HEAD"
+    assert reply.headers["allow"] == "GET, HEAD, POST"
     assert reply.json()["type"] == "invalid_request"
