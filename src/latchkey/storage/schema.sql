@@ -11,8 +11,8 @@ create table projects (
     restore_behavior text not null default 'transfer' check (
         restore_behavior in ('transfer', 'keep', 'transfer_if_no_active_subscriptions')
     ),
-    -- Incremented by every change of products, entitlements or their mapping. Readers compare it, so a parsed catalog can
-    -- be cached in memory and is never stale.
+    -- Incremented by every change of products, entitlements, their mapping, offerings or their variants. Readers compare it,
+    -- so a parsed catalog can be cached in memory and is never stale.
     catalog_version bigint not null default 1,
     created_at bigint not null,
     -- Whether the test store sells and renews. Part of the catalog: changing it increments catalog_version.
