@@ -50,7 +50,7 @@ async def with_a_life(site: Site, id: str) -> str:
 async def grant(site: Site, id: str, entitlement: str = "team", expires_at: int | None = None) -> None:
     path = f"customers/{quote(id, safe='')}/actions/grant_entitlement"
     reply = await post(site, path, {"entitlement_id": entitlement, "expires_at": expires_at})
-    assert reply.status == 200, reply
+    assert reply.status == 201, reply
 
 
 async def with_many_events(site: Site, id: str, count: int) -> None:
