@@ -18,6 +18,7 @@ from latchkey.domain.customers.identity import (
     LogIn,
     add_id,
     is_anonymous_customer,
+    join,
     log_in,
     merge,
     reclaimed,
@@ -197,13 +198,35 @@ def test_there_and_back_and_there_again_in_one_millisecond_is_three_transfers() 
     assert len(ids) == 4
 
 
+@pytest.mark.parametrize(
+    ("current", "target", "decided"),
+    [
+        (ANON, None, LogIn.ADD_ID),
+        (ANON, ANON_2, LogIn.MERGE),
+        (ANON, "ann", LogIn.MERGE),
+        (ANON, ANON, LogIn.NOTHING),
+        ("ann", None, LogIn.SWITCH),
+        ("ann", ANON_2, LogIn.SWITCH),
+        ("ann", "bob", LogIn.SWITCH),
+    ],
+)
+def test_only_an_anonymous_customer_is_joined_to_another(current: str, target: str | None, decided: LogIn) -> None:
+    assert join(someone(current), someone(target) if target is not None else None) is decided
+
+
+def test_nobody_is_joined_to_a_named_customer_who_has_an_anonymous_id() -> None:
+    named = add_id(someone(ANON_2), "ann")
+    assert join(someone(ANON), named) is LogIn.SWITCH
+    assert join(named, someone(ANON)) is LogIn.SWITCH
+
+
 def test_a_transfer_to_oneself_or_of_nothing_is_refused() -> None:
     owner = rich(someone("ann"), "s")
     with pytest.raises(Refusal, match="the same customer"):
         transfer(owner, owner, NOON)
     with pytest.raises(Refusal, match="has no purchases"):
         transfer(someone("bob"), owner, NOON)
-    with pytest.raises(Refusal, match="has no purchases"):
+    with pytest.raises(Refusal, match="has none of these purchases"):
         transfer(owner, someone("bob"), NOON, keys=frozenset({("app_store", "sub s")}))
 
 

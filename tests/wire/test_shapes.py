@@ -32,11 +32,11 @@ def names(shape: type[msgspec.Struct]) -> set[str]:
             v1.Subscription,
             "auto_resume_date billing_issues_detected_at expires_date grace_period_expires_date original_purchase_date"
             " purchase_date refunded_at unsubscribe_detected_at is_sandbox ownership_type period_type store"
-            " product_plan_identifier",
+            " store_transaction_id display_name price management_url product_plan_identifier",
         ),
         (
             v1.NonSubscription,
-            "id is_sandbox purchase_date original_purchase_date store store_transaction_id",
+            "id is_sandbox purchase_date original_purchase_date store store_transaction_id display_name price",
         ),
         (
             v2.Customer,
