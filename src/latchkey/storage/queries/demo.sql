@@ -76,6 +76,44 @@ join packages k on k.project_id = $1 and k.id = demo.package_id
 join products p on p.project_id = $1 and p.id = demo.product_id
 on conflict do nothing;
 
+-- name: add_demo_base_plans
+-- add the demo's subscriptions as Google Play sells them: each base plan is a product of that app alone
+insert into products (
+    project_id, id, display_name, kind, duration, trial_duration, price_micros, currency, created_at, type
+)
+select p.project_id, demo.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.currency, $2,
+    'subscription'
+from (values
+    ('pro_monthly:monthly', 'pro_monthly'), ('pro_yearly:yearly', 'pro_yearly'), ('team_monthly:monthly', 'team_monthly')
+) as demo (id, like_product)
+join products p on p.project_id = $1 and p.id = demo.like_product and p.deleted_at is null
+on conflict do nothing;
+
+-- name: sell_demo_base_plans
+-- sell the demo's base plans in one app, with the grants of the products they are like, in the same packages
+with plans as (
+    select p.id, split_part(p.id, ':', 1) as like_product
+    from products p
+    where p.project_id = $1 and p.id in ('pro_monthly:monthly', 'pro_yearly:yearly', 'team_monthly:monthly')
+),
+sold as (
+    insert into product_apps (project_id, product_id, app_id, added_at)
+    select $1, plans.id, $2, $3::bigint from plans
+    on conflict do nothing
+),
+granted as (
+    insert into product_entitlements (project_id, product_id, entitlement_id)
+    select $1, plans.id, g.entitlement_id
+    from plans
+    join product_entitlements g on g.project_id = $1 and g.product_id = plans.like_product
+    on conflict do nothing
+)
+insert into package_products (project_id, package_id, product_id, eligibility_criteria, position)
+select $1, i.package_id, plans.id, 'all', i.position + 1
+from plans
+join package_products i on i.project_id = $1 and i.product_id = plans.like_product
+on conflict do nothing;
+
 -- name: add_demo_placements
 -- add the demo's placements
 insert into placements (project_id, id, display_name, offering_id, created_at)

@@ -10,6 +10,8 @@ _CATALOG = tuple(query(name) for name in ("add_demo_entitlements", "add_demo_cur
 _MAPPING = query("add_demo_mapping")
 _OFFERINGS = tuple(query(name) for name in ("add_demo_offerings", "add_demo_packages", "add_demo_placements"))
 _PACKAGE_PRODUCTS = query("add_demo_package_products")
+_ADD_BASE_PLANS = query("add_demo_base_plans")
+_SELL_BASE_PLANS = query("sell_demo_base_plans")
 _HAS_CATALOG = query("has_catalog")
 
 
@@ -27,3 +29,9 @@ async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
     for statement in _OFFERINGS:
         await connection.execute(statement, project_id, now)
     await connection.execute(_PACKAGE_PRODUCTS, project_id)
+
+
+async def add_base_plans(connection: Connection, project_id: str, app_id: str, now: Ms) -> None:
+    """The demo's subscriptions as Google Play sells them, in this app alone."""
+    await connection.execute(_ADD_BASE_PLANS, project_id, now)
+    await connection.execute(_SELL_BASE_PLANS, project_id, app_id, now)

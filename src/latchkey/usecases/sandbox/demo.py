@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict
+from latchkey.domain.storefront import GOOGLE
 from latchkey.domain.team.account import Role
 from latchkey.storage.catalog import version
 from latchkey.storage.database import Database
@@ -60,6 +61,11 @@ async def ensure_store_app(database: Database, now: Ms, name: str, public_key: s
     app_id, title, store = STORE_APPS[name]
     with contextlib.suppress(Conflict):
         await create_app(database, PROJECT_ID, title, store, now, app_id=app_id)
+        if store == GOOGLE:
+            # Only with a new app: what was deleted from the demo's catalog stays deleted.
+            async with database.transaction() as connection:
+                await demo.add_base_plans(connection, PROJECT_ID, app_id, now)
+                await version.announce(connection, PROJECT_ID)
     if public_key is None or not await _is_good(database, public_key, "public"):
         public_key = (await create_public_key(database, PROJECT_ID, app_id, "latchkey up", now)).plaintext
     return public_key
