@@ -376,6 +376,26 @@ ROWS = [
         after=renewed("3", on=60),
     ),
     Row(
+        "REFUND of an older period while a payment is missing",
+        tells(
+            "REFUND",
+            about=transaction(told_on=62, revocationDate=day(62), revocationReason=1),
+            renews=renewal(told_on=62, isInBillingRetryPeriod=True, expirationIntent=2),
+            status=3,
+        ),
+        [],
+        before=[
+            bought(),
+            renewed(),
+            tells(
+                "DID_FAIL_TO_RENEW",
+                about=transaction("2", day=30, transactionReason="RENEWAL", told_on=60.1),
+                renews=renewal(told_on=60.1, isInBillingRetryPeriod=True, expirationIntent=2),
+                status=3,
+            ),
+        ],
+    ),
+    Row(
         "REFUND_REVERSED",
         refunded(14, "REFUND_REVERSED", status=1),
         [("REFUND_REVERSED", {})],

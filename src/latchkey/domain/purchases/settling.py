@@ -228,6 +228,10 @@ def _settled_status(before: Subscription | None, seen: Subscription) -> Status:
     if before is not None and seen.status.as_of < before.status.as_of:
         return _with_grace_of(seen, before)
     status = replace(_with_grace(before, seen), pause=_settled_pause(before, seen))
+    if before is not None and seen.current.order < before.current.order and status.billing_issue_at is not None:
+        # Told with an older period, such as its refund. What is not paid is the renewal of the running one.
+        failed_at = before.status.billing_issue_at
+        status = replace(status, billing_issue_at=failed_at if failed_at is not None else before.current.ends_at)
     if status.auto_renew or status.renewal_off_at is not None:
         return status
     since = was.renewal_off_at if was is not None and not was.auto_renew else None
