@@ -27,6 +27,8 @@ SAMPLES = {
     "roles": "api",
     "workers": "3",
     "drain_seconds": "30",
+    "address_requests_per_minute": "100",
+    "keys_create_projects": "true",
     "secret_key": base64.b64encode(b"k" * 32).decode(),
     "webhook_timeout_ms": "1000",
     "webhook_in_flight": "10",

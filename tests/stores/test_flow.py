@@ -6,7 +6,7 @@ import pytest
 from msgspec import json
 from structlog.testing import capture_logs
 
-from latchkey.domain.instants import DAY, HOUR, to_iso
+from latchkey.domain.instants import DAY, HOUR, Ms, to_iso
 from latchkey.usecases.stores import credentials
 from tests.stores.world import PROJECT, World
 
@@ -317,3 +317,16 @@ async def test_who_cancels_while_a_payment_is_missing_has_not_come_back_when_it_
     await apple.settle()
     await apple.move(apple.now + 90 * DAY)
     assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "BILLING_ISSUE", "EXPIRATION", "CANCELLATION"]
+
+
+async def test_a_lost_renewal_is_told_when_the_next_one_comes(apple: World) -> None:
+    async def nothing(_: Ms) -> None:
+        return
+
+    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.settle()
+    apple.store.misbehave(drop=1.0)
+    await apple.store.move(apple.now + 32 * DAY, nothing)
+    apple.store.behave()
+    await apple.move(apple.now + 31 * DAY)
+    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL"]

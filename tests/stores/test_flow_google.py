@@ -480,3 +480,20 @@ async def test_a_refund_of_what_nobody_ever_heard_of_is_noted(google: World) -> 
     await google.settle()
     assert not await google.journal(status="failed")
     assert "EXPIRATION" not in await types(google, "ada")
+
+
+async def test_a_lost_renewal_is_told_when_the_next_one_comes(google: World) -> None:
+    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    await outage(google, 32 * DAY)
+    await google.move(google.now + 31 * DAY)
+    assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL"]
+
+
+async def test_a_lost_renewal_is_told_when_the_purchase_is_replaced(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.settle()
+    await outage(google, 33 * DAY)
+    google.store.act(bought, "change", product_id="team_monthly:monthly")
+    await google.settle()
+    assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL", "PRODUCT_CHANGE"]

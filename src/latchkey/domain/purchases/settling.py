@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.catalog import without_plan
-from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
@@ -25,6 +25,9 @@ from latchkey.domain.purchases.subscription import (
 
 # A period that begins this long after the end of another still follows it: a payment may have been made good meanwhile.
 _CLOSE: Ms = 61 * DAY
+# A period that begins within this time after another is the next one. Stores renew to the second, in their sandboxes
+# every few minutes.
+_NEXT: Ms = MINUTE
 
 
 def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordered: bool = False) -> Subscription:
@@ -280,12 +283,13 @@ def _settled_pause(before: Subscription | None, seen: Subscription) -> Pause | N
 
 
 def lacks_periods(before: Subscription | None, seen: Subscription) -> bool:
-    """Whether a period of the snapshot did not begin the subscription and what came before it is not known."""
+    """Whether a period of the snapshot did not begin the subscription and what came before it is not known. A payment
+    that was made good late leaves a gap too: then the store is asked once for nothing."""
     known = {period.id: period for period in before.periods} if before is not None else {}
     for period in seen.periods:
         if period.id in known:
             continue
         earlier = [one for one in known.values() if one.purchased_at < period.purchased_at]
-        if not any(one.ends_at >= period.purchased_at - _CLOSE for one in earlier):
+        if not any(one.ends_at >= period.purchased_at - _NEXT for one in earlier):
             return True
     return False
