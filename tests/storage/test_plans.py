@@ -17,6 +17,9 @@ HOT = {
     "lock_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
     "save_customers": ("text[], bigint[], text[], text[], json[], bigint[], bigint[]", ["(id = n.id)"]),
     "owners_of_purchases": ("text[], text[], text[]", ["(store_id = "]),
+    "offering_choice": ("text, text", ["(app_user_id = ", "(id = a.customer_id)", "(customer_id = a.customer_id)"]),
+    "override_offering": ("text, text, text, bigint", ["(app_user_id = ", "(id = a.customer_id)"]),
+    "clear_offering_override": ("text, text", ["(app_user_id = ", "(customer_id = a.customer_id)"]),
     "known_events": ("text[], text[]", ["(id = asked.id)"]),
 }
 

@@ -141,12 +141,13 @@ order by o.created_at, o.id, k.position;
 select p.catalog_version, v.offering_id, c.state
 from projects p
 left join lateral (
-    select a.customer_id from aliases a
+    select a.project_id, a.customer_id from aliases a
     where a.project_id = p.id and a.app_user_id = $2
     limit 1
 ) as a on true
-left join customers c on c.project_id = p.id and c.id = a.customer_id
-left join offering_overrides v on v.project_id = p.id and v.customer_id = a.customer_id
+-- By the project of the alias: by $1, a plan made while the table was empty would scan the customers of the project.
+left join customers c on c.project_id = a.project_id and c.id = a.customer_id
+left join offering_overrides v on v.project_id = a.project_id and v.customer_id = a.customer_id
 where p.id = $1;
 
 -- name: create_placement
@@ -187,9 +188,8 @@ delete from placements where project_id = $1 and id = $2;
 -- assign an offering to a customer; the lock keeps the customer from being erased meanwhile. Nothing without a customer
 insert into offering_overrides (project_id, customer_id, offering_id, set_at)
 select c.project_id, c.id, $3, $4
-from aliases a
+from (select project_id, customer_id from aliases where project_id = $1 and app_user_id = $2 limit 1) as a
 join customers c on c.project_id = a.project_id and c.id = a.customer_id
-where a.project_id = $1 and a.app_user_id = $2
 for no key update of c
 on conflict (project_id, customer_id) do update set offering_id = excluded.offering_id, set_at = excluded.set_at
 returning customer_id;
