@@ -41,14 +41,14 @@ class Subscription(Struct, frozen=True, kw_only=True, gc=False):
     ownership_type: str
     period_type: str
     store: str
-    # Of the latest period.
-    store_transaction_id: str | None = None
+    # The next four are missing in replies of an older service. Of the latest period.
+    store_transaction_id: str | UnsetType | None = UNSET
     # Null if the catalog does not have the product.
-    display_name: str | None = None
+    display_name: str | UnsetType | None = UNSET
     # What was paid for the latest period; 0 in a free trial.
-    price: Money | None = None
+    price: Money | UnsetType | None = UNSET
     # Where the user manages it, while it is active and if its store has such a page.
-    management_url: str | None = None
+    management_url: str | UnsetType | None = UNSET
     # The base plan, where the store has such plans.
     product_plan_identifier: str | UnsetType = UNSET
 
@@ -62,8 +62,9 @@ class NonSubscription(Struct, frozen=True, kw_only=True, gc=False):
     original_purchase_date: str
     store: str
     store_transaction_id: str
-    display_name: str | None = None
-    price: Money | None = None
+    # Missing in replies of an older service.
+    display_name: str | UnsetType | None = UNSET
+    price: Money | UnsetType | None = UNSET
 
 
 class Subscriber(Struct, frozen=True, kw_only=True, gc=False):

@@ -119,6 +119,7 @@ def _as_subscription(view: View, purchase: Purchase, public: bool, token: str | 
         else _transaction_id(view.customer, purchase.store, purchase.id, public, token),
         display_name=_display_name(view.catalog, purchase.product_id),
         price=_money(purchase.price),
+        management_url=None,
         product_plan_identifier=_plan(purchase.store, purchase.product_id),
     )
 
