@@ -15,6 +15,7 @@ import asyncpg
 import pytest
 import structlog
 from argon2 import PasswordHasher
+from hypothesis import HealthCheck, settings
 from playwright.async_api import Browser, async_playwright, expect
 
 from latchkey import logs
@@ -46,6 +47,16 @@ UNSAFE_BUT_FAST = {
     "io_method": "sync",
     "autovacuum": "off",
 }
+
+# What Hypothesis tries: the same examples on every run, or many new ones with LATCHKEY_HYPOTHESIS=thorough.
+# A slow machine is not a wrong rule: no deadline, and no complaint that lives take long to draw.
+_PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+
+settings.register_profile("ci", max_examples=200, derandomize=True, database=None, **_PATIENT)  # type: ignore[arg-type]
+# For `make quick`: a quarter of the examples.
+settings.register_profile("quick", max_examples=50, derandomize=True, database=None, **_PATIENT)  # type: ignore[arg-type]
+settings.register_profile("thorough", max_examples=5_000, **_PATIENT)  # type: ignore[arg-type]
+settings.load_profile(os.environ.get("LATCHKEY_HYPOTHESIS", "ci"))
 
 HERE = Path(__file__).parent
 _numbers = itertools.count(1)
