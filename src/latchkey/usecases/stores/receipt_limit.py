@@ -1,6 +1,7 @@
-"""A limit on receipts that no shared key has to pay for: by app user and by address, in each process.
+"""A limit on receipts that no shared key has to pay for: by address, and by user from that address, in each process.
 
-All phones of an app share one public key, so the key is no measure. Whoever is over a limit gets 503: a phone keeps its
+All phones of an app share one public key, so the key is no measure. The user's own count includes the address, or
+anybody who knows a user's id could use up that user's receipts. Whoever is over a limit gets 503: a phone keeps its
 purchase and tries again, and what does not stop does not fill the journal.
 """
 
@@ -23,6 +24,6 @@ class ReceiptLimit:
 
     def takes(self, project_id: str, app_user_id: str, address: str, now: Ms) -> bool:
         """Count a receipt. False: one of the two limits is used up in this minute."""
-        by_user = self._counts.count(("user", f"{project_id}/{app_user_id}"), now)
-        by_address = self._counts.count(("address", address), now)
+        by_user = self._counts.count((address, project_id, app_user_id), now)
+        by_address = self._counts.count(address, now)
         return by_user <= self._per_user and by_address <= self._per_address
