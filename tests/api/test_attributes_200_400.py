@@ -166,6 +166,11 @@ async def test_without_a_moment_an_attribute_counts_from_now_on(steady_shop: Sho
     assert await noted(steady_shop, "undated") == {"a": one("new", NOW)}
 
 
+async def test_a_moment_with_a_fraction_is_read(steady_shop: Shop) -> None:
+    assert (await note(steady_shop, "floating", {"a": {"value": "new", "updated_at_ms": NOW - 0.5}})).status == 200
+    assert await noted(steady_shop, "floating") == {"a": one("new", NOW - 1)}
+
+
 async def test_of_more_than_100_attributes_the_first_are_saved(steady_shop: Shop) -> None:
     reply = await note(steady_shop, "many", {f"n{n}": one("b") for n in range(101)})
     assert (reply.status, reply.json()["attribute_errors"][0]["key_name"]) == (400, "attributes")

@@ -182,3 +182,11 @@ async def test_a_change_whose_entry_cannot_be_finished_is_answered_all_the_same(
     assert (await post(shop, "entitlements", {"id": "gold"})).status == 201
     entry = (await entries(shop))[0]
     assert (entry.action, entry.outcome) == ("entitlement.created", "begun")
+
+
+async def test_a_password_in_a_refused_url_is_not_kept(shop: Shop) -> None:
+    hook = {"name": "mine", "url": "https://somebody:hunter2@example.com/hook"}
+    assert (await post(shop, "integrations/webhooks", hook)).status == 400
+    [entry] = await entries(shop)
+    assert entry.outcome == "refused"
+    assert "hunter2" not in str(entry.detail)

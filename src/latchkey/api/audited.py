@@ -11,6 +11,7 @@ is refused earlier (key, scope, body) changes nothing and is not logged.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any
@@ -119,14 +120,19 @@ def _detail(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
             fields = type(value).model_fields
             # Fields without a repr are secret.
             detail["sent"] = {
-                name: one if fields[name].repr and not _holds_key(one) else HIDDEN for name, one in sent.items()
+                name: one if fields[name].repr and not _holds_secret(one) else HIDDEN for name, one in sent.items()
             }
     return {**detail, "request_id": exchange.request_id.decode()}
 
 
-def _holds_key(value: Any) -> bool:
-    """Somebody may have pasted a key into the wrong field."""
-    return "PRIVATE KEY" in str(value)
+# A URL with a user or a password in it.
+_WITH_PASSWORD = re.compile(r"://[^/?#\s]*@")
+
+
+def _holds_secret(value: Any) -> bool:
+    """Somebody may have pasted a key into the wrong field, or a password into a URL."""
+    text = str(value)
+    return "PRIVATE KEY" in text or _WITH_PASSWORD.search(text) is not None
 
 
 def _named(params: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 from typing import Annotated, Any
 
@@ -27,7 +28,9 @@ router = APIRouter(tags=["V1 subscribers"])
 
 
 def _whole(value: Any) -> Any:
-    """A number that was sent as text, as some clients do."""
+    """A number that was sent as text or with a fraction, as some clients do."""
+    if isinstance(value, float) and math.isfinite(value):
+        return int(value)
     return int(value) if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit() else value
 
 
