@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.catalog import without_plan
-from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
+from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
@@ -23,8 +23,6 @@ from latchkey.domain.purchases.subscription import (
     Subscription,
 )
 
-# A period that begins this long after the end of another still follows it: a payment may have been made good meanwhile.
-_CLOSE: Ms = 61 * DAY
 # A period that begins within this time after another is the next one. Stores renew to the second, in their sandboxes
 # every few minutes.
 _NEXT: Ms = MINUTE
