@@ -1,0 +1,11 @@
+"""The rules may not import the registry of stores, so they name the store with base plans themselves."""
+
+from __future__ import annotations
+
+from latchkey.domain import storefront
+from latchkey.domain.purchases import reference
+from latchkey.stores import registry
+
+
+def test_the_rules_and_the_registry_name_the_same_stores() -> None:
+    assert registry.BASE_PLANS == reference.BASE_PLANS == {storefront.GOOGLE}
