@@ -15,7 +15,8 @@ from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, HOUR, Duration
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Reason
-from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.domain.purchases.subscription import Cause, Invoice, Moment, Period, PeriodType, Status, Subscription
+from latchkey.domain.purchases.terms import Rate, Terms
 from latchkey.stores.test_store import actions
 from tests.domain import shop
 from tests.domain.book import Book
@@ -274,9 +275,48 @@ def from_another_store() -> Book:
     return life
 
 
+def paid_abroad() -> Book:
+    """Payments with all, some and none of their terms, and partial refunds."""
+    life = book()
+    rate = Rate("1.0834", "2025-12-31")
+    known: tuple[Terms | None, ...] = (Terms(rate, 0.19, 0.15), Terms(), None)
+    for number, terms in enumerate(known, start=1):
+        begin, country = NOON + number * 40 * DAY, "DE" if terms is not None else None
+        period = Period(
+            id=f"in_{number}",
+            number=1,
+            cause=Cause.PURCHASE,
+            product_id="pro_monthly",
+            period_type=PeriodType.NORMAL,
+            purchased_at=begin,
+            ends_at=begin + 30 * DAY,
+            as_of=Moment(begin),
+            price=Price(7_990_000, "EUR"),
+            given_back=1_000_000,
+            country=country,
+            terms=terms,
+        )
+        told = Subscription(
+            store="stripe",
+            id=f"sub_{number}",
+            environment=Environment.PRODUCTION,
+            periods=(period,),
+            status=Status(as_of=Moment(begin)),
+            invoices=(Invoice(f"in_{number}", begin, Price(7_990_000, "EUR"), terms),),
+        )
+        life.take_in(told, begin)
+        sold = actions.sell(
+            PRO_LIFETIME, life.now, id=f"pi_{number}", environment=Environment.PRODUCTION, app_id="app_ios"
+        )
+        assert isinstance(sold, Purchase)
+        life.take_in(replace(sold, store="stripe", given_back=500_000, country=country, terms=terms))
+    return life
+
+
 LIVES: tuple[Callable[[], Book], ...] = (
     new, renewed_and_invoiced, on_trial, converted, trial_cancelled, off_for_every_reason, ended_for_every_reason,
     in_grace, recovered_in_grace, payment_failed, pause_planned, paused, changed_at_once, change_planned, refunded,
     refund_reversed, extended, one_time_purchases, one_time_refunds, told_by_a_store, grants, grants_revoked,
     store_out_of_reach, noted, merged, transferred, on_a_test_clock, detached_product, from_another_store,
+    paid_abroad,
 )  # fmt: skip

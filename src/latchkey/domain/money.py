@@ -22,8 +22,16 @@ class Price:
     def amount(self) -> float:
         return self.micros / MICROS
 
+    @property
+    def known(self) -> bool:
+        return self.currency != NO_CURRENCY
+
 
 FREE = Price(0, "USD")
+# ISO 4217 has this code for "no currency".
+NO_CURRENCY = "XXX"
+# The store does not say what was paid. Not the same as nothing.
+UNKNOWN = Price(0, NO_CURRENCY)
 
 
 def to_micros(amount: float) -> int:

@@ -86,7 +86,13 @@ def _merge_period(known: Period | None, seen: Period) -> Period:
     if known is None:
         return seen
     newest = seen if seen.as_of > known.as_of else known
-    return replace(newest, money_back=merge_facts(known.money_back, seen.money_back))
+    return replace(
+        newest,
+        money_back=merge_facts(known.money_back, seen.money_back),
+        # The first known value stays.
+        country=known.country if known.country is not None else seen.country,
+        terms=known.terms if known.terms is not None else seen.terms,
+    )
 
 
 def _in_order(periods: tuple[Period, ...]) -> tuple[Period, ...]:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.money import Price
+from latchkey.domain.purchases.terms import Terms
 
 # How long a temporary grant may last while a store cannot be reached.
 TEMPORARY_ACCESS: Ms = 24 * HOUR
@@ -83,6 +84,11 @@ class Purchase:
     entitlement_id: str | None = None
     ownership: Ownership = Ownership.PURCHASED
     money_back: tuple[MoneyBack, ...] = ()
+    # Millionths of the price that were given back in part. The purchase stays; a full refund is in `money_back`.
+    given_back: int = 0
+    # Where it was sold, as the store says: ISO 3166, two letters.
+    country: str | None = None
+    terms: Terms | None = None
     revoked_at: Ms | None = None
     # It ends without an event where another purchase takes its place: a temporary grant when the real purchase arrives,
     # prepaid time when more is bought.
@@ -110,7 +116,7 @@ class Purchase:
 
 def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     """Merge a store's report of a one-time purchase: refunds accumulate, and the newest report says whether it is
-    revoked, or goes on in another purchase. Nothing else changes."""
+    revoked, or goes on in another purchase, and how much was given back in part. Nothing else changes."""
     if before is None:
         return seen
     merged = merge_facts(before.money_back, seen.money_back)
@@ -118,13 +124,17 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     newer = seen.told_at is not None and seen.told_at > (before.told_at or 0)
     revoked_at = seen.revoked_at if newer else before.revoked_at
     resolved_at = seen.resolved_at if newer else before.resolved_at
-    if merged == before.money_back and told_at == before.told_at:
+    given_back = seen.given_back if newer else before.given_back
+    country = before.country if before.country is not None else seen.country
+    if merged == before.money_back and told_at == before.told_at and country == before.country:
         return before
     ended_by = (before.money_back, before.revoked_at, before.resolved_at)
     unchanged = (merged, revoked_at, resolved_at) == ended_by
     return replace(
         before,
         money_back=merged,
+        given_back=given_back,
+        country=country,
         revoked_at=revoked_at,
         resolved_at=resolved_at,
         expired=before.expired if unchanged else None,

@@ -60,8 +60,9 @@ def _read_at(before: Purchase | None, seen: Purchase, at: Ms) -> Purchase:
     if before.refunded_at is not None:
         # Silence takes no refund back.
         seen = replace(seen, money_back=before.money_back)
-    if (seen.money_back, seen.revoked_at, seen.resolved_at) == (
+    if (seen.money_back, seen.given_back, seen.revoked_at, seen.resolved_at) == (
         before.money_back,
+        before.given_back,
         before.revoked_at,
         before.resolved_at,
     ):
@@ -146,7 +147,9 @@ def _as_of(known: dict[str, Period], period: Period, moment: Moment) -> Moment:
     was = known.get(period.id)
     if was is None:
         return moment
-    unchanged = was.ends_at == period.ends_at and (was.refunded_at is None) == (not period.money_back)
+    unchanged = (was.ends_at, was.given_back) == (period.ends_at, period.given_back) and (
+        (was.refunded_at is None) == (not period.money_back)
+    )
     return was.as_of if unchanged else moment
 
 
@@ -161,6 +164,8 @@ def _merged(known: Period | None, seen: Period) -> Period:
         ends_at=seen.ends_at if newer else known.ends_at,
         as_of=seen.as_of if newer else known.as_of,
         money_back=facts,
+        given_back=seen.given_back if newer else known.given_back,
+        country=known.country if known.country is not None else seen.country,
     )
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Expired, MoneyBack, Ownership, Reason, refunded_at
+from latchkey.domain.purchases.terms import Terms
 
 
 class PeriodType(StrEnum):
@@ -54,6 +55,11 @@ class Period:
     money_back: tuple[MoneyBack, ...] = ()
     # When its time begins, if before the payment: a payment recovered within the grace period leaves no gap.
     paid_from: Ms | None = None
+    # Millionths of the price that were given back in part. Access stays; a full refund is in `money_back`.
+    given_back: int = 0
+    # Where it was sold, as the store says: ISO 3166, two letters.
+    country: str | None = None
+    terms: Terms | None = None
 
     @property
     def order(self) -> tuple[Ms, int, str]:
@@ -124,6 +130,7 @@ class Invoice:
     id: str
     issued_at: Ms
     total: Price
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
