@@ -1,0 +1,139 @@
+"""Rows of an export: what they hold of a customer, and that their columns stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec import json, structs
+
+from latchkey.domain.customers.attributes import with_attributes
+from latchkey.domain.customers.customer import Attribute, with_purchase, with_subscription
+from latchkey.domain.customers.promotion import grant
+from latchkey.domain.instants import DAY
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import MoneyBack, Reason
+from latchkey.domain.purchases.terms import Rate, Terms
+from latchkey.stores.test_store import actions
+from latchkey.usecases.rendering import rows
+from latchkey.wire import rows as wire
+from latchkey.wire.rows import ROWS, SCHEMA_VERSION, Row, columns
+from tests.domain.book import Book
+from tests.domain.shop import CATALOG, NOON, PRO_LIFETIME, PRO_MONTHLY, bought, someone, subscribed
+from tests.storage import golden_lives
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def described() -> str:
+    """The columns of every kind of row, as they are kept in the golden file."""
+    lines = [f"schema version {SCHEMA_VERSION}"]
+    for name, row in ROWS.items():
+        lines.append(f"\n[{name}]")
+        lines.extend(f"{one.name}: {one.kind}{'?' if one.nullable else ''}" for one in columns(row))
+    return "\n".join(lines) + "\n"
+
+
+def test_the_columns_are_those_of_the_golden_file() -> None:
+    """Files that somebody loads every night must not change under them. A new column comes last, with a new schema
+    version and a new golden file; nothing else may change."""
+    assert described() == (GOLDEN / f"schema_{SCHEMA_VERSION}.txt").read_text()
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_every_column_says_what_it_means(row: type[Row]) -> None:
+    assert tuple(one.name for one in columns(row)) == row.__struct_fields__
+    assert all(one.doc.strip() for one in columns(row))
+    assert row.__doc__
+
+
+def test_a_renewed_subscription_has_a_row_for_each_period_and_its_status_on_the_last() -> None:
+    first = subscribed()
+    renewed = replace(
+        first,
+        periods=(
+            replace(first.current, country="DE"),
+            replace(
+                first.current,
+                id="sub-1",
+                number=1,
+                purchased_at=first.current.ends_at,
+                ends_at=first.current.ends_at + 30 * DAY,
+            ),
+        ),
+    )
+    off = actions.cancel(renewed, NOON + 40 * DAY)
+    customer = with_subscription(someone(), off)
+    one, two = rows.transactions(customer, CATALOG, 7, {("test_store", "sub"): "secret token"})
+    assert (one.app_user_id, one.store, one.subscription_id, one.customer_key) == ("ann", "test_store", "sub", 7)
+    assert (one.price, one.currency, one.usd_price, one.country) == (9_990_000, "USD", 9_990_000, "DE")
+    assert (one.auto_renew, one.cancellation_reason, one.purchase_token) == (None, None, None)
+    assert (two.auto_renew, two.cancellation_reason) == (False, Reason.UNSUBSCRIBE)
+    assert (two.purchase_token, two.updated_at) == ("secret token", NOON + 40 * DAY)
+    assert (one.entitlement_ids, one.renewal_number, two.renewal_number) == (("pro",), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("currency", "micros", "rate", "usd", "back", "back_usd"),
+    [
+        ("JPY", 1_500_000_000, "0.0064935", 9_740_250, 500_000_000, 3_246_750),
+        ("EUR", 8_990_000, "1.0834", 9_739_766, 1_000_001, 1_083_401),
+        ("KWD", 3_125_000, "3.2595", 10_185_938, 3_125_000, 10_185_938),
+    ],
+)
+def test_money_is_exact_in_currencies_with_0_2_and_3_decimals(
+    currency: str, micros: int, rate: str, usd: int, back: int, back_usd: int
+) -> None:
+    whole = replace(
+        bought(),
+        price=Price(micros, currency),
+        given_back=back,
+        terms=Terms(Rate(rate, "2026-01-13"), tax=0.19, commission=0.15),
+    )
+    [row] = rows.transactions(with_purchase(someone(), whole), CATALOG, 1)
+    assert (row.price, row.usd_price, row.usd_rate, row.usd_rate_date) == (micros, usd, rate, "2026-01-13")
+    assert (row.refunded_amount, row.refunded_usd, row.refunded_at) == (back, back_usd, None)
+    assert (row.tax_percentage, row.commission_percentage) == (0.19, 0.15)
+    refunded = replace(whole, money_back=(MoneyBack(NOON + DAY),))
+    [row] = rows.transactions(with_purchase(someone(), refunded), CATALOG, 1)
+    assert (row.refunded_amount, row.refunded_usd, row.refunded_at) == (micros, usd, NOON + DAY)
+
+
+def test_without_a_rate_there_is_no_price_in_usd() -> None:
+    [row] = rows.transactions(with_purchase(someone(), replace(bought(), price=Price(5, "EUR"))), CATALOG, 1)
+    assert (row.price, row.usd_price, row.refunded_amount, row.refunded_usd) == (5, None, 0, 0)
+
+
+def test_a_grant_names_its_entitlement_and_has_no_subscription() -> None:
+    [row] = rows.transactions(grant(someone(), "team", None, NOON), CATALOG, 1)
+    assert (row.kind, row.store, row.entitlement_ids) == ("promotional", "promotional", ("team",))
+    assert (row.subscription_id, row.expires_at, row.price) == (None, None, 0)
+
+
+def test_an_entitlement_row_is_the_access_that_ends_last() -> None:
+    customer = with_purchase(with_subscription(someone(), subscribed(PRO_MONTHLY)), bought(PRO_LIFETIME))
+    [row] = rows.entitlements(customer, CATALOG, 3)
+    assert (row.entitlement_id, row.product_id, row.expires_at, row.kind) == ("pro", "pro_lifetime", None, "one_time")
+
+
+def test_a_customer_row_has_ids_attributes_and_balances() -> None:
+    customer = with_attributes(
+        replace(someone(), aliases=("anonymous", "ann"), balances={"COIN": 5, "ACORN": 1}),
+        {"$email": Attribute("=cmd|'/c calc'!A0@example.com", NOON), "gone": Attribute("", NOON)},
+    )
+    row = rows.customer_row(customer, 3, last_seen_at=NOON, country="AT")
+    assert json.decode(row.attributes) == {"$email": {"value": "=cmd|'/c calc'!A0@example.com", "updated_at_ms": NOON}}
+    assert (row.aliases, row.balances) == (("anonymous", "ann"), '{"ACORN":1,"COIN":5}')
+    assert (row.first_seen_at, row.last_seen_at, row.last_seen_country) == (NOON, NOON, "AT")
+
+
+@pytest.mark.parametrize("life", golden_lives.LIVES, ids=lambda one: one.__name__)
+def test_every_kind_of_life_has_rows_whose_keys_are_unique(life: Callable[[], Book]) -> None:
+    customer = life().customer
+    found = list(rows.transactions(customer, golden_lives.CATALOG, 1))
+    assert len({(one.store, one.subscription_id, one.transaction_id) for one in found}) == len(found)
+    assert sum(one.auto_renew is not None for one in found) == len(customer.subscriptions)
+    for one in found:
+        assert wire.TransactionRow(**structs.asdict(one)) == one
