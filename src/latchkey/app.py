@@ -18,6 +18,8 @@ from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
 from latchkey.usecases.figures.roller import run_roller
+from latchkey.usecases.money.reading import run_rates
+from latchkey.usecases.money.sources import RateSource
 from latchkey.usecases.stores.processing import Processor, run_stores
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ async def _forever(
                     run_clock(database, real_now, stop),
                     run_roller(database, real_now, stop),
                     _hear_stores(settings, database, stop),
+                    run_rates(database, rate_source(settings), settings.exchange_rates, real_now, stop),
                 )
             case "delivery":
                 await run_delivery(database, settings, stop)
@@ -90,6 +93,11 @@ async def _forever(
     except Exception:
         log.exception("role failed", role=role)
         raise
+
+
+def rate_source(settings: Settings) -> RateSource:
+    """An address of exchange rates is guarded as the address of a webhook is."""
+    return RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
 
 
 async def _hear_stores(settings: Settings, database: Database, stop: asyncio.Event) -> None:

@@ -45,6 +45,7 @@ def problems_of_connections(settings: Settings) -> list[Problem]:
     """Settings that would prevent outgoing connections: to webhook receivers, and to the OpenID provider."""
     found = _authorities("LATCHKEY_WEBHOOK_EXTRA_CA", settings.webhook_extra_ca)
     found += _authorities("LATCHKEY_STORE_EXTRA_CA", settings.store_extra_ca)
+    found += _exchange_rates(settings.exchange_rates)
     if "api" in settings.roles:
         found += _openid(settings)
         try:
@@ -125,6 +126,14 @@ def _openid(settings: Settings) -> list[Problem]:
     if not settings.openid_name.strip():
         found.append(Problem("LATCHKEY_OPENID_NAME", "is empty.", "It stands on the button: Continue with ..."))
     return found + _authorities("LATCHKEY_OPENID_EXTRA_CA", settings.openid_extra_ca)
+
+
+def _exchange_rates(source: str) -> list[Problem]:
+    """A file may not be there yet; an address must be one that can be called."""
+    if "://" not in source or (source.startswith("https://") and urlsplit(source).hostname):
+        return []
+    remedy = "Give the path of a file, or an https:// address."
+    return [Problem("LATCHKEY_EXCHANGE_RATES", "is not an https:// address.", remedy)]
 
 
 def _authorities(name: str, file: Path | None) -> list[Problem]:

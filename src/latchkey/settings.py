@@ -99,6 +99,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     store_journal_kept_days: Annotated[int, Meta(ge=1, le=36_500)] = 90
     temporary_grants: bool = True
     temporary_grants_per_hour: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
+    exchange_rates: str = ""
     openid_issuer: str = ""
     openid_client_id: str = ""
     openid_client_secret: str = ""

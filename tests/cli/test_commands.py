@@ -177,3 +177,17 @@ def test_a_refused_key_says_why_without_a_traceback(database_url: str) -> None:
         assert told.returncode == 1
         assert complaint in told.stderr
         assert "Traceback" not in told.stderr
+
+
+async def test_exchange_rates_are_imported_listed_and_refused_with_the_line(database_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "rates.csv"
+    file.write_text("date,currency,usd\n2026-01-05,EUR,1.0834\n")
+
+    def rates(*words: str) -> str:
+        done = typed("rates", *words, LATCHKEY_DATABASE_URL=database_url)
+        return done.stdout + done.stderr
+
+    assert "1 new" in await asyncio.to_thread(rates, "import", str(file))
+    assert "1.0834" in await asyncio.to_thread(rates, "list", "--currency", "eur")
+    file.write_text("date,currency,usd\n2026-01-05,EUR,much\n")
+    assert "line 2: 'much' is not a number" in (await asyncio.to_thread(rates, "import", str(file))).replace("\n", " ")

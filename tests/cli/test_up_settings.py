@@ -42,6 +42,7 @@ SAMPLES = {
     "store_journal_kept_days": "3",
     "temporary_grants": "false",
     "temporary_grants_per_hour": "3",
+    "exchange_rates": "/etc/latchkey/rates.csv",
     "openid_issuer": "https://login.example.com",
     "openid_client_id": "latchkey",
     "openid_client_secret": "hunter2",
@@ -116,6 +117,7 @@ def test_loopback_stays_allowed_and_our_own_authority_trusted(certificates: Cert
         ("LATCHKEY_STORE_EMULATORS", "proj_a/app_b=http://10.0.0.1/control", "not this machine"),
         ("LATCHKEY_STORE_EMULATORS", "http://127.0.0.1/control", "is not PROJECT/APP="),
         ("LATCHKEY_OPENID_ISSUER", "https://login.example.com", "LATCHKEY_OPENID_CLIENT_ID"),
+        ("LATCHKEY_EXCHANGE_RATES", "http://rates.example.com/rates.csv", "is not an https:// address"),
     ],
 )
 def test_a_setting_that_is_wrong_is_refused_as_serve_does(variable: str, value: str, complaint: str) -> None:

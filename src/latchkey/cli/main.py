@@ -31,6 +31,7 @@ _COMMANDS = (
     ("user", "app", "service"),
     ("app", "app", "service"),
     ("journal", "app", "service"),
+    ("rates", "app", "service"),
     ("trust", "trust", "service"),
     ("trust", "untrust", "service"),
     ("doctor", "doctor", "service"),

@@ -12,12 +12,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from latchkey.delivery.sending import failure
+from latchkey.delivery.sending.reading_url import parsed
 from latchkey.delivery.sending.reply import Answer, Reply
 from latchkey.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
 from latchkey.delivery.sending.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
-from latchkey.domain.webhooks.address import Address, Network, NotAllowed, Target, literal, target
+from latchkey.domain.webhooks.address import Address, Network, NotAllowed, Target
 from latchkey.http_client import HttpClient, HttpError, Url
 from latchkey.wire.headers import TEST_EVENT
 
@@ -127,14 +128,7 @@ class Sender:
         return sent, shown
 
     def _route(self, url: str) -> _Route:
-        known = target(url)
-        # The client parses the URL by its own rules. If it disagreed with ours, it would connect to another host than
-        # the checked one.
-        client_sees = Url(url)
-        host = client_sees.host_str or ""
-        same = host == known.host if known.literal is None else literal(host) == known.literal
-        if not same or client_sees.port_or_known_default != known.port:
-            raise NotAllowed(f"address not allowed: {url} can be read in two ways")
+        known, client_sees = parsed(url)
         if len(self._routes) > _KEPT:
             self._routes.clear()
         route = self._routes[url] = _Route(known, client_sees)

@@ -1,0 +1,101 @@
+"""`latchkey rates`: the exchange rates of this deployment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from latchkey.cli.audited import audited
+from latchkey.cli.instants import shown as shown_instant
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url, is_of_up
+from latchkey.cli.up_settings import LOOPBACK
+from latchkey.domain.tariff.rate_file import date_of
+from latchkey.now import real_now
+from latchkey.settings import load
+from latchkey.storage.database import Database
+from latchkey.storage.money.rates import StoredRate
+from latchkey.usecases.money import rates
+from latchkey.usecases.money.rates import Standing, Taken
+from latchkey.usecases.money.sources import RateSource, shown
+
+app = typer.Typer(
+    no_args_is_help=True, help="Import and list exchange rates: what one unit of a currency was worth in USD on a day."
+)
+
+
+@app.command("import")
+def take(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|URL",
+            help="CSV with date,currency,usd, or of the European Central Bank; a zip file of one too.",
+        ),
+    ],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take other values for days that are known. Payments seen keep theirs.")
+    ] = False,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Take the rates of a file or an https address: all of them, or none if anything is wrong."""
+    settings = load(os.environ, config)
+    networks = settings.webhook_allow_networks
+    if is_of_up(config, data):
+        networks = (*LOOPBACK, *networks)
+    reader = RateSource(allowed=networks, extra_ca=settings.webhook_extra_ca)
+
+    async def run() -> Taken:
+        text = await reader.read(source)
+        async with (
+            Database(database_url(config, data), max_size=2) as database,
+            audited(database, None, "rates.imported", shown(source), replace=str(replace).lower()),
+        ):
+            return await rates.take(database, text, shown(source), real_now(), replace=replace)
+
+    taken = asyncio.run(run())
+    words = [f"{taken.new:,} new"]
+    words += [f"{taken.replaced:,} replaced"] if taken.replaced else []
+    words += [f"{taken.unchanged:,} known already"] if taken.unchanged else []
+    Console(highlight=False).print(f"[green]✓[/green] Exchange rates: {', '.join(words)}", soft_wrap=True)
+
+
+@app.command("list")
+def show(
+    currency: Annotated[
+        str | None, typer.Option(help="The rates of one currency, newest first. Without it: an overview of all.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="At most this many days.", min=1, max=rates.MOST_LISTED)] = 30,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """List the currencies with rates, or the rates of one currency."""
+
+    async def run() -> Standing | list[StoredRate]:
+        async with Database(database_url(config, data), max_size=2) as database:
+            if currency is None:
+                return await rates.standing(database)
+            return await rates.listed(database, currency.upper(), real_now(), limit)
+
+    found = asyncio.run(run())
+    console = Console(highlight=False)
+    if isinstance(found, Standing):
+        table = Table("currency", Column("days", justify="right"), "first", "last")
+        for one in found.currencies:
+            table.add_row(one.currency, f"{one.rates:,}", date_of(one.first), date_of(one.last))
+        console.print(table if found.currencies else "No exchange rates are known.")
+        if found.reading.read_at is not None:
+            read = f"{found.reading.source}, read {shown_instant(found.reading.read_at)}"
+            console.print(escape(f"{read}: {found.reading.problem or 'good'}"), soft_wrap=True)
+        return
+    table = Table("date", "currency", Column("USD", justify="right"), Column("source", overflow="fold"), "learned")
+    for rate in found:
+        row = rate.rate
+        table.add_row(date_of(row.day), row.currency, row.usd, escape(rate.source), shown_instant(rate.learned_at))
+    console.print(table)

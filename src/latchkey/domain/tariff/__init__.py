@@ -1,0 +1,1 @@
+"""Exchange rates, tax and commission: what a payment is worth."""

@@ -1,0 +1,55 @@
+-- name: rates_version
+-- the version of all exchange rates
+select version from exchange_rate_readings;
+
+-- name: rates_since
+-- the exchange rates that are newer than a version, by currency
+select currency, array_agg(day order by day) as days, array_agg(usd::text order by day) as rates, max(version) as version
+from exchange_rates
+where version > $1
+group by currency;
+
+-- name: lock_rates
+-- the next version of the exchange rates; whoever else writes rates waits
+select version + 1 from exchange_rate_readings for update;
+
+-- name: known_rates
+-- those of these days and currencies that are known
+select r.currency, r.day, r.usd::text as usd
+from unnest($1::text[], $2::integer[]) as given (currency, day)
+join exchange_rates r on r.currency = given.currency and r.day = given.day;
+
+-- name: put_rates
+-- store exchange rates; those that are known already are replaced
+insert into exchange_rates (currency, day, usd, source, learned_at, version)
+select given.currency, given.day, given.usd, $4, $5, $6
+from unnest($1::text[], $2::integer[], $3::numeric[]) as given (currency, day, usd)
+on conflict (currency, day) do update
+set usd = excluded.usd, source = excluded.source, learned_at = excluded.learned_at, version = excluded.version;
+
+-- name: save_rates_version
+-- the new version of the exchange rates, after some were written
+update exchange_rate_readings set version = $1;
+
+-- name: save_rates_reading
+-- how the operator's setting was last read
+update exchange_rate_readings set read_at = $1, source = $2, problem = $3;
+
+-- name: rates_reading
+-- how the operator's setting was last read
+select read_at, source, problem from exchange_rate_readings;
+
+-- name: list_rates
+-- exchange rates of one currency or of all, newest day first
+select currency, day, usd::text as usd, source, learned_at
+from exchange_rates
+where ($1::text is null or currency = $1) and day <= $2
+order by day desc, currency
+limit $3;
+
+-- name: rate_currencies
+-- the currencies with exchange rates: how many, the first and the last day
+select currency, count(*) as rates, min(day) as first, max(day) as last
+from exchange_rates
+group by currency
+order by currency;
