@@ -66,6 +66,10 @@ PURE = (
         for store in ("apple", "google")
         for module in ("state", "buying", "life", "passing")
     ),
+    *(
+        f"emulators/stripe/{module}.py"
+        for module in ("state", "working", "billing", "buying", "life", "passing", "money_back", "truths", "resources")
+    ),
 )
 IMPURE_MODULES = {"time", "random", "secrets", "os", "sys", "socket", "asyncio", "threading", "subprocess", "logging"}
 IMPURE_NAMES = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom", "environ", "getenv", "open", "print", "input"}

@@ -22,14 +22,15 @@ class Broken(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def around(fault: ApiFault | None, answer: Callable[[], Awaitable[Response]]) -> Response:
+async def around(fault: ApiFault | None, answer: Callable[[], Awaitable[Response]], *, busy: bytes = b"{}") -> Response:
+    """`busy` is the body with which this store says that there were too many calls."""
     if fault is None:
         return await answer()
     match fault.kind:
         case "down":
             return Broken()
         case "busy":
-            return Response("{}", 429, {"Retry-After": str(fault.retry_after)}, "application/json")
+            return Response(busy, 429, {"Retry-After": str(fault.retry_after)}, "application/json")
         case "error":
             return Response(_PAGE.format(status=fault.status), fault.status, media_type="text/html")
         case "slow":

@@ -1,0 +1,125 @@
+"""What the pretend Stripe thinks of its purchases, in neutral words: see `emulators/truth.py`."""
+
+from __future__ import annotations
+
+from latchkey.domain.instants import SECOND
+from latchkey.emulators.stripe.state import (
+    DAY_S,
+    Invoice,
+    Life,
+    Line,
+    Seconds,
+    Session,
+    Status,
+    Subscription,
+)
+from latchkey.emulators.truth import Truth
+
+_RUNNING = (Status.TRIALING, Status.ACTIVE, Status.PAST_DUE)
+
+
+def truth_of_subscription(life: Life, one: Subscription, now: Seconds) -> Truth:
+    """A subscription gives access for the time that is paid for, or free."""
+    paid = _paid(life, one)
+    latest = paid[-1] if paid else None
+    ends = one.trial_end if one.status is Status.TRIALING else (latest[1].ends if latest else one.starts)
+    taken_at = money_taken_back_at(life, latest[0]) if latest else None
+    access = ends or one.starts
+    if one.status is Status.PAST_DUE:
+        access = max(access, _kept_until(life, one))
+    if one.ended_at is not None:
+        access = min(access, one.ended_at)
+    if taken_at is not None:
+        access = min(access, taken_at)
+    price = life.prices[one.items[0].price]
+    following = life.prices[one.next_price].name if one.next_price else None
+    customer = life.customers[one.customer]
+    ended = one.status in (Status.CANCELED, Status.INCOMPLETE_EXPIRED, Status.UNPAID, Status.INCOMPLETE)
+    return Truth(
+        purchase=one.id,
+        id=one.id,
+        buyer=customer.name or customer.id,
+        account_token=next(iter(one.metadata.values()), None),
+        kind="subscription",
+        product_id=price.name,
+        periods=len(paid),
+        active=one.status in _RUNNING and access > now,
+        ends_at=ends * SECOND if ends is not None else None,
+        access_ends_at=access * SECOND,
+        auto_renew=not ended and not one.cancel_at_period_end and one.cancel_at is None,
+        in_trial=one.status is Status.TRIALING,
+        billing_problem=one.status is Status.PAST_DUE,
+        refunded_at=taken_at * SECOND if taken_at is not None else None,
+        next_product_id=following,
+        resumes_at=one.pause.resumes_at * SECOND if one.pause and one.pause.resumes_at else None,
+        sandbox=not life.live,
+    )
+
+
+def _kept_until(life: Life, one: Subscription) -> Seconds:
+    """While Stripe tries to collect, the customer keeps access: to the end of the period that is not paid, but at least
+    14 and at most 60 days of it."""
+    unpaid = [each for each in life.invoices.values() if each.subscription == one.id and each.status == "open"]
+    lines = [line for invoice in unpaid for line in invoice.lines if line.item == one.items[0].id and line.amount >= 0]
+    if not lines:
+        return 0
+    first = min(lines, key=lambda each: each.starts)
+    return max(first.starts + 14 * DAY_S, min(first.ends, first.starts + 60 * DAY_S))
+
+
+def truth_of_session(life: Life, one: Session) -> list[Truth]:
+    """What was bought once; each line is a purchase by itself."""
+    if one.mode != "payment" or one.intent is None:
+        return []
+    intent = life.intents[one.intent]
+    customer = life.customers.get(one.customer or "")
+    told = one.client_reference_id or next(iter((one.metadata or one.made_metadata).values()), None)
+    taken_at = _charge_taken_at(life, intent.charge)
+    several = len(one.items) > 1
+    return [
+        Truth(
+            purchase=one.id,
+            id=f"{intent.id}#{item.id}" if several else intent.id,
+            buyer=(customer.name if customer else None) or "somebody",
+            account_token=told,
+            kind="one_time",
+            product_id=life.prices[item.price].name,
+            periods=1,
+            active=intent.status == "succeeded" and taken_at is None,
+            ends_at=None,
+            access_ends_at=None if taken_at is None else taken_at * SECOND,
+            refunded_at=None if taken_at is None else taken_at * SECOND,
+            sandbox=not life.live,
+        )
+        for item in one.items
+    ]
+
+
+def money_taken_back_at(life: Life, invoice: Invoice) -> Seconds | None:
+    return _charge_taken_at(life, life.intents[invoice.intent].charge) if invoice.intent is not None else None
+
+
+def _charge_taken_at(life: Life, charge_id: str | None) -> Seconds | None:
+    """When all of a payment was given back, or the bank took it."""
+    charge = life.charges.get(charge_id or "")
+    if charge is None or not charge.succeeded:
+        return None
+    disputes = [one for one in life.disputes.values() if one.charge == charge.id and one.status != "won"]
+    if disputes:
+        return disputes[-1].created
+    if charge.refunded < charge.amount:
+        return None
+    refunds = [one for one in life.refunds.values() if one.charge == charge.id and one.status == "succeeded"]
+    return refunds[-1].created
+
+
+def _paid(life: Life, one: Subscription) -> list[tuple[Invoice, Line]]:
+    """The lines of paid invoices that gave the first item time, oldest first."""
+    found = [
+        (invoice, line)
+        for invoice in life.invoices.values()
+        if invoice.subscription == one.id and invoice.status == "paid"
+        for line in invoice.lines
+        if line.item == one.items[0].id and line.amount >= 0
+    ]
+    return sorted(found, key=lambda each: (each[1].starts, each[1].ends))

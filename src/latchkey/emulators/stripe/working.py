@@ -1,0 +1,136 @@
+"""One change of the books: it starts from the books as they are, and ends with the new ones and the events told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from latchkey.domain.refusal import NotFound
+from latchkey.emulators.stripe import resources
+from latchkey.emulators.stripe.state import (
+    MOST_EVENTS,
+    Charge,
+    Customer,
+    Dispute,
+    Event,
+    Intent,
+    Invoice,
+    Life,
+    Price,
+    Product,
+    Refund,
+    Seconds,
+    Session,
+    Setup,
+    Step,
+    Subscription,
+    drawn,
+)
+
+Kept = Product | Price | Customer | Subscription | Invoice | Intent | Setup | Charge | Refund | Dispute | Session
+K = TypeVar("K", bound=Kept)
+
+_SHELVES: dict[type, str] = {
+    Product: "products",
+    Price: "prices",
+    Customer: "customers",
+    Subscription: "subscriptions",
+    Invoice: "invoices",
+    Intent: "intents",
+    Setup: "setups",
+    Charge: "charges",
+    Refund: "refunds",
+    Dispute: "disputes",
+    Session: "sessions",
+}
+# Ids begin so, as Stripe's do.
+_PREFIXES = {
+    "sub": "sub_1",
+    "si": "si_",
+    "in": "in_1",
+    "il": "il_1",
+    "pi": "pi_3",
+    "seti": "seti_1",
+    "ch": "ch_3",
+    "re": "re_3",
+    "du": "du_1",
+    "evt": "evt_1",
+    "cus": "cus_",
+    "sub_sched": "sub_sched_1",
+    "li": "li_1",
+    "price": "price_1",
+    "prod": "prod_",
+}
+
+
+class Work:
+    def __init__(self, life: Life, at: Seconds) -> None:
+        self.life = life
+        self.at = at
+        self.told: list[Event] = []
+
+    def done(self) -> Step:
+        return self.life, tuple(self.told)
+
+    def put(self, one: K, **changed: Any) -> K:
+        """Keeps an object, with the named fields changed."""
+        one = replace(one, **changed) if changed else one
+        shelf = _SHELVES[type(one)]
+        changes: dict[str, Any] = {shelf: {**getattr(self.life, shelf), one.id: one}}
+        self.life = replace(self.life, **changes)
+        return one
+
+    def id(self, kind: str) -> str:
+        if kind == "cs":
+            return f"cs_{'live' if self.life.live else 'test'}_a1{self._draw('cs', 56)}"
+        prefix = _PREFIXES[kind]
+        return prefix + self._draw(kind, 14 if prefix.endswith("_") else 23)
+
+    def secret(self, id: str) -> str:
+        return f"{id}_secret_{drawn(self.life.series, f'secret of {id}', 25)}"
+
+    def tell(self, type: str, one: Kept, *, subject: str | None = None, **previous: Any) -> None:
+        event = Event(
+            id=self.id("evt"),
+            type=type,
+            created=self.at,
+            object=resources.rendered(self.life, one),
+            previous=previous or None,
+            subject=subject,
+        )
+        self.told.append(event)
+        self.life = replace(self.life, events=(*self.life.events[-MOST_EVENTS + 1 :], event))
+
+    # What has to be there.
+
+    def subscription(self, id: str) -> Subscription:
+        return _there(self.life.subscriptions.get(id), "subscription", id)
+
+    def invoice(self, id: str) -> Invoice:
+        return _there(self.life.invoices.get(id), "invoice", id)
+
+    def intent(self, id: str) -> Intent:
+        return _there(self.life.intents.get(id), "payment_intent", id)
+
+    def charge(self, id: str) -> Charge:
+        return _there(self.life.charges.get(id), "charge", id)
+
+    def customer(self, id: str) -> Customer:
+        return _there(self.life.customers.get(id), "customer", id)
+
+    def session(self, id: str) -> Session:
+        return _there(self.life.sessions.get(id), "checkout.session", id)
+
+    def price(self, id: str) -> Price:
+        return _there(self.life.prices.get(id), "price", id)
+
+    def _draw(self, what: str, length: int) -> str:
+        number = self.life.next_number
+        self.life = replace(self.life, next_number=number + 1)
+        return drawn(self.life.series, f"{what} {number}", length)
+
+
+def _there(found: K | None, what: str, id: str) -> K:
+    if found is None:
+        raise NotFound(f"No such {what}: '{id}'", param="id")
+    return found

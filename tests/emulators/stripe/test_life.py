@@ -1,0 +1,293 @@
+"""Lives at the pretend Stripe, as tables: what happens, and which events Stripe would send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from latchkey.domain.instants import SECOND, add, parse_duration
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.emulators.emulator import converted
+from latchkey.emulators.stripe import passing
+from latchkey.emulators.stripe.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale, acted, smallest_units
+from latchkey.emulators.stripe.emulator import SENT
+from latchkey.emulators.stripe.state import DAY_S, Invoice, Life, Seconds, Status, Subscription
+from latchkey.emulators.stripe.truths import truth_of_session, truth_of_subscription
+from latchkey.emulators.truth import Truth
+
+# The 31st of January 2027, so that months of different lengths follow.
+START: Seconds = 1_801_396_800
+
+SHORT = {
+    "customer.subscription.created": "created",
+    "customer.subscription.updated": "updated",
+    "customer.subscription.deleted": "deleted",
+    "customer.subscription.paused": "paused",
+    "customer.subscription.resumed": "resumed",
+    "invoice.finalized": "finalized",
+    "invoice.paid": "paid",
+    "invoice.payment_failed": "failed",
+    "invoice.voided": "voided",
+    "invoice.marked_uncollectible": "written off",
+    "checkout.session.completed": "checkout",
+}
+
+
+class World:
+    def __init__(self) -> None:
+        life = Life(series="tests")
+        for one in FIRST_PRODUCTS:
+            life = converted(one, AskedProduct).apply(life, START)
+        self.life, self.now = life, START
+        self.told: list[str] = []
+        self.id = ""
+
+    def buy(self, product_id: str = "pro_monthly", **sale: Any) -> None:
+        step, self.id = converted({"product_id": product_id, **sale}, AskedSale).apply(self.life, self.now)
+        self._keep(step)
+
+    def act(self, act: str, **options: Any) -> None:
+        asked: Any = converted({"act": act, **options}, AnyAct)  # type: ignore[arg-type]
+        self._keep(acted(self.life, self.now, self.id, asked))
+
+    def pass_by(self, duration: str) -> None:
+        self.now = add(self.now * SECOND, parse_duration(duration)) // SECOND
+        self._keep(passing.advance(self.life, self.now))
+
+    def _keep(self, step: Any) -> None:
+        self.life = step[0]
+        self.told += [SHORT.get(one.type, one.type) for one in step[1] if one.type in SENT]
+
+    @property
+    def subscription(self) -> Subscription:
+        return self.life.subscriptions[self.id]
+
+    @property
+    def invoices(self) -> list[Invoice]:
+        return list(self.life.invoices.values())
+
+    @property
+    def truth(self) -> Truth:
+        if self.id in self.life.sessions:
+            return truth_of_session(self.life, self.life.sessions[self.id])[0]
+        return truth_of_subscription(self.life, self.subscription, self.now)
+
+
+def live(*steps: str | tuple[str, dict[str, Any]]) -> World:
+    """A step is a duration that passes, or an act with its options; `buy` buys pro_monthly unless told otherwise."""
+    world = World()
+    for step in steps:
+        name, options = step if isinstance(step, tuple) else (step, {})
+        if name.startswith("P"):
+            world.pass_by(name)
+        elif name == "buy":
+            world.buy(**options)
+        else:
+            world.act(name, **options)
+    return world
+
+
+BOUGHT = ["created", "finalized", "paid"]
+RENEWED = ["updated", "finalized", "paid"]
+FAILED = ["updated", "finalized", "failed", "updated"]
+TRIAL = ("buy", {"trial": True})
+UNPAID = ("fail_billing", {"then": "unpaid"})
+KEPT = ("fail_billing", {"then": "past_due", "retry_days": []})
+SENT_INVOICE = ("buy", {"send_invoice": True, "days_until_due": 14})
+
+LIVES: list[tuple[str, list[Any], list[str], Status]] = [
+    ("bought", ["buy"], BOUGHT, Status.ACTIVE),
+    ("in a checkout", [("buy", {"checkout": True})], [*BOUGHT, "checkout"], Status.ACTIVE),
+    ("renewals", ["buy", "P2M"], [*BOUGHT, *RENEWED, *RENEWED], Status.ACTIVE),
+    ("trial", [TRIAL], BOUGHT, Status.TRIALING),
+    ("trial that converts", [TRIAL, "P7D"], [*BOUGHT, *RENEWED], Status.ACTIVE),
+    ("trial made longer", [TRIAL, ("extend_trial", {"days": 5}), "P8D"], [*BOUGHT, "updated"], Status.TRIALING),
+    (
+        "free time for a paid subscription",
+        ["buy", "P1D", ("extend_trial", {"days": 3})],
+        [*BOUGHT, "updated", "finalized", "paid"],
+        Status.TRIALING,
+    ),
+    ("trial cancelled", [TRIAL, "cancel", "P7D"], [*BOUGHT, "updated", "deleted"], Status.CANCELED),
+    ("trial without a card, cancelled", [("buy", {"trial": True, "no_card": "cancel"}), "P7D"],
+     [*BOUGHT, "deleted"], Status.CANCELED),
+    ("trial without a card, paused", [("buy", {"trial": True, "no_card": "pause"}), "P7D"],
+     [*BOUGHT, "updated", "paused"], Status.PAUSED),
+    ("and resumed", [("buy", {"trial": True, "no_card": "pause"}), "P7D", "resume"],
+     [*BOUGHT, "updated", "paused", "updated", "resumed", "finalized", "paid"], Status.ACTIVE),
+    ("cancelled", ["buy", "cancel", "P1D"], [*BOUGHT, "updated"], Status.ACTIVE),
+    ("cancelled and over", ["buy", "cancel", "P1M"], [*BOUGHT, "updated", "deleted"], Status.CANCELED),
+    ("uncancelled", ["buy", "cancel", "uncancel", "P1M"], [*BOUGHT, "updated", "updated", *RENEWED], Status.ACTIVE),
+    ("cancelled now", ["buy", "cancel_now"], [*BOUGHT, "deleted"], Status.CANCELED),
+    ("first payment waits", [("buy", {"incomplete": True})], ["created", "finalized"], Status.INCOMPLETE),
+    ("and comes", [("buy", {"incomplete": True}), "pay"], ["created", "finalized", "paid", "updated"], Status.ACTIVE),
+    ("and never comes", [("buy", {"incomplete": True}), "P1D"], ["created", "finalized", "voided", "updated"],
+     Status.INCOMPLETE_EXPIRED),
+    ("first payment declined", [("buy", {"declined": True})], ["created", "finalized", "failed"], Status.INCOMPLETE),
+    ("payment fails", ["buy", "fail_billing", "P1M"], [*BOUGHT, *FAILED], Status.PAST_DUE),
+    ("and is recovered", ["buy", "fail_billing", "P1M", "P2D", "recover"], [*BOUGHT, *FAILED, "paid", "updated"],
+     Status.ACTIVE),
+    ("and is given up", ["buy", "fail_billing", "P1M", "P20D"],
+     [*BOUGHT, *FAILED, "failed", "failed", "failed", "deleted"], Status.CANCELED),
+    ("and stays unpaid", ["buy", UNPAID, "P1M", "P20D"], [*BOUGHT, *FAILED, "failed", "failed", "failed", "updated"],
+     Status.UNPAID),
+    ("and stays past due", ["buy", KEPT, "P2M"], [*BOUGHT, *FAILED, "updated", "finalized", "failed"],
+     Status.PAST_DUE),
+    ("unpaid, then paid", ["buy", UNPAID, "P1M", "P20D", "recover"],
+     [*BOUGHT, *FAILED, "failed", "failed", "failed", "updated", "paid", "updated"], Status.ACTIVE),
+    ("collection paused", ["buy", "pause", "P1M"], [*BOUGHT, "updated", "updated", "voided"], Status.ACTIVE),
+    ("paused for a time", ["buy", ("pause", {"for": "P40D"}), "P2M"],
+     [*BOUGHT, "updated", "updated", "voided", "updated", *RENEWED], Status.ACTIVE),
+    ("written off in the pause", ["buy", ("pause", {"behavior": "mark_uncollectible"}), "P1M", "resume"],
+     [*BOUGHT, "updated", "updated", "written off", "updated"], Status.ACTIVE),
+    ("a draft in the pause", ["buy", ("pause", {"behavior": "keep_as_draft"}), "P1M", "resume", "finalize", "pay"],
+     [*BOUGHT, "updated", "updated", "updated", "finalized", "paid"], Status.ACTIVE),
+    ("upgrade now", ["buy", "P10D", ("change", {"product_id": "team_monthly"})], [*BOUGHT, *RENEWED], Status.ACTIVE),
+    ("upgrade billed later", ["buy", ("change", {"product_id": "team_monthly", "proration": "create_prorations"})],
+     [*BOUGHT, "updated"], Status.ACTIVE),
+    ("another interval", ["buy", "P10D", ("change", {"product_id": "pro_yearly", "proration": "none"})],
+     [*BOUGHT, *RENEWED], Status.ACTIVE),
+    ("downgrade later", ["buy", ("change", {"product_id": "basic_monthly", "deferred": True}), "P1M"],
+     [*BOUGHT, "updated", *RENEWED], Status.ACTIVE),
+    ("refund", ["buy", "refund"], [*BOUGHT, "refund.created", "charge.refunded"], Status.ACTIVE),
+    ("refund that fails", ["buy", "refund", "fail_refund"],
+     [*BOUGHT, "refund.created", "charge.refunded", "refund.updated", "refund.failed"], Status.ACTIVE),
+    ("dispute lost", ["buy", "dispute", "lose_dispute"],
+     [*BOUGHT, "charge.dispute.funds_withdrawn", "charge.dispute.closed"], Status.ACTIVE),
+    ("dispute won", ["buy", "dispute", "win_dispute"],
+     [*BOUGHT, "charge.dispute.funds_withdrawn", "charge.dispute.closed", "charge.dispute.funds_reinstated"],
+     Status.ACTIVE),
+    ("invoice sent", [SENT_INVOICE], ["created", "finalized"], Status.ACTIVE),
+    ("invoice sent and paid", [SENT_INVOICE, "P3D", "pay", "P20D"], ["created", "finalized", "paid"], Status.ACTIVE),
+    ("invoice sent and overdue", [SENT_INVOICE, "P15D"], ["created", "finalized", "updated"], Status.PAST_DUE),
+    ("draft for an hour", [("buy", {"draft_minutes": 60}), "P1M"], [*BOUGHT, "updated"], Status.ACTIVE),
+    ("then charged", [("buy", {"draft_minutes": 60}), "P1M", "PT1H"], [*BOUGHT, *RENEWED], Status.ACTIVE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "told", "status"), [one[1:] for one in LIVES], ids=[one[0] for one in LIVES])
+def test_a_life_sends_the_events_that_stripe_sends(steps: list[Any], told: list[str], status: Status) -> None:
+    world = live(*steps)
+    assert (world.told, world.subscription.status) == (told, status)
+
+
+def test_billing_dates_follow_the_day_of_the_first_payment() -> None:
+    ends = [one.lines[0].ends for one in live("buy", "P4M").invoices]
+    days = [(one - START) // DAY_S for one in ends]
+    assert days == [28, 59, 89, 120, 150]
+
+
+def test_an_upgrade_credits_the_old_price_and_debits_the_new_for_the_time_left() -> None:
+    world = live("buy", "P14D", ("change", {"product_id": "team_monthly"}))
+    credit, debit = world.invoices[-1].lines
+    assert (credit.amount, debit.amount) == (-500, 1500)
+    assert (credit.proration, debit.starts, debit.ends) == (True, world.now, world.subscription.ends)
+    assert (world.invoices[-1].amount_paid, world.truth.product_id) == (1000, "team_monthly:price_team_monthly")
+
+
+def test_a_downgrade_leaves_a_credit_that_the_next_invoice_uses_up() -> None:
+    world = live(("buy", {"product_id": "team_monthly"}), "P14D", ("change", {"product_id": "basic_monthly"}))
+    (customer,) = world.life.customers.values()
+    assert (world.invoices[-1].status, world.invoices[-1].amount_paid, customer.balance) == ("paid", 0, -1250)
+    world.pass_by("P1M")
+    (customer,) = world.life.customers.values()
+    assert (world.invoices[-1].amount_due, customer.balance) == (0, -751)
+
+
+def test_prorations_that_wait_come_with_the_next_invoice() -> None:
+    world = live("buy", "P14D", ("change", {"product_id": "team_monthly", "proration": "create_prorations"}))
+    assert len(world.subscription.pending) == 2
+    world.pass_by("P1M")
+    assert [one.amount for one in world.invoices[-1].lines] == [-500, 1500, 2999]
+    assert not world.subscription.pending
+
+
+def test_another_interval_begins_a_new_period_with_a_credit() -> None:
+    world = live("buy", "P14D", ("change", {"product_id": "pro_yearly"}))
+    credit, full = world.invoices[-1].lines
+    assert (credit.amount, full.amount, full.starts) == (-500, 7999, world.now)
+    assert world.subscription.anchor == world.now
+
+
+TRUTHS: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("bought", ["buy"], {"active": True, "auto_renew": True, "periods": 1}),
+    ("trial", [TRIAL], {"active": True, "in_trial": True}),
+    ("cancelled", ["buy", "cancel"], {"active": True, "auto_renew": False}),
+    ("incomplete", [("buy", {"incomplete": True})], {"active": False, "periods": 0}),
+    ("past due", ["buy", "fail_billing", "P1M", "P1D"], {"active": True, "billing_problem": True}),
+    ("unpaid", ["buy", UNPAID, "P1M", "P20D"], {"active": False}),
+    ("refunded", ["buy", "refund"], {"active": False}),
+    ("refunded in part", ["buy", ("refund", {"amount": 3.0})], {"active": True, "refunded_at": None}),
+    ("refunded in two parts", ["buy", ("refund", {"amount": 3.0}), "refund"], {"active": False}),
+    ("refund failed", ["buy", "refund", "fail_refund"], {"active": True, "refunded_at": None}),
+    ("disputed", ["buy", "dispute"], {"active": False}),
+    ("dispute lost", ["buy", "dispute", "lose_dispute"], {"active": False}),
+    ("dispute won", ["buy", "dispute", "win_dispute"], {"active": True, "refunded_at": None}),
+    ("renewed after a refund", ["buy", "refund", "P1M"], {"active": True, "periods": 2}),
+    ("paused, the paid time over", ["buy", "pause", "P1M", "P1D"], {"active": False}),
+    ("changed later", ["buy", ("change", {"product_id": "pro_yearly", "deferred": True})],
+     {"next_product_id": "pro_yearly:price_pro_yearly"}),
+    ("bought once", [("buy", {"product_id": "coins_100"})], {"active": True, "kind": "one_time", "ends_at": None}),
+    ("bought once, refunded", [("buy", {"product_id": "coins_100"}), "refund"], {"active": False}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "true"), [one[1:] for one in TRUTHS], ids=[one[0] for one in TRUTHS])
+def test_the_truth_of_a_purchase(steps: list[Any], true: dict[str, Any]) -> None:
+    truth = live(*steps).truth
+    assert {name: getattr(truth, name) for name in true} == true
+
+
+REFUSED: list[tuple[list[Any], str]] = [
+    (["buy", "uncancel"], "not cancelled"),
+    (["buy", "cancel", "cancel"], "cancelled already"),
+    (["buy", "cancel_now", "cancel"], "has ended"),
+    (["buy", "recover"], "nothing to recover"),
+    (["buy", "pay"], "No invoice is open"),
+    (["buy", "finalize"], "No invoice is a draft"),
+    (["buy", "resume"], "not paused"),
+    (["buy", "fail_refund"], "Nothing was refunded"),
+    (["buy", "refund", "refund"], "already been refunded"),
+    (["buy", ("refund", {"amount": 10.0})], "greater than unrefunded"),
+    (["buy", ("refund", {"payment": "in_other"})], "no payment"),
+    (["buy", "dispute", "refund"], "charged back"),
+    (["buy", "win_dispute"], "No dispute is open"),
+    ([TRIAL, "refund"], "Nothing was paid"),
+    (["buy", ("change", {"product_id": "pro_monthly"})], "already"),
+    (["buy", ("change", {"product_id": "coins_100"})], "paid once"),
+    (["buy", ("change", {"product_id": "nothing"})], "sells no product"),
+    ([("buy", {"incomplete": True}), "cancel"], "use pay"),
+    ([("buy", {"product_id": "coins_100"}), "cancel"], "one-time purchase"),
+    ([("buy", {"product_id": "pro_yearly", "trial": True})], "no trial"),
+]
+
+
+@pytest.mark.parametrize(("steps", "words"), REFUSED, ids=[one[1] for one in REFUSED])
+def test_what_makes_no_sense_is_refused(steps: list[Any], words: str) -> None:
+    with pytest.raises(Refusal) as refusal:
+        live(*steps)
+    assert words in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "units"),
+    [(9.99, "usd", 999), (1200, "jpy", 1200), (1.234, "kwd", 1234), (500, "isk", 50_000), (7, "ugx", 700)],
+)
+def test_amounts_are_in_the_smallest_unit_of_their_currency(amount: float, currency: str, units: int) -> None:
+    assert smallest_units(amount, currency) == units
+
+
+def test_an_amount_with_too_many_decimals_is_refused() -> None:
+    with pytest.raises(Invalid):
+        smallest_units(1.5, "jpy")
+
+
+def test_a_product_with_two_prices_is_bought_by_its_price() -> None:
+    world = World()
+    second = {"id": "pro_monthly", "price_id": "price_eur", "price": 8.99, "currency": "EUR", "period": "P1M"}
+    world.life = converted(second, AskedProduct).apply(world.life, START)
+    with pytest.raises(NotFound):
+        world.buy("pro_monthly")
+    world.buy("pro_monthly:price_eur")
+    assert world.subscription.currency == "eur"
