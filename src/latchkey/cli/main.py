@@ -32,6 +32,7 @@ _COMMANDS = (
     ("app", "app", "service"),
     ("journal", "app", "service"),
     ("rates", "app", "service"),
+    ("importing", "import_files", "service"),
     ("trust", "trust", "service"),
     ("trust", "untrust", "service"),
     ("doctor", "doctor", "service"),
@@ -66,8 +67,12 @@ def command_line(words: Sequence[str]) -> typer.Typer:
     return app
 
 
+# The words that are no names in Python.
+_RESERVED = {"import_files": "import"}
+
+
 def _name(module: str, attribute: str) -> str:
-    return module if attribute == "app" else attribute
+    return module if attribute == "app" else _RESERVED.get(attribute, attribute)
 
 
 def _add(app: typer.Typer, module: str, attribute: str, extra: str) -> None:

@@ -181,8 +181,13 @@ async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | N
         if after.attributes is not before.customer.attributes
         and (address := email_of(after)) != email_of(before.customer)
     ]
-    if moved:
-        await connection.execute(_KEEP_EMAILS, *_columns(moved, 3))
+    await keep_emails(connection, moved)
+
+
+async def keep_emails(connection: Any, addresses: Sequence[tuple[str, int, str | None]]) -> None:
+    """Each entry: the project's id, the customer's key, and the address as `email_of` gives it; None is none."""
+    if addresses:
+        await connection.execute(_KEEP_EMAILS, *_columns(addresses, 3))
 
 
 def email_of(customer: Customer) -> str | None:

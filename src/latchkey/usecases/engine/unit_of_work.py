@@ -107,6 +107,10 @@ class UnitOfWork:
             self.record(creditor, Step(self.current(creditor), other, now), catalog, tag=-1)
         return self.catch_up(stored, catalog, now, tag)
 
+    def adopt(self, stored: Stored, after: Customer) -> None:
+        """Records a change that is not told: what an import says of the past."""
+        self._entry(stored).current = after
+
     def take_over(self, stored: Stored, customer: Customer, keys: frozenset[PurchaseKey]) -> None:
         """The customer now owns purchases of another one. This alone emits no event."""
         self._entry(stored).current = customer

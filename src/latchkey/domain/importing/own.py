@@ -1,0 +1,174 @@
+"""Latchkey's own import format: the columns of its export (`wire/rows.py`), for transactions and for customers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from latchkey.domain.importing import cells as read
+from latchkey.domain.importing.rates import implied_rate
+from latchkey.domain.importing.row import CustomerRow, RowError, RowKind, Standing, TransactionRow
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import UNKNOWN, Price
+from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
+from latchkey.domain.purchases.subscription import Cause, PeriodType
+from latchkey.domain.purchases.terms import USD, Rate, Terms
+
+TEMPORARY = "temporary"
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> TransactionRow:
+    """`app_ids` says for some stores which app to use instead of the one in the row."""
+    kind = _kind(cells)
+    store = read.required(read.store_id(cells, "store"), "store")
+    id = read.required(read.store_id(cells, "transaction_id"), "transaction_id")
+    purchased_at = read.instant(cells, "purchased_at")
+    if purchased_at is None:
+        raise RowError("purchased_at is empty.")
+    ends_at = read.instant(cells, "expires_at")
+    if kind is RowKind.SUBSCRIPTION and ends_at is None:
+        raise RowError("expires_at is empty: every period of a subscription has an end.")
+    if ends_at is not None and ends_at < purchased_at:
+        raise RowError("expires_at is before purchased_at.")
+    chain = (read.store_id(cells, "subscription_id") if kind is RowKind.SUBSCRIPTION else None) or id
+    price = _price(cells)
+    refunded_at, back = read.instant(cells, "refunded_at"), read.decimal(cells, "refunded_amount")
+    entitlements = read.array(cells, "entitlement_ids")
+    if kind is RowKind.PROMOTIONAL and not entitlements:
+        raise RowError("entitlement_ids is empty: a grant names its entitlement.")
+    return TransactionRow(
+        app_user_id=read.required(read.user_id(cells, "app_user_id"), "app_user_id"),
+        store=store,
+        kind=kind,
+        chain=chain,
+        id=id,
+        product_id=read.required(read.store_id(cells, "product_id"), "product_id"),
+        purchased_at=purchased_at,
+        updated_at=read.instant(cells, "updated_at") or purchased_at,
+        app_id=app_ids[store] if store in app_ids else read.store_id(cells, "app_id"),
+        environment=_word(cells, "environment", Environment) or Environment.PRODUCTION,
+        number=read.integer(cells, "renewal_number"),
+        period_type=_word(cells, "period_type", PeriodType) or PeriodType.NORMAL,
+        cause=_word(cells, "cause", Cause),
+        changed_from=read.store_id(cells, "changed_from"),
+        paid_from=read.instant(cells, "starts_at"),
+        ends_at=ends_at,
+        price=price,
+        refunded_at=refunded_at,
+        given_back=0 if refunded_at is not None or back is None else min(read.micros(abs(back)), price.micros),
+        country=read.country(cells, "country"),
+        terms=_terms(cells, price, purchased_at),
+        ownership=_word(cells, "ownership_type", Ownership) or Ownership.PURCHASED,
+        entitlement_id=entitlements[0] if kind is RowKind.PROMOTIONAL else None,
+        credited=read.integer(cells, "credited") or 0,
+        revoked_at=read.instant(cells, "revoked_at"),
+        resolved_at=read.instant(cells, "resolved_at"),
+        standing=_standing(cells),
+        token=_token(cells),
+    )
+
+
+def customer(cells: Mapping[str, Any]) -> CustomerRow:
+    if read.text(cells, "test_clock_id") is not None:
+        raise RowError("The customer lives on a test clock, which no import makes.")
+    aliases = read.array(cells, "aliases")
+    for one in aliases:
+        read.check_user_id(one, "aliases")
+    first_seen_at = read.instant(cells, "first_seen_at")
+    return CustomerRow(
+        app_user_id=read.required(read.user_id(cells, "app_user_id"), "app_user_id"),
+        original_app_user_id=read.user_id(cells, "original_app_user_id"),
+        aliases=aliases,
+        attributes=read.attributes(cells, "attributes", first_seen_at or 0),
+        first_seen_at=first_seen_at,
+        last_seen_at=read.instant(cells, "last_seen_at"),
+        last_seen_platform=read.store_id(cells, "last_seen_platform"),
+        last_seen_platform_version=read.store_id(cells, "last_seen_platform_version"),
+        last_seen_app_version=read.store_id(cells, "last_seen_app_version"),
+        last_seen_country=read.country(cells, "last_seen_country"),
+        balances=_balances(cells),
+        as_of=read.instant(cells, "last_seen_at") or first_seen_at or 0,
+    )
+
+
+def _kind(cells: Mapping[str, Any]) -> RowKind:
+    written = read.text(cells, "kind")
+    if written == TEMPORARY:
+        raise RowError("Temporary access is not imported: the purchase that it stood in for is.")
+    if written is None:
+        return RowKind.SUBSCRIPTION if read.text(cells, "subscription_id") is not None else RowKind.ONE_TIME
+    return _known(written, "kind", RowKind)
+
+
+def _word(cells: Mapping[str, Any], name: str, words: type[Word]) -> Word | None:
+    written = read.text(cells, name)
+    return None if written is None else _known(written, name, words)
+
+
+def _known(written: str, name: str, words: type[Word]) -> Word:
+    for word in words:
+        if word.value.lower() == written.lower():
+            return word
+    raise RowError(f"{name} is none of {', '.join(words)}.")
+
+
+def _price(cells: Mapping[str, Any]) -> Price:
+    amount, currency = read.decimal(cells, "price"), read.currency(cells, "currency")
+    if amount is None:
+        return UNKNOWN
+    if amount < 0:
+        raise RowError("price is negative.")
+    if currency is None:
+        raise RowError("currency is empty, though there is a price.")
+    return Price(read.micros(amount), currency)
+
+
+def _terms(cells: Mapping[str, Any], price: Price, at: Ms) -> Terms | None:
+    tax = read.fraction(cells, "tax_percentage")
+    commission = read.fraction(cells, "commission_percentage")
+    rate, usd = read.decimal(cells, "usd_rate"), read.decimal(cells, "usd_price")
+    if rate is not None and price.currency != USD:
+        if rate <= 0:
+            raise RowError("usd_rate is not above 0.")
+        found = Rate(read.required(read.text(cells, "usd_rate"), "usd_rate"), _day(cells, at))
+        return Terms(found, tax, commission)
+    implied = None if usd is None else implied_rate(price, read.micros(usd), at)
+    return None if implied is None and tax is None and commission is None else Terms(implied, tax, commission)
+
+
+def _day(cells: Mapping[str, Any], at: Ms) -> str:
+    given = read.instant(cells, "usd_rate_date")
+    return read.day(at if given is None else given)
+
+
+def _standing(cells: Mapping[str, Any]) -> Standing:
+    off_at = read.instant(cells, "unsubscribe_detected_at")
+    auto_renew = read.boolean(cells, "auto_renew")
+    return Standing(
+        auto_renew=off_at is None if auto_renew is None else auto_renew,
+        renewal_off_at=off_at,
+        renewal_off_reason=_word(cells, "cancellation_reason", Reason),
+        billing_issue_at=read.instant(cells, "billing_issues_detected_at"),
+        grace_ends_at=read.instant(cells, "grace_period_expires_at"),
+        next_product_id=read.store_id(cells, "next_product_id"),
+        paused_at=read.instant(cells, "paused_at"),
+        resumes_at=read.instant(cells, "auto_resume_at"),
+        ended=_word(cells, "ended_reason", Reason),
+    )
+
+
+def _token(cells: Mapping[str, Any]) -> str | None:
+    token = read.text(cells, "purchase_token")
+    if token is not None and (len(token) > 4096 or not token.isascii() or not token.isprintable()):
+        raise RowError("purchase_token is too long, or contains characters that no token has.")
+    return token
+
+
+def _balances(cells: Mapping[str, Any]) -> dict[str, int]:
+    found = read.object_of(cells, "balances")
+    if not all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < 2**53 for one in found.values()):
+        raise RowError("balances is not a JSON object of whole numbers.")
+    return {code: amount for code, amount in found.items() if amount}

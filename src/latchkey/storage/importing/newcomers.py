@@ -1,0 +1,87 @@
+"""New customers written many at once, with all rows that the ordinary way of creating and changing them writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.storage.customers import records
+from latchkey.storage.customers.records import LastSeen, Stored
+from latchkey.storage.customers.state_format import encode
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+from latchkey.storage.stores.handles import Handle
+
+_KEYS = query("new_customer_keys")
+_CUSTOMERS = query("import_customers")
+_ALIASES = query("import_aliases")
+_HANDLES = query("import_handles")
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    # With the currency transactions that its balances come from.
+    customer: Customer
+    next_due_at: Ms | None
+    last_seen: LastSeen
+
+
+async def create(connection: Connection, project_id: str, newcomers: Sequence[Newcomer]) -> list[Stored]:
+    """In the order given: rows of customers, of their ids, e-mail addresses and balances. An id that somebody else has
+    just taken breaks the transaction as a collision."""
+    if not newcomers:
+        return []
+    keys = [row["id"] for row in await connection.fetch(_KEYS, len(newcomers))]
+    made = [one.customer for one in newcomers]
+    seen = [one.last_seen for one in newcomers]
+    await connection.execute(
+        _CUSTOMERS,
+        project_id,
+        keys,
+        [one.app_user_id for one in made],
+        [one.original_app_user_id for one in made],
+        [encode(replace(one, currency_transactions=())) for one in made],
+        [one.next_due_at for one in newcomers],
+        [one.first_seen_at for one in made],
+        [one.at for one in seen],
+        [one.platform for one in seen],
+        [one.platform_version for one in seen],
+        [one.app_version for one in seen],
+        [one.country for one in seen],
+    )
+    named = sorted((id, key, one.first_seen_at) for key, one in zip(keys, made, strict=True) for id in one.aliases)
+    await connection.execute(
+        _ALIASES, project_id, [one[0] for one in named], [one[1] for one in named], [one[2] for one in named]
+    )
+    stored = [Stored(key, one) for key, one in zip(keys, made, strict=True)]
+    await records.keep_emails(connection, [(project_id, one.key, records.email_of(one.customer)) for one in stored])
+    await records.file_currency(
+        connection, [(replace(one, customer=replace(one.customer, balances={})), one.customer) for one in stored]
+    )
+    return stored
+
+
+async def add_handles(connection: Connection, project_id: str, told: Sequence[tuple[Handle, Ms]], now: Ms) -> None:
+    """What the stores can be asked about, each with the moment at which it was last told of."""
+    if not told:
+        return
+    last = {(one.store, sha256(one.handle.encode()).digest()): (one, at) for one, at in told}
+    hashed = sorted(last.items(), key=lambda one: one[0])
+    await connection.execute(
+        _HANDLES,
+        project_id,
+        [store for (store, _), _ in hashed],
+        [digest for (_, digest), _ in hashed],
+        [one.handle for _, (one, _) in hashed],
+        [one.app_id for _, (one, _) in hashed],
+        [one.environment for _, (one, _) in hashed],
+        [one.store_id for _, (one, _) in hashed],
+        [one.kind for _, (one, _) in hashed],
+        [one.product_id for _, (one, _) in hashed],
+        [now for _ in hashed],
+        [at for _, (_, at) in hashed],
+        [one.check_at for _, (one, _) in hashed],
+    )

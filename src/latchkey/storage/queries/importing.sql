@@ -1,0 +1,144 @@
+-- name: lock_import
+-- one import of a project at a time, held until the connection ends; false if another process has it
+select pg_try_advisory_lock(hashtextextended('latchkey import ' || $1, 0));
+
+-- name: find_import
+-- the latest import of the same files with the same options
+select id, status, staged, cursor, counts, started_at, finished_at
+from imports
+where fingerprint = $2 and project_id = $1
+order by started_at desc
+limit 1;
+
+-- name: begin_import
+-- a new import
+insert into imports (project_id, id, fingerprint, format, options, files, status, counts, started_at, updated_at)
+values ($1, $2, $3, $4, $5, $6, 'staging', $7, $8, $8);
+
+-- name: restart_import
+-- read the files of an import again: what was staged is gone, or was left by another attempt
+with gone as (delete from import_skips where project_id = $1 and import_id = $2 and $4)
+update imports set status = 'staging', staged = 0, updated_at = $3 where project_id = $1 and id = $2;
+
+-- name: clear_staging
+-- forget the rows of every import of a project: only one runs at a time
+with ids as (delete from import_ids where project_id = $1)
+delete from import_rows where project_id = $1;
+
+-- name: count_staged
+-- how many rows wait, the applied ones included
+select count(*) from import_rows where project_id = $1 and import_id = $2;
+
+-- name: staged_import
+-- the files are read: from now on customers are written
+update imports set status = 'applying', staged = $3, counts = $4, updated_at = $5 where project_id = $1 and id = $2;
+
+-- name: group_staged_by_alias
+-- rows under another id of a customer go to that customer; of several that claim an id, the newest word counts
+with named as (
+    select distinct on (app_user_id) app_user_id, customer
+    from import_ids
+    where import_id = $2 and project_id = $1
+    order by app_user_id, as_of desc, customer
+)
+update import_rows r
+set customer = named.customer
+from named
+where r.project_id = $1 and r.import_id = $2 and r.customer = named.app_user_id and r.customer <> named.customer;
+
+-- name: group_staged_by_chain
+-- all rows of a purchase go to the customer that its newest row names
+with split as (
+    select store, chain
+    from import_rows
+    where project_id = $1 and import_id = $2 and chain is not null
+    group by store, chain
+    having min(customer) <> max(customer)
+),
+named as (
+    select distinct on (r.store, r.chain) r.store, r.chain, r.customer
+    from split
+    join import_rows r on r.project_id = $1 and r.import_id = $2 and r.store = split.store and r.chain = split.chain
+    order by r.store, r.chain, r.updated_at desc, r.customer
+)
+update import_rows r
+set customer = named.customer
+from named
+where r.project_id = $1 and r.import_id = $2 and r.store = named.store and r.chain = named.chain
+    and r.customer <> named.customer;
+
+-- name: next_staged
+-- the next rows in the order of customers
+select customer, n, body
+from import_rows
+where project_id = $1 and import_id = $2 and customer > $3
+order by customer, n
+limit $4;
+
+-- name: staged_of_customer
+-- all rows of one customer
+select customer, n, body from import_rows where project_id = $1 and import_id = $2 and customer = $3 order by n;
+
+-- name: advance_import
+-- customers up to this one are written; no row if another process was faster
+update imports
+set cursor = $4, counts = $5, updated_at = $6
+where project_id = $1 and id = $2 and cursor = $3
+returning id;
+
+-- name: finish_import
+-- everything is written
+update imports set status = 'done', counts = $3, updated_at = $4, finished_at = $4 where project_id = $1 and id = $2;
+
+-- name: list_import_skips
+-- what was not imported and why, in the order of the files
+select n, file, line, reason
+from import_skips
+where project_id = $1 and import_id = $2 and n > $3
+order by n
+limit $4;
+
+-- name: reasons_of_skips
+-- how often each reason was given
+select reason, count(*) as rows
+from import_skips
+where project_id = $1 and import_id = $2
+group by reason
+order by count(*) desc, reason;
+
+-- name: add_import_skips
+-- rows that could not be applied
+insert into import_skips (project_id, import_id, file, line, reason)
+select $1, $2, * from unnest($3::text[], $4::bigint[], $5::text[]);
+
+-- name: new_customer_keys
+-- keys for new customers
+select nextval(pg_get_serial_sequence('customers', 'id')) as id from generate_series(1, $1);
+
+-- name: import_customers
+-- new customers, whole
+insert into customers (
+    project_id, id, app_user_id, original_app_user_id, state, next_due_at, first_seen_at, last_seen_at,
+    last_seen_platform, last_seen_platform_version, last_seen_app_version, last_seen_country
+)
+select $1, * from unnest(
+    $2::bigint[], $3::text[], $4::text[], $5::json[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
+    $10::text[], $11::text[], $12::text[]
+);
+
+-- name: import_aliases
+-- the ids of new customers
+insert into aliases (project_id, app_user_id, customer_id, created_at)
+select $1, * from unnest($2::text[], $3::bigint[], $4::bigint[]);
+
+-- name: import_handles
+-- what the stores can be asked about; what is known already stays as it is
+insert into store_handles (
+    project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, first_seen_at,
+    last_told_at, check_at
+)
+select $1, * from unnest(
+    $2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[],
+    $11::bigint[], $12::bigint[]
+)
+on conflict do nothing;

@@ -1,0 +1,67 @@
+"""A project with the demo catalog and an app in two stores, into which files are imported."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.storage.customers.state import load
+from latchkey.storage.database import Database
+from latchkey.storage.importing.runs import Skip
+from latchkey.usecases.access.projects import create_app
+from latchkey.usecases.importing.formats import Format
+from latchkey.usecases.importing.running import Order, Result, run_import
+from tests.usecases.conftest import NOON, Shop
+from tests.usecases.conftest import shop as shop
+
+
+@dataclass
+class Desk:
+    """Imports files into the project of a shop."""
+
+    shop: Shop
+    folder: Path
+    apps: dict[str, str]
+    skipped: list[Skip] = field(default_factory=list)
+
+    @property
+    def database(self) -> Database:
+        return self.shop.database
+
+    def file(self, text: str, name: str = "rows.csv", *, gzipped: bool = False) -> Path:
+        path = self.folder / name
+        path.write_bytes(gzip.compress(text.encode()) if gzipped else text.encode())
+        return path
+
+    async def take(self, *files: Path | str, format: Format = "revenuecat", **more: Any) -> Result:
+        """Imports files, or texts as files."""
+        paths = tuple(
+            one if isinstance(one, Path) else self.file(one, f"rows{number}.csv") for number, one in enumerate(files)
+        )
+        self.skipped.clear()
+        order = Order(project_id=self.shop.project_id, format=format, files=paths, **more)
+        return await run_import(self.database, order, self._now, skipped=self.skipped.append)
+
+    async def customer(self, app_user_id: str) -> Customer | None:
+        async with self.database.acquire() as connection:
+            return await load(connection, self.shop.project_id, app_user_id)
+
+    @property
+    def _now(self) -> Callable[[], Ms]:
+        return lambda: self.shop.time
+
+
+@pytest.fixture
+async def desk(shop: Shop, tmp_path: Path) -> Desk:
+    apps = {
+        store: (await create_app(shop.database, shop.project_id, store, store, NOON)).id
+        for store in ("app_store", "play_store")
+    }
+    return Desk(shop, tmp_path, apps)
