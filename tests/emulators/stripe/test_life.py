@@ -10,7 +10,8 @@ from latchkey.domain.instants import SECOND, add, parse_duration
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.emulators.emulator import converted
 from latchkey.emulators.stripe import passing
-from latchkey.emulators.stripe.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale, acted, smallest_units
+from latchkey.emulators.stripe.amounts import smallest_units
+from latchkey.emulators.stripe.asking import FIRST_PRODUCTS, AnyAct, AskedProduct, AskedSale, acted
 from latchkey.emulators.stripe.emulator import SENT
 from latchkey.emulators.stripe.state import DAY_S, Invoice, Life, Seconds, Status, Subscription
 from latchkey.emulators.stripe.truths import truth_of_session, truth_of_subscription

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.emulators.faults import around
-from latchkey.emulators.stripe import forms, pages, writing
+from latchkey.emulators.stripe import forms, lists, pages, writing
 from latchkey.emulators.stripe.emulator import StripeEmulator
 from latchkey.emulators.stripe.reading import (
     StripeError,
@@ -25,8 +25,8 @@ from latchkey.emulators.stripe.reading import (
     page,
     session_lines,
 )
-from latchkey.emulators.stripe.resources import API_VERSION, rendered
-from latchkey.emulators.stripe.resources_paying import invoice_item, invoice_payment
+from latchkey.emulators.stripe.resources import API_VERSION
+from latchkey.emulators.stripe.resources_paying import session_secret
 from latchkey.emulators.stripe.state import DAY_S, Life
 
 Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
@@ -36,6 +36,15 @@ _LARGEST_FORM = 256 * 1024
 # Answers that are kept for requests with an Idempotency-Key.
 _MOST_ANSWERS = 1000
 _EVENTS_FOR = 30 * DAY_S
+# What Stripe.js asks for with the publishable key.
+_PUBLIC = {
+    ("GET", "/payment_intents/{id}"),
+    ("POST", "/payment_intents/{id}/confirm"),
+    ("GET", "/setup_intents/{id}"),
+    ("POST", "/setup_intents/{id}/confirm"),
+    ("POST", "/payment_pages/{id}/init"),
+    ("POST", "/payment_pages/{id}/confirm"),
+}
 _BUSY = msgspec.json.encode(
     {"error": {"code": "rate_limit", "message": "Request rate limit exceeded.", "type": "invalid_request_error"}}
 )
@@ -43,7 +52,10 @@ _BUSY = msgspec.json.encode(
 
 def application(store: StripeEmulator) -> Starlette:
     api = _Api(store)
-    routes = [Route(f"/v1{path}", api.guarded(handler), methods=[method]) for method, path, handler in api.routes()]
+    routes = [
+        Route(f"/v1{path}", api.guarded(handler, public=(method, path) in _PUBLIC), methods=[method])
+        for method, path, handler in api.routes()
+    ]
     return Starlette(routes=[*routes, *pages.routes(store)])
 
 
@@ -58,56 +70,65 @@ class _Api:
             ("GET", "/balance", self.balance),
             ("GET", "/events", self.events),
             ("GET", "/events/{id}", self.event),
-            ("GET", "/products", many("/v1/products", lambda life, _: _all(life, life.products))),
+            ("GET", "/products", many("/v1/products", lists.products)),
             ("GET", "/products/{id}", one("product")),
             ("POST", "/products", make(writing.new_product)),
-            ("GET", "/prices", many("/v1/prices", _prices)),
+            ("GET", "/prices", many("/v1/prices", lists.prices)),
             ("GET", "/prices/{id}", one("price")),
             ("POST", "/prices", make(writing.new_price)),
-            ("GET", "/customers", many("/v1/customers", _customers)),
+            ("GET", "/customers", many("/v1/customers", lists.customers)),
             ("GET", "/customers/{id}", one("customer")),
             ("POST", "/customers", make(writing.new_customer)),
             ("POST", "/customers/{id}", change(writing.change_customer)),
-            ("GET", "/subscriptions", many("/v1/subscriptions", _subscriptions)),
+            ("GET", "/subscriptions", many("/v1/subscriptions", lists.subscriptions)),
             ("GET", "/subscriptions/{id}", one("subscription")),
             ("POST", "/subscriptions", make(writing.new_subscription)),
             ("POST", "/subscriptions/{id}", change(writing.change_subscription)),
             ("DELETE", "/subscriptions/{id}", change(writing.cancel_subscription)),
             ("GET", "/subscription_schedules/{id}", one("subscription_schedule")),
-            ("GET", "/subscription_items", many("/v1/subscription_items", _items)),
-            ("GET", "/invoices", many("/v1/invoices", _invoices)),
+            ("GET", "/subscription_items", many("/v1/subscription_items", lists.items)),
+            ("GET", "/invoices", many("/v1/invoices", lists.invoices)),
             ("GET", "/invoices/{id}", one("invoice")),
             ("GET", "/invoices/{id}/lines", self.invoice_lines),
-            ("GET", "/invoiceitems", many("/v1/invoiceitems", _invoice_items)),
-            ("GET", "/invoice_payments", many("/v1/invoice_payments", _invoice_payments)),
+            ("GET", "/invoiceitems", many("/v1/invoiceitems", lists.invoice_items)),
+            ("GET", "/invoice_payments", many("/v1/invoice_payments", lists.invoice_payments)),
             ("GET", "/invoice_payments/{id}", one("invoice_payment")),
-            ("GET", "/charges", many("/v1/charges", _charges)),
+            ("GET", "/charges", many("/v1/charges", lists.charges)),
             ("GET", "/charges/{id}", one("charge")),
-            ("GET", "/refunds", many("/v1/refunds", _refunds)),
+            ("GET", "/refunds", many("/v1/refunds", lists.refunds)),
             ("GET", "/refunds/{id}", one("refund")),
             ("POST", "/refunds", make(writing.new_refund)),
-            ("GET", "/disputes", many("/v1/disputes", _disputes)),
+            ("GET", "/disputes", many("/v1/disputes", lists.disputes)),
             ("GET", "/disputes/{id}", one("dispute")),
-            ("GET", "/payment_intents", many("/v1/payment_intents", _intents)),
+            ("GET", "/payment_intents", many("/v1/payment_intents", lists.intents)),
             ("GET", "/payment_intents/{id}", one("payment_intent")),
             ("POST", "/payment_intents", make(writing.new_intent)),
             ("POST", "/payment_intents/{id}", change(writing.change_intent)),
-            ("POST", "/payment_intents/{id}/confirm", change(writing.confirm_intent)),
+            ("POST", "/payment_intents/{id}/confirm", self.confirm),
             ("GET", "/setup_intents/{id}", one("setup_intent")),
             ("POST", "/setup_intents", make(writing.new_setup)),
             ("POST", "/setup_intents/{id}/confirm", change(writing.confirm_setup)),
-            ("GET", "/checkout/sessions", many("/v1/checkout/sessions", _sessions)),
+            ("GET", "/checkout/sessions", many("/v1/checkout/sessions", lists.sessions)),
             ("GET", "/checkout/sessions/{id}", one("checkout.session")),
             ("GET", "/checkout/sessions/{id}/line_items", self.session_lines),
             ("POST", "/checkout/sessions", self.new_session),
             ("POST", "/checkout/sessions/{id}/expire", change(writing.expire_session)),
+            ("POST", "/payment_pages/{id}/init", self.checkout),
+            ("POST", "/payment_pages/{id}/confirm", self.pay),
         ]
 
-    def guarded(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(self, handler: Handler, *, public: bool) -> Callable[[Request], Awaitable[Response]]:
+        """What is `public`, Stripe.js may ask too, from any page."""
+
         async def answer(request: Request) -> Response:
+            response = await checked(request)
+            if public:
+                response.headers["Access-Control-Allow-Origin"] = "*"
+            return response
+
+        async def checked(request: Request) -> Response:
             try:
-                self._authenticate(request)
-                return await self._once(request, handler)
+                return await self._once(request, handler, public=public)
             except StripeError as error:
                 return refused(error)
             except NotFound as error:
@@ -176,6 +197,24 @@ class _Api:
         page_at = str(request.base_url).rstrip("/")
         return await self._make(lambda life, at, said: writing.new_session(life, at, said, page_at))(request, asked)
 
+    async def confirm(self, request: Request, asked: dict[str, Any]) -> Any:
+        """A declined card is an error, but the failed try is kept."""
+        said = await self._change(writing.confirm_intent)(request, asked)
+        if said["status"] == "requires_payment_method":
+            raise StripeError(402, "Your card was declined.", code="card_declined")
+        return said
+
+    async def checkout(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
+        session = self._store.life.sessions[str(request.path_params["id"])]
+        if session.status != "open":
+            raise StripeError(400, f"This checkout is {session.status}.")
+        return pages.summary(self._store.life, session)
+
+    async def pay(self, request: Request, asked: dict[str, Any]) -> Any:
+        id = str(request.path_params["id"])
+        self._store.do(lambda life, at: writing.complete_session(life, at, id, asked))
+        return pages.summary(self._store.life, self._store.life.sessions[id])
+
     def _one(self, kind: str) -> Handler:
         async def read(request: Request, asked: dict[str, Any]) -> Any:
             life = self._store.life
@@ -204,8 +243,10 @@ class _Api:
 
         return write
 
-    async def _once(self, request: Request, handler: Handler) -> Response:
+    async def _once(self, request: Request, handler: Handler, *, public: bool) -> Response:
         """Carried out once for an Idempotency-Key; the answer is kept."""
+        if not public:
+            self._authenticate(request)
         raw = await request.body()
         if len(raw) > _LARGEST_FORM:
             raise StripeError(413, "The request is too large.")
@@ -213,6 +254,8 @@ class _Api:
         asked = forms.parse(text)
         if request.method == "DELETE":
             asked |= forms.parse(request.url.query)
+        if public:
+            self._authenticate_page(request, asked)
         key = request.headers.get("idempotency-key")
         if key is None or request.method == "GET":
             return self._answer(await handler(request, asked))
@@ -237,6 +280,19 @@ class _Api:
         headers = {"Stripe-Version": API_VERSION, "Request-Id": f"req_{len(self._store.life.events):014}"}
         return Response(msgspec.json.encode(value), 200, headers, "application/json")
 
+    def _authenticate_page(self, request: Request, asked: dict[str, Any]) -> None:
+        """A page has the publishable key and the client secret of the object. A server has the secret key."""
+        if "authorization" in request.headers:
+            self._authenticate(request)
+            return
+        id, life = str(request.path_params["id"]), self._store.life
+        if not _same(asked.get("key"), self._store.keys.publishable_key):
+            raise StripeError(401, "Invalid API Key provided.", code="invalid_api_key")
+        one = life.intents.get(id) or life.setups.get(id)
+        secret = one.secret if one else session_secret(life, life.sessions[id]) if id in life.sessions else None
+        if secret is None or not _same(asked.get("client_secret"), secret):
+            raise missing("payment_intent", id)
+
     def _authenticate(self, request: Request) -> None:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme != "Bearer" or not given:
@@ -245,17 +301,24 @@ class _Api:
                 "You did not provide an API key. You need to provide your API key in the Authorization header, using "
                 "Bearer auth (e.g. 'Authorization: Bearer YOUR_SECRET_KEY').",
             )
-        if not hmac.compare_digest(given.encode(), self._store.keys.secret_key.encode()):
+        if not _same(given, self._store.keys.secret_key):
             raise StripeError(401, f"Invalid API Key provided: {given[:8]}{'*' * 8}", code="invalid_api_key")
+
+
+def _same(given: object, secret: str) -> bool:
+    return isinstance(given, str) and hmac.compare_digest(given.encode(), secret.encode())
 
 
 def refused(error: StripeError) -> Response:
     kind = "idempotency_error" if error.code == "idempotency_error" else "invalid_request_error"
-    if error.status == 402:
+    declined = error.status == 402
+    if declined:
         kind = "card_error"
     said: dict[str, Any] = {"message": error.message, "type": kind}
     if error.code is not None and error.code != kind:
         said["code"] = error.code
+    if declined:
+        said["decline_code"] = "generic_decline"
     if error.param is not None:
         said["param"] = error.param
     return Response(msgspec.json.encode({"error": said}), error.status, {}, "application/json")
@@ -269,91 +332,3 @@ def _found(life: Life, id: str) -> dict[str, Any]:
 
 def _is_of(type: str, wanted: set[str]) -> bool:
     return any(type == one or (one.endswith(".*") and type.startswith(one[:-1])) for one in wanted)
-
-
-def _all(life: Life, shelf: dict[str, Any]) -> list[dict[str, Any]]:
-    return [rendered(life, one) for one in shelf.values()]
-
-
-def _where(shown: list[dict[str, Any]], asked: dict[str, Any], *names: str) -> list[dict[str, Any]]:
-    """Those with the same values as was asked for."""
-    wanted = {name: asked[name] for name in names if name in asked}
-    return [one for one in shown if all(str(one[name]).lower() == value for name, value in wanted.items())]
-
-
-def _exact(shown: list[dict[str, Any]], asked: dict[str, Any], *names: str) -> list[dict[str, Any]]:
-    wanted = {name: asked[name] for name in names if name in asked}
-    return [one for one in shown if all(one[name] == value for name, value in wanted.items())]
-
-
-def _prices(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    listed = _where(_exact(_all(life, life.prices), asked, "product", "currency", "type"), asked, "active")
-    keys = forms.items(asked.get("lookup_keys"))
-    return [one for one in listed if not keys or one["lookup_key"] in keys]
-
-
-def _customers(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.customers), asked, "email")
-
-
-def _subscriptions(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Without a status, those that are not over."""
-    listed = _exact(_all(life, life.subscriptions), asked, "customer")
-    status = asked.get("status")
-    if status is None:
-        return [one for one in listed if one["status"] != "canceled"]
-    if status == "ended":
-        return [one for one in listed if one["status"] in ("canceled", "incomplete_expired")]
-    return listed if status == "all" else [one for one in listed if one["status"] == status]
-
-
-def _items(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    shown = of_kind(life, "subscription", str(asked.get("subscription", "")))
-    listed: list[dict[str, Any]] = shown["items"]["data"]
-    return listed
-
-
-def _invoices(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    wanted = life.invoices.values()
-    if (id := asked.get("subscription")) is not None:
-        of_kind(life, "subscription", id)
-        return _exact([rendered(life, one) for one in wanted if one.subscription == id], asked, "customer", "status")
-    return _exact([rendered(life, one) for one in wanted], asked, "customer", "status")
-
-
-def _invoice_items(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Only those that wait for an invoice."""
-    if asked.get("pending") == "false":
-        return []
-    waiting = [invoice_item(life, of, one) for of in life.subscriptions.values() for one in of.pending]
-    return _exact(waiting, asked, "customer")
-
-
-def _invoice_payments(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    all_of_them = [invoice_payment(life, one) for one in life.invoices.values()]
-    listed = _exact([one for one in all_of_them if one is not None], asked, "invoice", "status")
-    wanted = asked.get("payment")
-    if isinstance(wanted, dict) and "payment_intent" in wanted:
-        return [one for one in listed if one["payment"]["payment_intent"] == wanted["payment_intent"]]
-    return listed
-
-
-def _charges(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.charges), asked, "customer", "payment_intent")
-
-
-def _refunds(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.refunds), asked, "charge", "payment_intent")
-
-
-def _disputes(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.disputes), asked, "charge", "payment_intent")
-
-
-def _intents(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    return _exact(_all(life, life.intents), asked, "customer")
-
-
-def _sessions(life: Life, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    names = ("customer", "payment_intent", "subscription", "status")
-    return _exact(_all(life, life.sessions), asked, *names)

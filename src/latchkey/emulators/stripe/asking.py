@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
 
 from latchkey.domain.instants import SECOND, add
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.emulators.amounts import duration_of, price_of
+from latchkey.emulators.amounts import duration_of
 from latchkey.emulators.stripe import buying, money_back
 from latchkey.emulators.stripe import life as lives
+from latchkey.emulators.stripe.amounts import smallest_units
 from latchkey.emulators.stripe.state import (
     HOUR_S,
     AfterFailure,
@@ -25,12 +25,6 @@ from latchkey.emulators.stripe.state import (
     Step,
 )
 from latchkey.emulators.stripe.working import Work
-
-# Currencies whose smallest unit is not a hundredth. Amounts in ISK and UGX have two decimals at Stripe, always 00.
-NO_DECIMALS = frozenset(
-    ["bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "vnd", "vuv", "xaf", "xof", "xpf"]
-)
-THREE_DECIMALS = frozenset(["bhd", "jod", "kwd", "omr", "tnd"])
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -293,15 +287,6 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
     {"id": "pro_lifetime", "price": 199.99},
     {"id": "coins_100", "price": 1.99},
 )
-
-
-def smallest_units(amount: float, currency: str) -> int:
-    """4.99 of a currency in Stripe's amounts: 499."""
-    decimals = 0 if currency in NO_DECIMALS else 3 if currency in THREE_DECIMALS else 2
-    exact = Decimal(price_of(amount, currency.upper()).micros).scaleb(decimals - 6)
-    if exact != exact.to_integral_value():
-        raise Invalid(f"An amount in {currency.upper()} has at most {decimals} decimals.", param="price")
-    return int(exact)
 
 
 def _interval(period: str) -> tuple[Interval, int]:

@@ -204,7 +204,7 @@ def complete_session(w: Work, session: Session, *, buyer: str | None = None, cou
     if session.status != "open":
         raise Refusal(f"The checkout session is {session.status}.", param="act")
     customer = w.life.customers.get(session.customer or "")
-    if customer is None and (session.mode == "subscription" or buyer is not None):
+    if customer is None and (session.mode == "subscription" or session.makes_customer or buyer is not None):
         customer = new_customer(w, name=buyer, email=session.email, country=country)
     elif customer is not None and customer.country is None and country is not None:
         customer = w.put(customer, country=country)

@@ -1,11 +1,127 @@
-"""The checkout's page, and a stand-in for Stripe.js."""
+"""What a browser sees of the pretend Stripe: the hosted checkout page, and a stand-in for Stripe.js.
+
+Stripe.js asks with the publishable key and the client secret of one object, in a form, from any page. The hosted page
+(`/pay/cs_...`) needs no script."""
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from latchkey.domain.refusal import Refusal
+from latchkey.emulators.stripe import writing
+from latchkey.emulators.stripe.amounts import decimals_of
 from latchkey.emulators.stripe.emulator import StripeEmulator
+from latchkey.emulators.stripe.forms import FormError, parse
+from latchkey.emulators.stripe.reading import StripeError
+from latchkey.emulators.stripe.resources_paying import session as session_resource
+from latchkey.emulators.stripe.state import Life, Session
+
+_SCRIPT = Path(__file__).with_name("stand_in.js")
+_LARGEST_FORM = 16 * 1024
+# The release of Stripe.js whose name the script has, unless its address names another.
+_RELEASE = "v3"
+_STYLE = "body{font:16px/1.5 system-ui,sans-serif;max-width:28rem;margin:3rem auto;padding:0 1rem}"
 
 
-def routes(store: StripeEmulator) -> list[BaseRoute]:  # noqa: ARG001 - they come next
-    return []
+def routes(store: StripeEmulator) -> list[BaseRoute]:
+    pages = _Pages(store)
+    return [
+        Route("/v3/", pages.script, methods=["GET"]),
+        Route("/{release}/stripe.js", pages.script, methods=["GET"]),
+        Route("/pay/{id}", pages.guarded(pages.page), methods=["GET"]),
+        Route("/pay/{id}", pages.guarded(pages.pay), methods=["POST"]),
+    ]
+
+
+class _Pages:
+    def __init__(self, store: StripeEmulator) -> None:
+        self._store = store
+
+    def guarded(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except StripeError as error:
+                return _page(f"<h1>Not paid</h1><p role=alert>{escape(error.message)}</p>", error.status)
+            except (Refusal, FormError) as error:
+                return _page(f"<h1>Not paid</h1><p role=alert>{escape(str(error))}</p>", 400)
+
+        return answer
+
+    async def script(self, request: Request) -> Response:
+        release = str(request.path_params.get("release", _RELEASE))
+        if not release.isalnum():
+            return Response(status_code=404)
+        base = str(request.base_url).rstrip("/")
+        text = _SCRIPT.read_text().replace("__API__", base).replace("__RELEASE__", release)
+        return Response(text, media_type="text/javascript", headers={"Access-Control-Allow-Origin": "*"})
+
+    async def page(self, request: Request) -> Response:
+        session = self._session(request)
+        if session.status != "open":
+            return _page(f"<h1>This checkout is {session.status}</h1>", 410)
+        said = summary(self._store.life, session)
+        due = "Nothing is due today" if said["free"] else f"{said['total']} {said['currency'].upper()}"
+        back = f"<p><a href='{escape(str(session.cancel_url))}'>Back</a></p>" if _is_web(session.cancel_url) else ""
+        return _page(
+            f"<h1>{escape(said['name'])}</h1><p>{due}</p>"
+            "<form method=post><p><button>Pay</button> "
+            "<button name=payment_method value=pm_card_chargeDeclined>Pay with a card that is declined</button></p>"
+            f"</form>{back}<p>This is a pretend Stripe. No money moves.</p>"
+        )
+
+    async def pay(self, request: Request) -> Response:
+        session = self._session(request)
+        body = await request.body()
+        asked = parse(body[:_LARGEST_FORM].decode("utf-8", "replace"))
+        self._store.do(lambda life, at: writing.complete_session(life, at, session.id, asked))
+        url = session.success_url
+        if not _is_web(url):
+            return _page("<h1>Paid</h1>")
+        return RedirectResponse(str(url).replace("{CHECKOUT_SESSION_ID}", session.id), 303)
+
+    def _session(self, request: Request) -> Session:
+        found = self._store.life.sessions.get(str(request.path_params["id"]))
+        if found is None or found.ui_mode != "hosted_page":
+            raise StripeError(404, "There is no such checkout.")
+        return found
+
+
+def summary(life: Life, session: Session) -> dict[str, Any]:
+    """What a page shows of a checkout."""
+    shown = session_resource(life, session)
+    names = [life.products[life.prices[one.price].product].name for one in session.items]
+    total = Decimal(shown["amount_total"]).scaleb(-decimals_of(session.currency))
+    customer = life.customers.get(session.customer or "")
+    return {
+        "id": session.id,
+        "name": ", ".join(names) or "Card",
+        "total": str(total),
+        "currency": session.currency,
+        "free": shown["amount_total"] == 0,
+        "email": (customer.email if customer else None) or session.email,
+        "return_url": session.return_url,
+        "status": session.status,
+    }
+
+
+def _is_web(url: str | None) -> bool:
+    return url is not None and urlsplit(url).scheme in ("http", "https")
+
+
+def _page(content: str, status: int = 200) -> Response:
+    document = (
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Pretend Stripe</title>"
+        f"<style>{_STYLE}</style><main>{content}</main></html>"
+    )
+    headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    return HTMLResponse(document, status, headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from latchkey.emulators.stripe import resources, resources_paying
+from latchkey.emulators.stripe import resources, resources_invoices, resources_paying
 from latchkey.emulators.stripe.forms import items
 from latchkey.emulators.stripe.resources import listed, rendered
 from latchkey.emulators.stripe.state import Life
@@ -43,7 +43,7 @@ def found(life: Life, id: str) -> dict[str, Any] | None:
         return rendered(life, life.products[id])
     if id.startswith("inpay_"):
         of = life.invoices.get(f"in_{id.removeprefix('inpay_')}")
-        return resources_paying.invoice_payment(life, of) if of else None
+        return resources_invoices.invoice_payment(life, of) if of else None
     if id.startswith("txn_failed_"):
         failed = life.refunds.get(f"re_{id.removeprefix('txn_failed_')}")
         return resources_paying.failure_movement(failed) if failed else None
@@ -96,7 +96,7 @@ def _expand(life: Life, value: Any, parts: list[str], path: str) -> None:
 
 
 def _payments(life: Life, value: dict[str, Any]) -> dict[str, Any]:
-    one = resources_paying.invoice_payment(life, life.invoices[value["id"]])
+    one = resources_invoices.invoice_payment(life, life.invoices[value["id"]])
     return listed(f"/v1/invoice_payments?invoice={value['id']}", [one] if one else [])
 
 

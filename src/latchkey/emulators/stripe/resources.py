@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from latchkey.emulators.stripe import resources_catalog as catalog
+from latchkey.emulators.stripe import resources_invoices as invoices
 from latchkey.emulators.stripe import resources_paying as paying
 from latchkey.emulators.stripe.state import (
     Charge,
@@ -30,7 +31,7 @@ def rendered(life: Life, one: Any) -> dict[str, Any]:
         case Subscription():
             return subscription(life, one)
         case Invoice():
-            return paying.invoice(life, one)
+            return invoices.invoice(life, one)
         case Intent():
             return paying.intent(life, one)
         case Setup():

@@ -57,20 +57,10 @@ def price(life: Life, one: Price) -> dict[str, Any]:
 
 
 def customer(life: Life, one: Customer) -> dict[str, Any]:
-    address = None
-    if one.country is not None:
-        address = {
-            "city": None,
-            "country": one.country,
-            "line1": None,
-            "line2": None,
-            "postal_code": None,
-            "state": None,
-        }
     return {
         "id": one.id,
         "object": "customer",
-        "address": address,
+        "address": address(one.country),
         "balance": one.balance,
         "created": one.created,
         "currency": None,
@@ -107,3 +97,9 @@ def _recurring(one: Price) -> dict[str, Any] | None:
         "trial_period_days": None,
         "usage_type": "licensed",
     }
+
+
+def address(country: str | None) -> dict[str, Any] | None:
+    if country is None:
+        return None
+    return {"city": None, "country": country, "line1": None, "line2": None, "postal_code": None, "state": None}

@@ -287,6 +287,7 @@ class Session:
     status: Literal["open", "complete", "expired"] = "open"
     customer: str | None = None
     email: str | None = None
+    makes_customer: bool = False
     client_reference_id: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     # For the subscription or the payment that it makes.

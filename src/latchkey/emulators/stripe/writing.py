@@ -233,6 +233,7 @@ def new_session(life: Life, at: Seconds, asked: Asked, page_at: str) -> Made:
         ui_mode=ui_mode,
         customer=_customer(w, asked).id if asked.get("customer") else None,
         email=asked.get("customer_email"),
+        makes_customer=asked.get("customer_creation") == "always",
         client_reference_id=asked.get("client_reference_id"),
         metadata=metadata_of(asked),
         made_metadata=metadata_of(inner),
@@ -257,7 +258,10 @@ def complete_session(life: Life, at: Seconds, id: str, asked: Asked) -> Made:
     if _is_declined(asked):
         raise StripeError(402, "Your card was declined.", code="card_declined")
     w = Work(life, at)
-    buying.complete_session(w, w.session(id), buyer=asked.get("name"), country=asked.get("country"))
+    session = w.session(id)
+    if session.email is None and asked.get("email"):
+        session = w.put(session, email=str(asked["email"]))
+    buying.complete_session(w, session, buyer=asked.get("name"), country=asked.get("country"))
     return *w.done(), id
 
 
