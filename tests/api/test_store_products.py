@@ -1,4 +1,4 @@
-"""`/rcbilling/v1`: the products that the web SDK and the test store ask for, and the checkout that is not there yet."""
+"""`/rcbilling/v1`: the products that the web SDK and the test store ask for; a checkout without a payment provider."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ async def test_errors_under_rcbilling_are_those_of_v1_and_a_browser_may_read_the
         (PATH, "test_unknown", 401),
         ("/rcbilling/v1/subscribers/null/products", APP, 400),
         ("/rcbilling/v1/nothing", APP, 404),
-        ("/rcbilling/v1/branding", APP, 422),
         ("/rcbilling/v1/checkout/op_1", APP, 422),
     ):
         reply = await shop.client.get(path, key=key, headers=BROWSER)

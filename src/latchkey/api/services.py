@@ -18,6 +18,7 @@ from latchkey.settings import Settings
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
+from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.phone_limit import PhoneLimit
@@ -35,21 +36,24 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
     allowed = settings.webhook_allow_networks
     changes = Changes(database, now, catalogs)
     stores = connect(database, settings, now)
+    reader = Reader(database, catalogs, measure=metrics.read_batch)
     grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
+    receipts = Receipts(stores, changes, grants)
     return Services(
         database=database,
         now=now,
         catalogs=catalogs,
         admission=Admission(database, measure=metrics.admission_batch),
-        reader=Reader(database, catalogs, measure=metrics.read_batch),
+        reader=reader,
         changes=changes,
         presence=Presence(database, dropped=metrics.visit_dropped),
         webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
         sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
         stores=stores,
         inbox=Inbox(stores),
-        receipts=Receipts(stores, changes, grants),
+        receipts=receipts,
         receipt_limit=ReceiptLimit(),
+        checkouts=Checkouts(stores, changes, reader, receipts),
         phone_limit=PhoneLimit(settings.address_requests_per_minute),
         write_probe=WriteProbe(database),
         behind_proxy=settings.behind_proxy,

@@ -10,6 +10,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
+from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.phone_limit import PhoneLimit
@@ -40,6 +41,8 @@ class Services:
     inbox: Inbox
     receipts: Receipts
     receipt_limit: ReceiptLimit
+    # Sales of web pages.
+    checkouts: Checkouts
     # For requests with public keys.
     phone_limit: PhoneLimit
     # For the health check.

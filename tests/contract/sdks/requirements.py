@@ -189,4 +189,66 @@ RECEIPT: Requirements = {
     "attributes_error_response.attribute_errors.*.message": "[text]",
 }
 # Any JSON at all.
+BRANDING: Requirements = {
+    "id": "text",
+    "app_name": "text?",
+    "app_icon": "text?",
+    "app_icon_webp": "text?",
+    "app_wordmark": "text?",
+    "app_wordmark_webp": "text?",
+    "appearance": "map?",
+    "brand_font_config": "map?",
+    "support_email": "[text?]",
+    "gateway_tax_collection_enabled": "bool",
+}
+
+
+def _elements(path: str) -> Requirements:
+    return {
+        f"{path}.mode": "one of:payment,setup",
+        f"{path}.payment_method_types.*": "text",
+        f"{path}.setup_future_usage": "one of:off_session,on_session",
+        f"{path}.amount": "[int]",
+        f"{path}.currency": "[text]",
+    }
+
+
+def _form(path: str) -> Requirements:
+    # The SDK says that the configuration is missing if one of these is.
+    names = {f"{path}.stripe_account_id": "text", f"{path}.publishable_api_key": "text"}
+    return {path: "map", **names, **_elements(f"{path}.elements_configuration")}
+
+
+_STARTED: Requirements = {"operation_session_id": "text", "checkout_mode": "one of:purchase", "gateway_params": "map"}
+CHECKOUT_START: dict[str, Requirements] = {
+    "stripe": {
+        **_STARTED,
+        "stripe_billing_params.client_secret": "text",
+        "stripe_billing_params.environment": "one of:production,sandbox",
+        "stripe_billing_params.publishable_api_key": "text",
+        "stripe_billing_params.stripe_account_id": "text",
+    },
+    "rc_billing": {**_STARTED, **_form("gateway_params")},
+}
+CHECKOUT_PREPARE: Requirements = _form("stripe_gateway_params")
+CHECKOUT_PRICING: Requirements = {
+    "operation_session_id": "text",
+    "currency": "text",
+    "total_amount_in_micros": "int",
+    "tax_amount_in_micros": "int",
+    "total_excluding_tax_in_micros": "int",
+    "tax_inclusive": "bool",
+    "tax_breakdown": "list",
+    **_elements("gateway_params.elements_configuration"),
+}
+CHECKOUT_COMPLETE: Requirements = {"operation_session_id": "text", "gateway_params.client_secret": "text"}
+CHECKOUT_STATUS: Requirements = {
+    "operation.status": "one of:started,in_progress,succeeded,failed",
+    "operation.is_expired": "bool",
+}
+CHECKOUT_SUCCEEDED: Requirements = {
+    "operation.store_transaction_identifier": "text",
+    "operation.product_identifier": "text",
+    "operation.purchase_date": "date",
+}
 ANYTHING: Requirements = {}

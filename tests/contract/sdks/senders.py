@@ -153,3 +153,21 @@ def js_receipt(app_user_id: str, token: str, product_id: str) -> dict[str, Any]:
 
 
 RECEIPTS = {"ios": ios_receipt, "android": android_receipt, "js": js_receipt}
+
+# As purchases-js 1.63.1 sends it to `checkout/start`.
+CHECKOUT = {
+    "app_user_id": "shopper",
+    "product_id": "team_monthly",
+    "email": "ada@example.com",
+    "price_id": "price_team_monthly",
+    "presented_offering_identifier": "default",
+    "trace_id": "0b1c2d3e-0000-4000-8000-000000000000",
+    "metadata": {"utm_source": "x"},
+    "applied_targeting_rule": {"rule_id": "r", "revision": 1},
+    "presented_placement_identifier": "home",
+    "paywall": {"paywall_id": "p", "paywall_session_id": "s"},
+    "locale": "en",
+    "attribution_metadata": {},
+    "appearance_override": {"color_accent": "#000000"},
+    "url_parameters": {"a": "b"},
+}

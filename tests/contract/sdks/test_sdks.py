@@ -12,12 +12,14 @@ from msgspec import json
 from tests.api.client import NOW, Reply, Shop
 from tests.api.conftest import opened
 from tests.api.doings import did, show_receipt, unhurried
+from tests.api.till import opened_page
 from tests.contract.sdks import requirements as need
 from tests.contract.sdks.parsing import problems
 from tests.contract.sdks.senders import (
     ANDROID_RECEIPT_HEADERS,
     ANONYMOUS,
     ATTRIBUTES,
+    CHECKOUT,
     HEADERS,
     OLD_DEVICE,
     RECEIPTS,
@@ -219,6 +221,34 @@ async def test_21_attribution(shop: Shop) -> None:
         understood("ios", await send(shop, "ios", "POST", f"/v1/subscribers/ada/{path}", body), need.ANYTHING)
 
 
+@pytest.mark.parametrize("store", ["stripe", "rc_billing"])
+async def test_25_checkout(shop: Shop, store: str) -> None:
+    page = await opened_page(shop, store)
+
+    async def ask(method: str, path: str, body: Any = None) -> Reply:
+        sent = json.encode(body) if body is not None else b""
+        path = f"/rcbilling/v1/{path}"
+        return await shop.client.request(method, path, body=sent, key=page.key, headers=HEADERS["js"])
+
+    understood("js", await ask("GET", "branding"), need.BRANDING)
+    body = understood("js", await ask("POST", "checkout/start", CHECKOUT), need.CHECKOUT_START[store])
+    session = f"checkout/{body['operation_session_id']}"
+    if store == "rc_billing":
+        prepared = {"product_id": "team_monthly", "price_id": "price_team_monthly"}
+        understood("js", await ask("POST", "checkout/prepare", prepared), need.CHECKOUT_PREPARE)
+        address = {"country_code": "US", "postal_code": "94110", "discount_code": None}
+        understood("js", await ask("PATCH", session, address), need.CHECKOUT_PRICING)
+        completed = {"email": "ada@example.com", "locale": "en"}
+        understood("js", await ask("POST", f"{session}/complete", completed), need.CHECKOUT_COMPLETE)
+    understood("js", await ask("GET", session), need.CHECKOUT_STATUS)
+    [handle] = page.provider.payments
+    page.provider.pays(handle)
+    body = understood("js", await ask("GET", session), need.CHECKOUT_STATUS | need.CHECKOUT_SUCCEEDED)
+    assert body["operation"]["status"] == "succeeded"
+    missing = await ask("GET", "checkout/lkc_unknown")
+    assert understood("js", missing, need.ERROR, (404,))["code"] == 7877
+
+
 @pytest.mark.parametrize(
     ("sdk", "method", "path"),
     [
@@ -229,12 +259,10 @@ async def test_21_attribution(shop: Shop) -> None:
         ("ios", "GET", "/v1/subscribers/ada/health_report"),
         ("ios", "GET", "/v1/subscribers/ada/ads/reward_verifications/0"),
         ("js", "GET", "/v1/subscribers/ada/workflows?type=paywall"),
-        ("js", "GET", "/rcbilling/v1/branding"),
-        ("js", "POST", "/rcbilling/v1/checkout/start"),
         ("js", "PATCH", "/rcbilling/v1/checkout/op"),
     ],
 )
-async def test_13_14_16_22_24_25_what_is_left_out_has_an_error_that_the_sdk_can_read(
+async def test_13_14_16_22_24_what_is_left_out_has_an_error_that_the_sdk_can_read(
     shop: Shop, sdk: str, method: str, path: str
 ) -> None:
     reply = await send(shop, sdk, method, path, {} if method != "GET" else None)

@@ -1,60 +1,188 @@
-"""The checkout of the web SDK. Nothing is sold here until a payment provider can be connected, so every route answers
-the same error. The SDK shows it as a configuration error; it must not be a 404, which says that the path is wrong."""
+"""The checkout of the web SDK, over the payment provider that the app is connected to.
+
+Everything in a body is a claim of a browser. Only the product, the user and the email are used.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
 from starlette.responses import Response
 
-from latchkey.api.authentication import AppReadKey, AppWriteKey
-from latchkey.api.errors import Unprocessable
-from latchkey.api.models import AnyBody
-from latchkey.api.replies import shows
+from latchkey.api.authentication import AppReadKey, AppWriteKey, address_of
+from latchkey.api.errors import ApiError, BadRequest, Missing, TooManyRequests, Unprocessable
+from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.models import AppBody, AppUserId
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.domain.instants import MINUTE
+from latchkey.domain.team.client_address import network_of
+from latchkey.usecases.checkout import refusals
+from latchkey.usecases.checkout.branding import branding_of
+from latchkey.usecases.checkout.steps import Wanted
+from latchkey.usecases.engine.admission import Caller
+from latchkey.usecases.rendering import checkout as render
+from latchkey.usecases.services import Services
+from latchkey.wire import checkout as wire
 from latchkey.wire.errors import V1Error
 
 router = APIRouter(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
 
-CONFIGURATION = 7000
-MESSAGE = (
-    "Purchases on web pages need a payment provider, and none is connected to this project. To try a purchase, use the "
-    "key of an app in the test store (test_...)."
-)
+# The codes that the web SDK knows, and what it makes of them.
+CONFIGURATION = 7000  # a configuration error
+INVALID_EMAIL = 7012  # the buyer is asked for another one
+ALREADY_BOUGHT = 7772  # "already subscribed"
+NOT_FOR_SALE = 7814  # an invalid purchase
+NO_SESSION = 7877  # an invalid purchase
+CANNOT_COMPLETE = 7878  # an invalid purchase
+NO_QUICK_PURCHASE = 8172  # the ordinary checkout is used instead
 
-
-def not_connected() -> Unprocessable:
-    return Unprocessable(MESSAGE, code=CONFIGURATION)
-
-
-_answer: dict[str, Any] = {
-    "responses": shows(V1Error, 422, "No payment provider is connected"),
-    "status_code": 422,
-    "response_class": Response,
+_REFUSALS: dict[type[refusals.CheckoutRefusal], tuple[type[ApiError], int]] = {
+    refusals.CannotSell: (Unprocessable, CONFIGURATION),
+    refusals.InvalidEmail: (BadRequest, INVALID_EMAIL),
+    refusals.HasAlready: (Unprocessable, ALREADY_BOUGHT),
+    refusals.NotForSale: (Unprocessable, NOT_FOR_SALE),
+    refusals.NoSuchCheckout: (Missing, NO_SESSION),
+    refusals.CannotComplete: (Unprocessable, CANNOT_COMPLETE),
+    refusals.NotInThisWay: (Unprocessable, NO_QUICK_PURCHASE),
 }
 
-
-@router.get("/branding", **_answer)
-async def read_branding(caller: AppReadKey) -> Response:  # noqa: ARG001 - only checked
-    """How a checkout looks. Refused until a payment provider is connected."""
-    raise not_connected()
+ProductId = Annotated[str, Field(min_length=1, max_length=200)]
+Email = Annotated[str | None, Field(description="The buyer's address.")]
+SessionId = Annotated[str, Path(max_length=200)]
 
 
-@router.get("/checkout/{operation_session_id}", **_answer)
-async def read_checkout(caller: AppReadKey, operation_session_id: str) -> Response:  # noqa: ARG001 - only checked
-    """How far a checkout is. Refused until a payment provider is connected."""
-    raise not_connected()
+class ProductInQuestion(AppBody):
+    """`price_id` and `offer_id`, which the SDK sends too, change nothing: a product has one price."""
+
+    product_id: ProductId
 
 
-@router.post("/checkout/prepare", **_answer)
-@router.post("/checkout/start", **_answer)
-async def start_checkout(caller: AppWriteKey, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
-    """Begin a checkout. Refused until a payment provider is connected."""
-    raise not_connected()
+class NewCheckout(ProductInQuestion):
+    app_user_id: AppUserId
+    email: Email = None
+    locale: Annotated[str | None, Field(description="The language of the page.")] = None
+    product_change: Annotated[
+        dict[str, Any] | None,
+        Field(description="A change of a subscription that the user has: refused with code 7878."),
+    ] = None
+    purchase_flow: Annotated[
+        str | None, Field(description="A way to pay beside the checkout: refused with code 8172.")
+    ] = None
 
 
-@router.patch("/checkout/{operation_session_id}", **_answer)
-@router.post("/checkout/{operation_session_id}/complete", **_answer)
-async def change_checkout(caller: AppWriteKey, operation_session_id: str, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
-    """Change or complete a checkout. Refused until a payment provider is connected."""
-    raise not_connected()
+class Refreshed(AppBody):
+    """The buyer's address, which the SDK sends too, does not change the price."""
+
+    discount_code: Annotated[str | None, Field(description="There are none: refused with code 7814.")] = None
+
+
+class Completed(AppBody):
+    email: Email = None
+
+
+def refused(refusal: refusals.CheckoutRefusal) -> ApiError:
+    error, code = _REFUSALS[type(refusal)]
+    return error(refusal.message, code=code)
+
+
+_no = shows(V1Error, 422, "The checkout does not go on: the code says why")
+_gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)")
+
+
+@router.get("/branding", responses=shows(wire.Branding) | _no, response_class=Response)
+async def read_branding(services: Provided, caller: AppReadKey) -> Response:
+    """How a checkout looks: the app's name, and its address for help."""
+    if caller.app_id is None:
+        raise Unprocessable("Only an app has a checkout: use the public key of one.", code=CONFIGURATION)
+    found = await branding_of(services.database, caller.project_id, caller.app_id)
+    return reply(wire.Branding(id=found.app_id, app_name=found.app_name, support_email=found.support_email))
+
+
+@router.post("/checkout/prepare", responses=shows(wire.PreparedCheckout) | _no, response_class=Response)
+async def prepare_checkout(
+    request: Request, services: Provided, caller: AppWriteKey, new: ProductInQuestion
+) -> Response:
+    """What a page needs to show a payment form for a product. Nothing is created. Only for web billing (`rcb_`)."""
+    _require_room(request, services, caller, "")
+    try:
+        form = await services.checkouts.form_for(caller.project_id, caller.app_id, new.product_id)
+    except refusals.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    return reply(wire.PreparedCheckout(stripe_gateway_params=render.gateway_params(form)))
+
+
+@router.post("/checkout/start", responses=shows(wire.StartedCheckout) | _no, response_class=Response)
+async def start_checkout(request: Request, services: Provided, caller: AppWriteKey, new: NewCheckout) -> Response:
+    """Begin a checkout. The provider charges its own price of the product, whatever else the body says."""
+    _require_room(request, services, caller, new.app_user_id)
+    wanted = Wanted(
+        product_id=new.product_id,
+        app_user_id=new.app_user_id,
+        email=new.email,
+        locale=new.locale,
+        changes_product=new.product_change is not None,
+        flow=new.purchase_flow,
+    )
+    try:
+        started = await services.checkouts.start(caller.project_id, caller.app_id, wanted)
+    except refusals.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    return reply(render.started(started))
+
+
+@router.get(
+    "/checkout/{operation_session_id}", responses=shows(wire.CheckoutStatus) | _no | _gone, response_class=Response
+)
+async def read_checkout(services: Provided, caller: AppReadKey, operation_session_id: SessionId) -> Response:
+    """How far a checkout is. What the provider says was paid is the customer's from then on."""
+    try:
+        progress = await services.checkouts.status(caller.project_id, caller.app_id, operation_session_id)
+    except refusals.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    return reply(render.status(progress))
+
+
+@router.patch(
+    "/checkout/{operation_session_id}", responses=shows(wire.CheckoutPricing) | _no | _gone, response_class=Response
+)
+async def refresh_checkout(
+    request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Refreshed
+) -> Response:
+    """The price once more. It does not depend on the address, and there are no discount codes."""
+    _require_room(request, services, caller, operation_session_id)
+    try:
+        form = await services.checkouts.refresh(
+            caller.project_id, caller.app_id, operation_session_id, discount=new.discount_code is not None
+        )
+    except refusals.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    return reply(render.pricing(operation_session_id, form))
+
+
+@router.post(
+    "/checkout/{operation_session_id}/complete",
+    responses=shows(wire.CompletedCheckout) | _no | _gone,
+    response_class=Response,
+)
+async def complete_checkout(
+    request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Completed
+) -> Response:
+    """The payment of a checkout, for the browser to confirm with the provider. Asking again gives the same payment."""
+    _require_room(request, services, caller, operation_session_id)
+    try:
+        made = await services.checkouts.complete(caller.project_id, caller.app_id, operation_session_id, new.email)
+    except refusals.CheckoutRefusal as refusal:
+        raise refused(refusal) from refusal
+    confirmation = wire.ConfirmationParams(client_secret=made.client_secret)
+    return reply(wire.CompletedCheckout(operation_session_id=operation_session_id, gateway_params=confirmation))
+
+
+def _require_room(request: Request, services: Services, caller: Caller, who: str) -> None:
+    """Each of these makes the provider work."""
+    now = services.now()
+    address = network_of(address_of(request.scope[SCOPE_KEY], services))
+    if not services.checkouts.limit.takes(caller.project_id, who, address, now):
+        raise TooManyRequests(MINUTE - now % MINUTE, "Too many checkouts from this user or this address.")

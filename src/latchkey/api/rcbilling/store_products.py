@@ -24,11 +24,12 @@ MOST = 500
 async def read_store_products(
     services: Provided,
     caller: AppReadKey,
-    app_user_id: PathUserId,  # noqa: ARG001 - the prices are the same for all users
+    app_user_id: PathUserId,
     id: Annotated[list[str] | None, Query(description="A product's id; repeat it for several.")] = None,
 ) -> Response:
     """The products on sale in this app among these ids, with the catalog's prices. Other ids are left out. The SDK's
-    parameters `currency` and `discount_code` change nothing: a product has one price."""
+    parameters `currency` and `discount_code` change nothing: a product has one price. Where a payment provider sells on
+    web pages, a user who has had a subscription there sees no free trial."""
     catalog = await load_catalog(services.changes, caller.project_id)
     asked = list(dict.fromkeys(id or ()))[:MOST]
     found = [
@@ -38,4 +39,8 @@ async def read_store_products(
         # A secret key belongs to no app.
         and (not product.apps or caller.app_id is None or caller.app_id in product.apps)
     ]
-    return reply(ProductDetailsList(product_details=[product_details(catalog, product, one) for one, product in found]))
+    shown = await services.checkouts.without_used_trials(
+        caller.project_id, caller.store, app_user_id, [product for _, product in found]
+    )
+    details = [product_details(catalog, product, one) for (one, _), product in zip(found, shown, strict=True)]
+    return reply(ProductDetailsList(product_details=details))

@@ -1,0 +1,35 @@
+-- name: save_checkout
+-- a checkout that a web page has begun
+insert into checkouts (
+    id_hash, project_id, app_id, app_user_id, product_id, price_micros, currency, trial_days, handle, status, created_at,
+    expires_at
+)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open', $10, $11);
+
+-- name: load_checkout
+-- the checkout of an app by the hash of its id
+select * from checkouts where id_hash = $1 and project_id = $2 and app_id = $3;
+
+-- name: set_checkout_handle
+-- the payment of a checkout; a handle that is there stays, and counts
+update checkouts set handle = coalesce(handle, $2) where id_hash = $1 returning handle;
+
+-- name: finish_checkout
+-- the outcome of a checkout; the first one counts
+update checkouts
+set status = $2, transaction_id = $3, purchased_at = $4
+where id_hash = $1 and status = 'open';
+
+-- name: forget_checkouts
+-- the checkouts of a customer who is erased
+delete from checkouts where project_id = $1 and app_user_id = any($2::text[]);
+
+-- name: prune_checkouts
+-- a batch of checkouts that expired before a moment
+with old as (
+    select id_hash from checkouts where expires_at < $1 order by expires_at limit $2 for update skip locked
+),
+gone as (
+    delete from checkouts c using old where c.id_hash = old.id_hash returning 1
+)
+select count(*) from gone;

@@ -1,0 +1,123 @@
+"""What the adapter of a payment provider can do besides: sell on a web page. Nothing above knows the provider's words.
+
+The web SDK pays in one of two ways. On the provider's own page inside the shop (`HostedPage`) everything is set up when
+the checkout begins. In a form of the SDK (`PaymentForm`) the payment is created when the buyer presses the button.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Literal, Protocol, runtime_checkable
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.money import Price
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.errors import ActionRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is sold, to whom. All of it comes from the catalog and the checkout, nothing but the email from the page."""
+
+    # Unique for the checkout: repeating a request with it creates nothing twice.
+    key: str
+    app_user_id: str
+    product_id: str
+    subscription: bool
+    # What the page shows. Where the provider's own price differs, a form would show the wrong one.
+    price: Price
+    # The length of a free trial.
+    trial_days: int | None = None
+    email: str | None = None
+    locale: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the provider's script in the page needs. None of it is secret."""
+
+    account_id: str
+    publishable_key: str
+    sandbox: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedPage:
+    """The provider shows the page, with its own price."""
+
+    account: Account
+    client_secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentForm:
+    """The SDK shows the form."""
+
+    account: Account
+    # `setup` only saves a way to pay, for a trial.
+    mode: Literal["payment", "setup"]
+    methods: tuple[str, ...]
+    # In the smallest unit of the currency, as the provider counts.
+    amount: int
+    # In lower case, as the provider's script wants it.
+    currency: str
+    # What the buyer pays now.
+    total: Price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    page: HostedPage | PaymentForm
+    # What the provider knows the payment by. A form has none yet.
+    handle: str | None
+    # None: as long as we like.
+    expires_at: Ms | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """The payment that the buyer's browser confirms."""
+
+    handle: str
+    client_secret: str = field(repr=False)
+
+
+class Standing(Enum):
+    # Nothing was paid yet.
+    OPEN = auto()
+    # The provider works on it.
+    PENDING = auto()
+    PAID = auto()
+    # It can no longer be paid.
+    FAILED = auto()
+    EXPIRED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sale:
+    standing: Standing
+    # For what was paid: what `Adapter.read_receipt` takes.
+    receipt: str | None = None
+
+
+class NotPayable(ActionRefused):
+    """The payment cannot be made in this way, or not any more. The buyer begins again."""
+
+
+@runtime_checkable
+class Sells(Protocol):
+    """Raises ActionRefused with a reason for operators where the app or the product cannot be sold so, StoreDown or
+    CredentialsRefused as every adapter does."""
+
+    async def payment_form(self, app: ConnectedApp, order: Order, account_id: str | None) -> PaymentForm:
+        """What a form needs to show itself. Creates nothing."""
+
+    async def begin_sale(self, app: ConnectedApp, order: Order, account_id: str | None) -> Begun:
+        """`account_id`: the app's account at the provider, if the operator has said it."""
+
+    async def confirm_sale(self, app: ConnectedApp, order: Order, handle: str | None) -> Confirmation:
+        """The payment of a form: that of this handle, or a new one. Raises NotPayable."""
+
+    async def sale(self, app: ConnectedApp, order: Order, handle: str) -> Sale:
+        """How the payment stands, as the provider says."""

@@ -1,0 +1,1 @@
+"""Selling on web pages: a checkout from its start to the purchase."""
