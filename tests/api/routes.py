@@ -55,6 +55,18 @@ BODIES: dict[str, Any] = {
     "POST /customers/{customer_id}/actions/revoke_granted_entitlement": {"entitlement_id": "pro"},
     "POST /customers/{customer_id}/virtual_currencies/transactions": {"adjustments": {"COIN": 5}},
     "POST /customers/{customer_id}/virtual_currencies/update_balance": {"adjustments": {"COIN": 5}},
+    "POST /purchases": {
+        "store": "bank_transfer",
+        "app_user_id": "ada",
+        "as_of": NOW,
+        "purchase": {
+            "store_purchase_identifier": "invoice 17",
+            "product_id": "pro_lifetime",
+            "purchased_at": NOW,
+            "price": 99,
+            "currency": "EUR",
+        },
+    },
     "POST /test_store/actions": {"action": "purchase", "app_user_id": "ada", "product_id": "coins_100"},
     "POST /test_clocks": {"name": "mine", "now_ms": NOW},
     "POST /test_clocks/{test_clock_id}/advance": {"by": "P1D"},

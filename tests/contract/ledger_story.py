@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.reference import Reference, v2_id, written
 from latchkey.usecases.engine.changes import Change
-from tests.api.client import NOW, Shop
+from tests.api.client import DAY, NOW, Shop
 from tests.domain.shop import subscribed
 
 MONTHLY, LIFETIME, RENEWED = (f"test_1800000000123_000{number}" for number in (7, 8, 9))
@@ -41,6 +41,33 @@ async def look_up(story: Asking, shop: Shop) -> None:
     await story.ask("GET /customers/{customer_id}/purchases", customer_id="lea")
     await act(story)
     await act_again(story, shop)
+    await feed(story)
+
+
+async def feed(story: Asking) -> None:
+    """A subscription of a store without an adapter, after its first renewal."""
+    month = 30 * DAY
+    periods = [
+        {
+            "transaction_id": f"txn_{number}",
+            "product_id": "pro_monthly",
+            "purchased_at": NOW - (2 - number) * month,
+            "expires_at": NOW - (1 - number) * month,
+            "price": 9.99,
+            "currency": "EUR",
+            "country": "DE",
+        }
+        for number in (1, 2)
+    ]
+    await story.ask(
+        "POST /purchases",
+        {
+            "store": "paddle",
+            "app_user_id": "mia",
+            "as_of": NOW,
+            "subscription": {"store_subscription_identifier": "sub_01", "periods": periods},
+        },
+    )
 
 
 async def act_again(story: Asking, shop: Shop) -> None:

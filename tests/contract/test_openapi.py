@@ -78,6 +78,20 @@ UNSAID = (
     "Only a subscription can have a trial",
     "The fetch_token is not a token of the test store",  # a token is whatever its store says it is
     "The product_id of a test store purchase is missing",  # a known token needs none
+    "It is after ",  # the moments of a snapshot, in their order
+    "It is before ",
+    "It is not after ",
+    "It is in the future",
+    "It needs ",  # a field that goes with another one
+    "Send price and currency together",
+    "Leave price and currency out",
+    "To give the whole price back",
+    "With refunded_at the whole price went back",
+    "Another period has the same id",
+    "List the period that it took the place of",
+    "is inside Latchkey",  # a store that is no other store
+    "Latchkey reads the",
+    "say with app_user_id who bought it",  # a known purchase needs none
     "is not a product of this project",
     "has sandbox keys",  # only apps of some stores
     "Some attributes cannot be kept",  # names and values in attribute_errors

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from latchkey.domain import naming
+from latchkey.domain.countries import COUNTRIES
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.money import HIGHEST, to_micros
@@ -140,6 +141,7 @@ IsoDuration = Annotated[
 CurrencyCode = Annotated[
     str, _held_to(naming.checked_currency), Field(json_schema_extra={"pattern": naming.CURRENCY_PATTERN})
 ]
+CountryCode = Annotated[str, _held_to(naming.checked_country), Field(json_schema_extra={"enum": sorted(COUNTRIES)})]
 Amount = Annotated[float, Field(ge=0, le=HIGHEST, description="At most six decimals."), AfterValidator(_price)]
 Quantity = Annotated[int, Field(ge=1, le=MAX_BALANCE)]
 RateLimit = Annotated[int, Field(ge=1, le=FASTEST, description="Requests a minute.")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from latchkey.domain.countries import COUNTRIES
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.refusal import Invalid
 
@@ -19,6 +20,7 @@ DURATION_PATTERN = (
     r"(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,5}M)?([0-9]{1,6}S)?)?$"
 )
 CURRENCY_PATTERN = r"^[A-Z]{3}$"
+COUNTRY_PATTERN = r"^[A-Z]{2}$"
 LONGEST_TEXT = 1500
 TEXT_PATTERN = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
 
@@ -68,6 +70,12 @@ def checked_text(text: str, param: str = "description") -> str:
 def checked_currency(code: str, param: str = "currency") -> str:
     if _CURRENCY.fullmatch(code) is None:
         raise Invalid("A currency is its ISO 4217 code: three capital letters, such as USD.", param=param)
+    return code
+
+
+def checked_country(code: str, param: str = "country") -> str:
+    if code not in COUNTRIES:
+        raise Invalid("A country is its ISO 3166-1 code: two capital letters, such as DE.", param=param)
     return code
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from latchkey.wire.actions import EventReference
 from latchkey.wire.management import Entitlement, Product
 from latchkey.wire.v2 import Page
 
@@ -93,6 +94,19 @@ class Purchase(Struct, frozen=True, kw_only=True):
     store_purchase_identifier: str
     ownership: Ownership
     country: str | None
+
+
+class SnapshotTaken(Struct, frozen=True, kw_only=True):
+    """What became of a snapshot: the purchase afterwards, and the events that came of it."""
+
+    object: Literal["purchase_snapshot"] = "purchase_snapshot"
+    # Of the subscription or purchase.
+    id: str
+    # `unchanged`: all of it was known. `overtaken`: a newer snapshot was known, and this one added nothing to it.
+    outcome: Literal["applied", "unchanged", "overtaken"]
+    subscription: Subscription | None
+    purchase: Purchase | None
+    events: list[EventReference]
 
 
 class InvoiceLineItem(Struct, frozen=True, kw_only=True):

@@ -13,12 +13,16 @@ from latchkey.api.models import Limit, PathUserId, StartingAfter, StoreId
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v2.customers import view_of
+from latchkey.api.v2.snapshot_bodies import NewSnapshot
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.purchases.reference import Kind
 from latchkey.usecases.ledger import acting, finding
 from latchkey.usecases.rendering import ledger as render
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, customer_path
+from latchkey.usecases.stores import feeding
 from latchkey.wire import ledger as wire
+from latchkey.wire.actions import EventReference
 from latchkey.wire.management import Entitlement
 from latchkey.wire.v2 import Page
 
@@ -35,6 +39,28 @@ async def search_purchases(services: Provided, caller: ReadKey, store_purchase_i
     """The one-time purchases that have this id in their store. There is no list of all purchases."""
     found = await finding.by_store_id(services, caller.project_id, "purchase", store_purchase_identifier)
     return reply(render.whole([render.purchase(one) for one in found], project_path(caller.project_id, "purchases")))
+
+
+@router.post("/purchases", responses=shows(wire.SnapshotTaken), response_class=Response)
+@audited("purchase.fed")
+async def take_snapshot(services: Provided, caller: WriteKey, new: NewSnapshot) -> Response:
+    """Tell how a subscription or a one-time purchase stands in a store that Latchkey has no adapter for. Snapshots may
+    come in any order and any number of times: the newest `as_of` counts. One that contradicts what is known gets a
+    409."""
+    bought = new.bought()
+    snapshot = feeding.Snapshot(bought=bought, as_of=new.as_of, app_user_id=new.app_user_id, transfer=new.transfer)
+    fed = await feeding.feed(services, caller.project_id, snapshot)
+    kind: Kind = "subscription" if new.subscription is not None else "purchase"
+    found = await finding.by_id(services, caller.project_id, kind, fed.id)
+    return reply(
+        wire.SnapshotTaken(
+            id=fed.id,
+            outcome=fed.outcome,
+            subscription=render.subscription(found) if kind == "subscription" else None,
+            purchase=render.purchase(found) if kind == "purchase" else None,
+            events=[EventReference(id=event.id, type=event.type) for event in fed.events],
+        )
+    )
 
 
 @router.get("/purchases/{purchase_id}", responses=shows(wire.Purchase), response_class=Response)

@@ -24,6 +24,7 @@ ELSEWHERE = (
     "entitlement.products_attached",
     "entitlement.products_detached",
     "project.created",
+    "purchase.fed",
 )
 # The largest possible position.
 MOST = 2**63 - 1

@@ -116,7 +116,8 @@ class Purchase:
 
 def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     """Merge a store's report of a one-time purchase: refunds accumulate, and the newest report says whether it is
-    revoked, or goes on in another purchase, and how much was given back in part. Nothing else changes."""
+    revoked, or goes on in another purchase, and how much was given back in part. A price or
+    country that was not known is added. Nothing else changes."""
     if before is None:
         return seen
     merged = merge_facts(before.money_back, seen.money_back)
@@ -126,12 +127,15 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     resolved_at = seen.resolved_at if newer else before.resolved_at
     given_back = seen.given_back if newer else before.given_back
     country = before.country if before.country is not None else seen.country
-    if merged == before.money_back and told_at == before.told_at and country == before.country:
+    price = before.price if before.price.known else seen.price
+    learned = country != before.country or price != before.price
+    if merged == before.money_back and told_at == before.told_at and not learned:
         return before
     ended_by = (before.money_back, before.revoked_at, before.resolved_at)
     unchanged = (merged, revoked_at, resolved_at) == ended_by
     return replace(
         before,
+        price=price,
         money_back=merged,
         given_back=given_back,
         country=country,

@@ -165,6 +165,7 @@ def _merged(known: Period | None, seen: Period) -> Period:
         as_of=seen.as_of if newer else known.as_of,
         money_back=facts,
         given_back=seen.given_back if newer else known.given_back,
+        price=known.price if known.price.known else seen.price,
         country=known.country if known.country is not None else seen.country,
     )
 

@@ -67,6 +67,12 @@ async def restore(
     return await again(lambda: _restore(changes, project_id, app_user_id, key, check))
 
 
+async def hand_over(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
+    """The operator gives one purchase of another customer to `app_user_id`. Returns None if the owner changed
+    meanwhile; the caller must then look again."""
+    return await again(lambda: _hand_over(changes, project_id, app_user_id, key))
+
+
 async def _log_in(
     changes: Changes,
     project_id: str,
@@ -139,6 +145,21 @@ async def _restore(
             target = await _create(connection, newcomer(project_id, app_user_id, wall))
         if merges:
             return await pair.merge(source, target)
+        return await pair.transfer(source, target, frozenset({key}))
+
+
+async def _hand_over(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
+    wall = changes.now()
+    async with collisions.transaction(changes.database) as connection:
+        owner_id = await customers.owner_of(connection, project_id, key)
+        if owner_id is None:
+            return None
+        pair = await _Pair.locked(changes, connection, project_id, (owner_id, app_user_id), wall)
+        source, target = pair.found.get(owner_id), pair.found.get(app_user_id)
+        if source is None or key not in purchase_keys(source.customer) or source is target:
+            return None
+        if target is None:
+            target = await _create(connection, newcomer(project_id, app_user_id, wall))
         return await pair.transfer(source, target, frozenset({key}))
 
 

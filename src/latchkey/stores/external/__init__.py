@@ -1,0 +1,1 @@
+"""Stores that have no adapter: somebody else tells how a purchase stands."""

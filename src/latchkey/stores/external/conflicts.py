@@ -1,0 +1,96 @@
+"""Whether a snapshot fits what is known of its purchase. What was paid for does not change afterwards, and of one
+moment there is only one truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.lifecycle import observe
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.settling import settle
+from latchkey.domain.purchases.subscription import Moment, Period, Subscription
+from latchkey.domain.refusal import Conflict
+
+SAME_MOMENT = "Another snapshot as of the same moment says something else. Send the true one with a later as_of."
+
+
+def check(customer: Customer, seen: Subscription | Purchase) -> None:
+    """Raises Conflict."""
+    key = seen.store, seen.id
+    subscription, purchase = customer.subscription(*key), customer.purchase(*key)
+    if isinstance(seen, Subscription):
+        if purchase is not None:
+            raise Conflict(f"{seen.id!r} is a one-time purchase, not a subscription.", param="subscription")
+        if subscription is not None:
+            _check_subscription(subscription, seen)
+    else:
+        if subscription is not None:
+            raise Conflict(f"{seen.id!r} is a subscription, not a one-time purchase.", param="purchase")
+        if purchase is not None:
+            _check_purchase(purchase, seen)
+
+
+def _check_subscription(before: Subscription, seen: Subscription) -> None:
+    _same("The subscription", "environment", before.environment, seen.environment, param="environment")
+    known = {period.id: period for period in before.periods}
+    for period in seen.periods:
+        if period.id in known:
+            _check_period(known[period.id], period)
+    if seen.status.as_of.at != before.status.as_of.at:
+        return
+    # The same moment: the snapshot must change nothing that is known, even if it came later.
+    last = max(before.status.as_of, *(period.as_of for period in before.periods))
+    later = Moment(last.at, last.revision + 1)
+    told = replace(
+        seen,
+        status=replace(seen.status, as_of=later),
+        periods=tuple(replace(period, as_of=later) for period in seen.periods),
+    )
+    after = observe(before, settle(before, told, later.at))
+    if _said(after, known) != _said(before, known):
+        raise Conflict(SAME_MOMENT, param="as_of")
+
+
+def _check_period(known: Period, seen: Period) -> None:
+    what, param = f"The period {seen.id!r}", "subscription.periods"
+    _same(what, "product_id", known.product_id, seen.product_id, param=param)
+    _same(what, "period_type", known.period_type, seen.period_type, param=param)
+    _same(what, "purchased_at", known.purchased_at, seen.purchased_at, param=param)
+    _same_price(what, known.price, seen.price, param=param)
+
+
+def _check_purchase(known: Purchase, seen: Purchase) -> None:
+    what = f"The purchase {seen.id!r}"
+    _same(what, "environment", known.environment, seen.environment, param="environment")
+    _same(what, "product_id", known.product_id, seen.product_id, param="purchase.product_id")
+    _same(what, "purchased_at", known.purchased_at, seen.purchased_at, param="purchase.purchased_at")
+    _same(what, "expires_at", known.ends_at, seen.ends_at, param="purchase.expires_at")
+    _same_price(what, known.price, seen.price, param="purchase.price")
+    if known.told_at == seen.told_at:
+        ends = (seen.refunded_at, seen.revoked_at, seen.given_back)
+        if (known.refunded_at, known.revoked_at, known.given_back) != ends:
+            raise Conflict(SAME_MOMENT, param="as_of")
+
+
+def _said(subscription: Subscription, ids: dict[str, Period]) -> object:
+    """Everything that a snapshot can change, without its moments."""
+    return (
+        replace(subscription.status, as_of=Moment(0)),
+        [(one.id, one.ends_at, one.refunded_at, one.given_back) for one in subscription.periods if one.id in ids],
+    )
+
+
+def _same(what: str, name: str, known: object, seen: object, *, param: str) -> None:
+    if known != seen:
+        raise Conflict(f"{what} is known with the {name} {known}. It cannot become {seen}.", param=param)
+
+
+def _same_price(what: str, known: Price, seen: Price, *, param: str) -> None:
+    if known.known and seen.known and known != seen:
+        raise Conflict(
+            f"{what} is known with the price {known.amount} {known.currency}. It cannot become "
+            f"{seen.amount} {seen.currency}. Money that went back is refunded_at or refunded_amount.",
+            param=param,
+        )

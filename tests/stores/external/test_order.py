@@ -1,0 +1,157 @@
+"""Whatever the order and number of times in which the snapshots of a life are sent, the result is the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import json
+
+from latchkey.api.v2.snapshot_bodies import NewSnapshot
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.events.event import MONEY, Event, EventType
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, Subscription
+from latchkey.usecases.engine.changes import Situation
+from latchkey.usecases.stores.feeding import Snapshot, applied
+from tests.domain.book import Book
+from tests.domain.lives import Life, lives
+
+DELAYS = st.sampled_from((0, 1_000, HOUR, 2 * DAY, 40 * DAY))
+CAUSES = {Cause.CHANGE: "change", Cause.RENEWAL: "renewal", Cause.CONVERSION: "renewal"}
+
+
+def body_of(seen: Subscription | Purchase, as_of: Ms) -> NewSnapshot:
+    """As a server would tell it that knows everything."""
+    said: dict[str, Any]
+    if isinstance(seen, Subscription):
+        status = seen.status
+        told = {
+            "unsubscribe_detected_at": None if status.auto_renew else status.renewal_off_at,
+            "cancellation_reason": None if status.auto_renew else status.renewal_off_reason,
+            "next_product_id": status.next_product_id,
+            "billing_issues_detected_at": status.billing_issue_at,
+            "grace_period_expires_at": status.grace_ends_at if status.billing_issue_at is not None else None,
+            "paused_at": status.pause.asked_at if status.pause is not None else None,
+            "auto_resume_at": status.pause.resumes_at if status.pause is not None else None,
+            "ended_reason": status.ended,
+        }
+        periods = [_period(one) for one in seen.periods]
+        said = {
+            "subscription": {
+                "store_subscription_identifier": seen.id,
+                "periods": periods,
+                "auto_renew": status.auto_renew,
+                **told,
+            }
+        }
+    else:
+        said = {
+            "purchase": {
+                "store_purchase_identifier": seen.id,
+                "product_id": seen.product_id,
+                "purchased_at": seen.purchased_at,
+                "expires_at": seen.ends_at,
+                "price": seen.price.amount,
+                "currency": seen.price.currency,
+                **_money_back(seen.money_back),
+            }
+        }
+    return NewSnapshot.model_validate_json(json.encode({"store": "paddle", "as_of": as_of, **said}))
+
+
+def _period(one: Period) -> dict[str, Any]:
+    return {
+        "transaction_id": one.id,
+        "product_id": one.product_id,
+        "period_type": one.period_type,
+        "cause": CAUSES.get(one.cause, "purchase"),
+        "purchased_at": one.purchased_at,
+        "starts_at": one.paid_from,
+        # The test store may sell a period and change it within one millisecond.
+        "expires_at": max(one.ends_at, one.purchased_at + 1),
+        "price": one.price.amount,
+        "currency": one.price.currency,
+        **_money_back(one.money_back),
+    }
+
+
+def _money_back(facts: tuple[MoneyBack, ...]) -> dict[str, Any]:
+    refunds = [one.at for one in facts if not one.reversal]
+    reversals = [one.at for one in facts[-1:] if one.reversal]
+    return {
+        "refunded_at": refunds[-1] if refunds else None,
+        "refund_reversed_at": reversals[-1] if reversals else None,
+    }
+
+
+def snapshots_of(life: Life) -> list[tuple[Ms, NewSnapshot]]:
+    """One for each moment: a server that sends two of the same moment sends the last state in both."""
+    last: dict[tuple[Ms, str], NewSnapshot] = {}
+    for at, seen in life.snapshots:
+        if isinstance(seen, Subscription) or seen.kind is PurchaseKind.ONE_TIME:
+            last[at, seen.id] = body_of(seen, at)
+    return [(at, one) for (at, _), one in last.items()]
+
+
+def replay(arrivals: list[tuple[Ms, NewSnapshot]], until: Ms) -> Book:
+    book = Book()
+    for now, sent in arrivals:
+        book.pass_time(now)
+        snapshot = Snapshot(bought=sent.bought(), as_of=sent.as_of, app_user_id=None)
+        book.change(applied(Situation(book.customer, book.catalog, now), snapshot), now)
+    book.pass_time(until)
+    return book
+
+
+def told(data: st.DataObject) -> tuple[Book, Book]:
+    """A life told in order as it happened, and the same in any order, some of it several times."""
+    life = data.draw(lives(with_own_acts=False))
+    known = snapshots_of(life)
+    order = data.draw(st.permutations(range(len(known))))
+    again = data.draw(st.lists(st.sampled_from(range(len(known))), max_size=4)) if known else []
+    arrivals, now = [], 0
+    for index in (*order, *again):
+        now = max(now, known[index][0]) + data.draw(DELAYS)
+        arrivals.append((now, known[index][1]))
+    until = max(now, life.ended_at) + data.draw(DELAYS)
+    return replay(known, until), replay(arrivals, until)
+
+
+def state(customer: Customer) -> Customer:
+    """Without the number of events and the revisions of moments, which count how often something was concluded."""
+    subscriptions = tuple(
+        replace(
+            one,
+            status=replace(one.status, as_of=Moment(one.status.as_of.at)),
+            periods=tuple(replace(period, as_of=Moment(period.as_of.at)) for period in one.periods),
+        )
+        for one in customer.subscriptions
+    )
+    balances = {code: one for code, one in customer.balances.items() if one}
+    return replace(customer, sequence=0, subscriptions=subscriptions, balances=balances)
+
+
+def of_money(book: Book) -> list[tuple[str, EventType]]:
+    def speaks(event: Event) -> bool:
+        return event.type in MONEY or (event.type is EventType.PRODUCT_CHANGE and event.price is not None)
+
+    return [(one.event.id, one.event.type) for one in book.told if speaks(one.event)]
+
+
+@given(st.data())
+def test_any_order_and_duplication_ends_in_the_same_state_and_tells_of_the_same_money(data: st.DataObject) -> None:
+    straight, retold = told(data)
+    assert state(retold.customer) == state(straight.customer)
+    assert sorted(of_money(retold)) == sorted(of_money(straight))
+    assert len(set(of_money(retold))) == len(of_money(retold))
+    # A cancellation that was taken back before it was told may be missing. None is invented.
+    assert cancellations(retold) <= cancellations(straight)
+
+
+def cancellations(book: Book) -> set[str]:
+    wanted = {EventType.CANCELLATION, EventType.TRIAL_CANCELLED}
+    return {one.event.id for one in book.told if one.event.type in wanted}
