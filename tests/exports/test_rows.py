@@ -16,6 +16,7 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import MoneyBack, Reason
 from latchkey.domain.purchases.terms import Rate, Terms
+from latchkey.storage.customers.records import LastSeen
 from latchkey.stores.test_store import actions
 from latchkey.usecases.rendering import rows
 from latchkey.wire import rows as wire
@@ -123,7 +124,7 @@ def test_a_customer_row_has_ids_attributes_and_balances() -> None:
         replace(someone(), aliases=("anonymous", "ann"), balances={"COIN": 5, "ACORN": 1}),
         {"$email": Attribute("=cmd|'/c calc'!A0@example.com", NOON), "gone": Attribute("", NOON)},
     )
-    row = rows.customer_row(customer, 3, last_seen_at=NOON, country="AT")
+    row = rows.customer_row(customer, 3, LastSeen(NOON, country="AT"))
     assert json.decode(row.attributes) == {"$email": {"value": "=cmd|'/c calc'!A0@example.com", "updated_at_ms": NOON}}
     assert (row.aliases, row.balances) == (("anonymous", "ann"), '{"ACORN":1,"COIN":5}')
     assert (row.first_seen_at, row.last_seen_at, row.last_seen_country) == (NOON, NOON, "AT")

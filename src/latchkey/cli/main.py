@@ -33,6 +33,7 @@ _COMMANDS = (
     ("journal", "app", "service"),
     ("rates", "app", "service"),
     ("importing", "import_files", "service"),
+    ("export", "export", "service"),
     ("trust", "trust", "service"),
     ("trust", "untrust", "service"),
     ("doctor", "doctor", "service"),

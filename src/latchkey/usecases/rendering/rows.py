@@ -17,6 +17,7 @@ from latchkey.domain.money import DECIMALS, Price
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Period, Subscription
 from latchkey.domain.purchases.terms import Terms, part_in_usd, usd_micros
+from latchkey.storage.customers.records import LastSeen
 from latchkey.wire.event import Event
 from latchkey.wire.rows import CustomerRow, EntitlementRow, EventRow, TransactionRow
 
@@ -62,16 +63,7 @@ def entitlements(customer: Customer, catalog: Catalog, key: int) -> Iterator[Ent
         )
 
 
-def customer_row(
-    customer: Customer,
-    key: int,
-    *,
-    last_seen_at: Ms | None,
-    platform: str | None = None,
-    platform_version: str | None = None,
-    app_version: str | None = None,
-    country: str | None = None,
-) -> CustomerRow:
+def customer_row(customer: Customer, key: int, last_seen: LastSeen) -> CustomerRow:
     attributes = {
         name: {"value": one.value, "updated_at_ms": one.updated_at} for name, one in visible(customer).items()
     }
@@ -90,11 +82,11 @@ def customer_row(
         aliases=customer.aliases,
         attributes=_json(attributes),
         first_seen_at=customer.first_seen_at,
-        last_seen_at=last_seen_at,
-        last_seen_platform=platform,
-        last_seen_platform_version=platform_version,
-        last_seen_app_version=app_version,
-        last_seen_country=country,
+        last_seen_at=last_seen.at,
+        last_seen_platform=last_seen.platform,
+        last_seen_platform_version=last_seen.platform_version,
+        last_seen_app_version=last_seen.app_version,
+        last_seen_country=last_seen.country,
         balances=_json(dict(sorted(customer.balances.items()))),
         enrollments=_json(enrollments),
         test_clock_id=customer.test_clock_id,

@@ -1,0 +1,126 @@
+"""`latchkey export`: events, transactions, customers and entitlements as files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from latchkey.cli.audited import audited
+from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases.exports import engine
+from latchkey.usecases.exports.bucket import SCHEME, Bucket, Keys, parse_address
+from latchkey.usecases.exports.continuing import last_cursor
+from latchkey.usecases.exports.cursor import parse
+from latchkey.usecases.exports.destination import Destination, Folder
+from latchkey.usecases.exports.engine import WHAT, Order
+from latchkey.usecases.exports.formats import Format
+from latchkey.wire.exports import Manifest
+
+_ACCESS, _SECRET, _SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+
+
+def export(
+    to: Annotated[str, typer.Option(help="A folder, or s3://bucket/prefix.")],
+    what: Annotated[str, typer.Option(help="What to export, separated by commas.")] = ",".join(WHAT),
+    format: Annotated[Format, typer.Option(help="The format of the files.")] = "parquet",
+    since: Annotated[
+        str | None, typer.Option(help="Only what changed since the export with this cursor (from its manifest.json).")
+    ] = None,
+    incremental: Annotated[
+        bool, typer.Option("--incremental", help="Only what changed since the last export there; all if there is none.")
+    ] = False,
+    with_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--with-tokens", help="Include purchase tokens. Each is a receipt: whoever has it can present it."
+        ),
+    ] = False,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(envvar="AWS_ENDPOINT_URL", help="Where the bucket is, if not at Amazon: https://host:port."),
+    ] = None,
+    region: Annotated[str | None, typer.Option(envvar="AWS_REGION", help="The bucket's region.")] = None,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Export events, transactions, customers and entitlements. docs/export.md describes every column.
+
+    Each export is a folder with a manifest.json, which is written last. The keys of a bucket are taken from the
+    environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Interrupted, nothing is left; run it again.
+    """
+    wanted = engine.checked_what(tuple(one.strip() for one in what.split(",") if one.strip()))
+    if since is not None and incremental:
+        raise Invalid("Use --since or --incremental, not both.")
+    cursor = parse(since) if since is not None else None
+    destination = _destination(to, endpoint, region)
+
+    async def run() -> Manifest:
+        async with Database(database_url(config, data), max_size=4) as database:
+            owner = await chosen(database, project)
+            order = Order(owner, wanted, format, cursor, with_tokens)
+            detail = {"what": ", ".join(wanted), "format": format, "with_tokens": str(with_tokens).lower()}
+            async with audited(database, owner, "export.run", destination.shown, **detail):
+                if incremental:
+                    order = Order(owner, wanted, format, await last_cursor(destination, order), with_tokens)
+                with _shown() as progress:
+                    return await engine.run(database, order, destination, real_now, progress=progress)
+
+    manifest = asyncio.run(run())
+    rows = sum(one.rows for one in manifest.files)
+    told = Console(stderr=True, highlight=False)
+    kind = "Everything" if manifest.kind == "whole" else "What changed"
+    told.print(
+        f"[green]✓[/green] {kind}: {rows:,} rows in {len(manifest.files)} files, in {destination.shown}, folder "
+        f"{manifest.project_id}/{manifest.id}",
+        soft_wrap=True,
+    )
+    if manifest.kind == "whole" and (incremental or cursor is not None):
+        told.print("No increment was possible here, so this export holds everything.", style="yellow", soft_wrap=True)
+    if manifest.unreadable:
+        told.print(
+            f"{manifest.unreadable:,} customers could not be read and are missing; the log above names them.",
+            style="red",
+            soft_wrap=True,
+        )
+    told.print("The cursor for the next increment:", style="dim")
+    # Only the cursor goes to stdout, so that a script can read it.
+    sys.stdout.write(manifest.cursor + "\n")
+
+
+def _destination(to: str, endpoint: str | None, region: str | None) -> Destination:
+    if not to.startswith(SCHEME):
+        if "://" in to:
+            raise Invalid("--to takes a folder, or s3://bucket/prefix.")
+        return Folder(Path(to))
+    address = parse_address(to, endpoint, region)
+    access, secret = os.environ.get(_ACCESS, ""), os.environ.get(_SECRET, "")
+    if not access or not secret:
+        raise Refusal(f"Set {_ACCESS} and {_SECRET} in the environment: the keys of the bucket.")
+    return Bucket(address, Keys(access, secret, os.environ.get(_SESSION) or None))
+
+
+@contextmanager
+def _shown() -> Iterator[engine.Progress]:
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("Exporting"), BarColumn(), TextColumn("{task.fields[rows]:,} rows"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0, rows=0)
+
+        def moved(share: float, rows: int) -> None:
+            bar.update(task, completed=share, rows=rows)
+
+        yield moved

@@ -1,0 +1,268 @@
+"""Runs one export: reads customers and events in batches, and writes their rows to a destination.
+
+Customers are read in one snapshot of the database, so the rows are those of one moment. Memory is bounded: a batch of
+customers, and one row group of each kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import structlog
+from msgspec import json
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.exports import reading
+from latchkey.storage.exports.reading import ExportedCustomer, ExportedEvent, Snapshot
+from latchkey.usecases.engine.changes import load_projects
+from latchkey.usecases.exports.cursor import Cursor, cursor_at, grants_of, problem_with
+from latchkey.usecases.exports.destination import Destination
+from latchkey.usecases.exports.files import Files, PartLimits
+from latchkey.usecases.exports.formats import Format
+from latchkey.usecases.exports.text import instant
+from latchkey.usecases.rendering import rows as render
+from latchkey.wire.event import Event
+from latchkey.wire.exports import Manifest
+from latchkey.wire.rows import ChangedCustomerRow, Row
+
+WHAT = ("events", "transactions", "customers", "entitlements")
+# Rows that belong to customers. `changed_customers` comes with each increment of them.
+OF_CUSTOMERS = frozenset({"transactions", "customers", "entitlements"})
+CHANGED = "changed_customers"
+
+# Customers of a batch, and how many an increment looks at to find those that changed.
+AT_ONCE = 500
+STRETCH = 20_000
+EVENTS_AT_ONCE = 2_000
+# How long the database waits for us between two batches: a bucket may be slow.
+PATIENCE_SECONDS = 3_600
+
+_EVENTS = json.Decoder(Event)
+
+log = structlog.get_logger("latchkey.exports")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    project_id: str
+    what: tuple[str, ...]
+    format: Format
+    # None: everything.
+    since: Cursor | None = None
+    with_tokens: bool = False
+
+
+# Called with the share of the work that is done, from 0 to 1, and with the number of rows.
+Progress = Callable[[float, int], None]
+
+
+def _nobody_looks(_share: float, _rows: int) -> None:
+    pass
+
+
+def checked_what(what: tuple[str, ...]) -> tuple[str, ...]:
+    """In the usual order, each once."""
+    unknown = [one for one in what if one not in WHAT]
+    if unknown or not what:
+        raise Invalid(f"Choose from {', '.join(WHAT)}.", param="what")
+    return tuple(one for one in WHAT if one in what)
+
+
+async def run(
+    database: Database,
+    order: Order,
+    destination: Destination,
+    now: Callable[[], Ms],
+    *,
+    progress: Progress = _nobody_looks,
+    limits: PartLimits | None = None,
+) -> Manifest:
+    """The manifest is at the destination when this returns. If it raises, there is no export."""
+    began = now()
+    name = f"{instant(began).translate(_BARE)}-{secrets.token_hex(3)}"
+    async with destination.upload(f"{order.project_id}/{name}") as upload:
+        files = Files(upload, order.format, limits or PartLimits())
+        try:
+            work = _Work(order, files, progress)
+            await work.export(database)
+            await files.send_all()
+        finally:
+            await asyncio.to_thread(files.close)
+        assert work.cursor is not None
+        manifest = Manifest(
+            project_id=order.project_id,
+            id=name,
+            kind="whole" if work.since is None else "increment",
+            what=list(order.what),
+            format=order.format,
+            with_tokens=order.with_tokens,
+            as_of=instant(began),
+            finished_at=instant(now()),
+            since=work.since.text() if work.since is not None else None,
+            cursor=work.cursor.text(),
+            files=sorted(files.finished, key=lambda one: one.name),
+            unreadable=work.unreadable,
+        )
+        await upload.finish(json.format(json.encode(manifest), indent=2) + b"\n")
+    return manifest
+
+
+_BARE = str.maketrans("", "", "-:.")
+
+
+class _Work:
+    """One export under way."""
+
+    def __init__(self, order: Order, files: Files, progress: Progress) -> None:
+        self._order = order
+        self._files = files
+        self._progress = progress
+        self._of_customers = OF_CUSTOMERS.intersection(order.what)
+        self._shares = {
+            "customers": 0.0 if self._of_customers else 1.0,
+            "events": 0.0 if "events" in order.what else 1.0,
+        }
+        self.since = order.since
+        self.cursor: Cursor | None = None
+        self.unreadable = 0
+
+    async def export(self, database: Database) -> None:
+        async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
+            snapshot = await reading.take_snapshot(connection, self._order.project_id)
+            await reading.allow_time(connection, PATIENCE_SECONDS)
+            if snapshot.catalog_version is None:
+                raise NotFound(f"There is no project {self._order.project_id}.", param="project")
+            catalog = await _catalog(connection, self._order.project_id)
+            self.cursor = cursor_at(self._order.project_id, snapshot, catalog)
+            if self.since is not None and problem_with(self.since, self._order.project_id, snapshot) is not None:
+                self.since = None
+            of_increment = (CHANGED,) if self._of_customers and self.since is not None else ()
+            await self._files.begin((*self._order.what, *of_increment))
+            if self._of_customers:
+                await self._export_customers(connection, snapshot, catalog)
+        # Events never change, except by an erasure, which the next increment sees: they need no snapshot.
+        if "events" in self._order.what:
+            await self._export_events(database, snapshot)
+
+    async def _export_customers(self, connection: Connection, snapshot: Snapshot, catalog: Catalog) -> None:
+        async for batch in self._customers(connection, snapshot, catalog):
+            tokens = await self._tokens(connection, batch)
+            await asyncio.to_thread(self._write_customers, batch, catalog, tokens)
+            await self._step("customers", batch[-1].key, snapshot.last_customer)
+        if self.since is not None:
+            after = 0
+            while gone := await reading.gone_customers(
+                connection, self._order.project_id, self.since.xid, after, EVENTS_AT_ONCE
+            ):
+                after = gone[-1]
+                rows = [ChangedCustomerRow(customer_key=key, deleted=True) for key in gone]
+                await asyncio.to_thread(self._files.write, CHANGED, rows)
+                await self._step("customers", 1, 1)
+
+    async def _customers(
+        self, connection: Connection, snapshot: Snapshot, catalog: Catalog
+    ) -> AsyncIterator[list[ExportedCustomer]]:
+        project_id, since, after = self._order.project_id, self.since, 0
+        if since is None or since.grants != grants_of(catalog):
+            # Where the catalog grants something else now, the rows of every customer may have changed.
+            while batch := await reading.customers(connection, project_id, after, AT_ONCE):
+                after = batch[-1].key
+                yield batch
+            return
+        while (end := await reading.end_of_stretch(connection, project_id, after, STRETCH)) is not None:
+            while batch := await reading.changed_customers(connection, project_id, after, end, since.xid, AT_ONCE):
+                after = batch[-1].key
+                yield batch
+            after = end
+            await self._step("customers", end, snapshot.last_customer)
+
+    async def _tokens(self, connection: Connection, batch: list[ExportedCustomer]) -> render.Tokens:
+        if not self._order.with_tokens or "transactions" not in self._order.what:
+            return {}
+        bought = [one for customer in batch for one in _bought(customer)]
+        return await reading.tokens(connection, self._order.project_id, bought)
+
+    def _write_customers(self, batch: list[ExportedCustomer], catalog: Catalog, tokens: render.Tokens) -> None:
+        """Runs in a thread: thousands of rows take longer than others should wait."""
+        made: dict[str, list[Row]] = {what: [] for what in self._of_customers}
+        changed: list[Row] = []
+        for one in batch:
+            try:
+                customer = one.decoded()
+            except Exception:
+                # The others are exported all the same; the manifest tells how many are missing.
+                log.exception("customer not exported", project_id=self._order.project_id, customer_key=one.key)
+                self.unreadable += 1
+                continue
+            changed.append(ChangedCustomerRow(customer_key=one.key, deleted=False))
+            if "transactions" in made:
+                made["transactions"].extend(render.transactions(customer, catalog, one.key, tokens))
+            if "entitlements" in made:
+                made["entitlements"].extend(render.entitlements(customer, catalog, one.key))
+            if "customers" in made:
+                made["customers"].append(render.customer_row(customer, one.key, one.last_seen))
+        for what, rows in made.items():
+            self._files.write(what, rows)
+        if self.since is not None:
+            self._files.write(CHANGED, changed)
+
+    async def _export_events(self, database: Database, snapshot: Snapshot) -> None:
+        project_id, since = self._order.project_id, self.since
+        first = after = since.position if since is not None else 0
+        async with database.acquire() as connection:
+            while batch := await reading.events(connection, project_id, after, snapshot.position, EVENTS_AT_ONCE):
+                after = batch[-1].position
+                await asyncio.to_thread(self._write_events, batch)
+                await self._step("events", after - first, snapshot.position - first)
+            after = 0
+            while since is not None and (
+                batch := await reading.rewritten_events(
+                    connection, project_id, since.xid, after, since.position, EVENTS_AT_ONCE
+                )
+            ):
+                after = batch[-1].position
+                await asyncio.to_thread(self._write_events, batch)
+                await self._step("events", 1, 1)
+
+    def _write_events(self, batch: list[ExportedEvent]) -> None:
+        made: list[Row] = [
+            render.event_row(
+                _EVENTS.decode(one.body),
+                one.body,
+                position=one.position,
+                key=one.customer_key,
+                committed_at=one.committed_at,
+            )
+            for one in batch
+        ]
+        self._files.write("events", made)
+
+    async def _step(self, part: str, done: int, of: int) -> None:
+        self._shares[part] = min(1.0, done / max(of, 1))
+        await self._files.send_full()
+        parts = [share for name, share in self._shares.items() if self._wanted(name)]
+        self._progress(sum(parts) / len(parts), self._files.rows)
+
+    def _wanted(self, part: str) -> bool:
+        return bool(self._of_customers) if part == "customers" else "events" in self._order.what
+
+
+async def _catalog(connection: Connection, project_id: str) -> Catalog:
+    # Not shared with others: this transaction may see an older catalog than they do.
+    return (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
+
+
+def _bought(one: ExportedCustomer) -> list[tuple[str, str]]:
+    try:
+        customer = one.decoded()
+    except Exception:
+        return []
+    subscribed = [(subscription.store, subscription.id) for subscription in customer.subscriptions]
+    return subscribed + [(purchase.store, purchase.id) for purchase in customer.purchases]

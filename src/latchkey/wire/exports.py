@@ -1,0 +1,46 @@
+"""The manifest of an export, and V2's exports that run by themselves."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from latchkey.wire.rows import SCHEMA_VERSION
+
+What = Literal["events", "transactions", "customers", "entitlements"]
+Format = Literal["csv", "jsonl", "parquet"]
+Kind = Literal["whole", "increment"]
+
+
+class ExportFile(Struct, frozen=True, kw_only=True):
+    name: str
+    # events, transactions, customers, entitlements or changed_customers.
+    what: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """`manifest.json`, the last file of an export: a folder without one is not complete."""
+
+    object: Literal["export_manifest"] = "export_manifest"
+    schema_version: int = SCHEMA_VERSION
+    project_id: str
+    # The name of the folder.
+    id: str
+    # An increment holds what changed since the export whose cursor is `since`.
+    kind: Kind
+    what: list[str]
+    format: Format
+    with_tokens: bool
+    # The moment that the rows are of, and when the last file was complete. ISO 8601.
+    as_of: str
+    finished_at: str
+    since: str | None
+    # Where the next increment begins.
+    cursor: str
+    files: list[ExportFile]
+    # Customers whose stored state could not be read. They are missing; the service's log names them.
+    unreadable: int = 0

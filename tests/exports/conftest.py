@@ -1,0 +1,17 @@
+"""A project with the demo catalog, and a clock that the test moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.storage.database import Database
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.sandbox.demo import add_catalog
+from tests.usecases.conftest import NOON, Shop
+
+
+@pytest.fixture
+async def shop(database: Database) -> Shop:
+    await create_project(database, "Shop", NOON, project_id="proj_shop")
+    await add_catalog(database, "proj_shop", NOON)
+    return Shop(database, "proj_shop")
