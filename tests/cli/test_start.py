@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import signal
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
+from latchkey.cli import child, demo_consumer, demo_stores, start
 from latchkey.cli.main import command_line
 
 
@@ -36,3 +40,30 @@ def test_help_and_mistakes_get_all_of_them(words: list[str]) -> None:
 @pytest.mark.parametrize("module", ["latchkey.cli.child", "latchkey.cli.journal", "latchkey.cli.app"])
 def test_only_what_answers_requests_loads_the_web_framework(module: str) -> None:
     assert not {"fastapi", "latchkey.dashboard.application"} & imported(f"import {module}")
+
+
+def test_what_was_loaded_is_never_collected_and_garbage_is_again() -> None:
+    start.loaded()
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0), "nothing to do without `loading`"
+    start.loading()
+    assert not gc.isenabled()
+    start.loaded()
+    try:
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()
+
+
+@pytest.mark.parametrize("module", [child.__name__, demo_consumer.MODULE, demo_stores.MODULE])
+def test_a_process_of_the_supervisor_loads_its_code_and_then_runs(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["start", module, "7", "api"])
+    monkeypatch.setattr(signal, "signal", lambda number, action: log.append(f"{number.name} {action.name}"))
+    for name in ("loading", "loaded"):
+        monkeypatch.setattr(start, name, lambda name=name: log.append(name))
+    monkeypatch.setattr(child, "load_api", lambda: log.append("api"))
+    monkeypatch.setattr(import_module(module), "main", lambda: log.append(" ".join(sys.argv)))
+    start.main()
+    loads = ["api"] if module == child.__name__ else []
+    assert log == ["SIGINT SIG_IGN", "loading", *loads, "loaded", "start 7 api"]

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 
 import uvloop
 
@@ -18,13 +19,14 @@ from latchkey.cli.orders import Orders, decode, settings_from_wire
 from latchkey.settings import Settings
 
 
-def main() -> None:
-    # Ctrl-C reaches the whole process group; the supervisor decides and sends us SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    supervisor = socket.socket(fileno=int(sys.argv[1]))
-    if "api" in sys.argv[2:]:
+def load(roles: Sequence[str]) -> None:
+    if "api" in roles:
         load_api()
-    # By now the code is loaded, which takes the longest; the supervisor may still be starting the database.
+
+
+def main() -> None:
+    supervisor = socket.socket(fileno=int(sys.argv[1]))
+    # The supervisor may still be starting the database.
     line = supervisor.makefile("rb").readline()
     if not line:
         return
@@ -41,7 +43,3 @@ async def _run(settings: Settings, orders: Orders, supervisor: socket.socket) ->
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     listening = socket.socket(fileno=orders.listening) if orders.listening is not None else None
     await run_process(settings, orders.roles, listening, stop, ready=lambda: supervisor.sendall(b"ready\n"))
-
-
-if __name__ == "__main__":
-    main()

@@ -85,7 +85,6 @@ def _demo(consumer: Consumer, key: str) -> DemoApp:
 
 def main() -> None:
     """A child of `latchkey up`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     supervisor = socket.socket(fileno=int(sys.argv[1]))
     line = supervisor.makefile("rb").readline()
     if not line:
@@ -105,7 +104,3 @@ def main() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
-
-
-if __name__ == "__main__":
-    main()

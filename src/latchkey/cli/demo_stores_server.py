@@ -143,8 +143,6 @@ def _socket(number: int) -> socket.socket:
 
 
 def main() -> None:
-    # Ctrl-C reaches the whole process group; the supervisor decides and sends us SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     supervisor = socket.socket(fileno=int(sys.argv[1]))
     line = supervisor.makefile("rb").readline()
     if not line:
@@ -161,7 +159,3 @@ def main() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
-
-
-if __name__ == "__main__":
-    main()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from latchkey.cli.start import loading
+
 WITHOUT_EXTRAS = """\
 The `latchkey` command needs one of the extras of this package; a plain `pip install latchkey` has none of them.
   pip install 'latchkey[service]'     the service: latchkey up, serve, migrate, key, ...
@@ -15,6 +17,7 @@ Without a command: pip install 'latchkey[client]' has the client for your own se
 
 
 def main() -> None:
+    loading()
     try:
         from latchkey.cli.main import main as run
     except ModuleNotFoundError as missing:

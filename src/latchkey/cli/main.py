@@ -14,6 +14,7 @@ from rich.console import Console
 from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.listeners import CannotListenError
 from latchkey.cli.readiness import NotReadyError
+from latchkey.cli.start import loaded
 from latchkey.cli.supervisor import DidNotBecomeReadyError
 from latchkey.domain.refusal import Refusal
 from latchkey.push.errors import PushError
@@ -122,7 +123,9 @@ _TOLD = (
 
 def main() -> None:
     try:
-        command_line(sys.argv[1:])()
+        app = command_line(sys.argv[1:])
+        loaded()
+        app()
     except SettingsRefusedError as error:
         told = Console(stderr=True, highlight=False)
         told.print("[bold red]Latchkey cannot start with these settings:[/bold red]")

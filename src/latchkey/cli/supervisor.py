@@ -131,7 +131,7 @@ class Supervisor:
         child.ready.clear()
         child.line = ours
         child.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", child.module, str(theirs.fileno()), *child.roles,
+            sys.executable, "-m", "latchkey.cli.start", child.module, str(theirs.fileno()), *child.roles,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
