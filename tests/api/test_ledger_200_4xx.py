@@ -54,6 +54,7 @@ async def test_a_subscription_is_found_by_its_store_id_and_read_by_its_own(stead
         "status": "active",
         "total_revenue_in_usd": paid,
         "revenue": [paid],
+        "unconverted_payments": 0,
         "presented_offering_id": None,
         "environment": "sandbox",
         "store": "test_store",

@@ -15,6 +15,7 @@ from latchkey.domain.events.event import Event, EventType
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.tariff.pinning import pinned
 from latchkey.usecases.engine.passing_time import Step, steps
 from latchkey.usecases.rendering.event import event as render
 from latchkey.wire import event as wire
@@ -89,15 +90,16 @@ class Book:
     def _record(self, step: Step) -> None:
         committed_at = max(step.at, self.states[-1][0]) if self.states else step.at
         sequence = self.customer.sequence
-        for event in diff(step.before, step.after):
+        after = pinned(step.after, self.catalog.tariff).customer
+        for event in diff(step.before, after):
             if event.id in self._known:
                 continue
             self._known.add(event.id)
             numbers = [sequence] if self._joining is None else [self._joining, sequence]
             merged = list(zip(event.joined, numbers, strict=True)) if event.joined is not None else []
             sequence = max((sequence, *(number for _, number in merged))) + 1
-            rendered = render(event, step.after, self.catalog, step.at, sequence, merged)
+            rendered = render(event, after, self.catalog, step.at, sequence, merged)
             self._joining = None
             self.told.append(Told(committed_at, event, rendered))
-        self.customer = replace(step.after, sequence=sequence, currency_transactions=(), joined=())
+        self.customer = replace(after, sequence=sequence, currency_transactions=(), joined=())
         self.states.append((committed_at, self.customer))

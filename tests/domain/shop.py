@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
 from latchkey.domain.customers.customer import Customer, newcomer
-from latchkey.domain.instants import Duration, Ms
+from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.tariff.rates import NO_RATES, DayRate
+from latchkey.domain.tariff.tariff import Tariff
 from latchkey.stores.test_store import actions
 
 PROJECT = "proj"
@@ -57,6 +59,7 @@ COINS = Product(id="coins_100", kind=ProductKind.ONE_TIME, price=Price(1_990_000
 CATALOG = Catalog(
     {one.id: one for one in (PRO_MONTHLY, PRO_YEARLY, TEAM_MONTHLY, PRO_LIFETIME, PRO_PASS, COINS)},
     frozenset({"pro", "team"}),
+    tariff=Tariff(rates=NO_RATES.plus([DayRate("EUR", NOON // DAY, "1.1")])),
 )
 
 

@@ -36,6 +36,13 @@ class Row:
 
 
 MONTH = {"pro": "2026-02-15T12:00:00Z"}
+# At the rate of the shop.
+EUROS = {
+    "price": 5.489,
+    "price_in_purchased_currency": 4.99,
+    "currency": "EUR",
+    "exchange_rate": {"usd": "1.1", "date": "2026-01-15"},
+}
 UNPAID = {"price": 0, "price_in_purchased_currency": 0, "takehome_percentage": None}
 PAID = {"price": 9.99, "price_in_purchased_currency": 9.99, "currency": "USD"}
 
@@ -103,7 +110,7 @@ ROWS = [
     Row(
         T.NON_RENEWING_PURCHASE,
         causes.bought_a_pass,
-        {"product_id": "pro_pass", "expiration_at_ms": NOON + 10 * DAY, "price": 4.99, "currency": "EUR"},
+        {"product_id": "pro_pass", "expiration_at_ms": NOON + 10 * DAY, **EUROS},
         holds={"pro": "2026-01-25T12:00:00Z"},
     ),
     Row(
@@ -190,7 +197,7 @@ ROWS = [
         is_paid=False,
     ),
     Row(T.REFUND, causes.refunded, {**PAID, "product_id": "pro_monthly", "event_timestamp_ms": NOON + DAY}),
-    Row(T.REFUND, causes.pass_refunded, {"product_id": "pro_pass", "price": 4.99, "currency": "EUR"}),
+    Row(T.REFUND, causes.pass_refunded, {"product_id": "pro_pass", **EUROS}),
     Row(T.REFUND_REVERSED, causes.refund_reversed, {**PAID, "event_timestamp_ms": NOON + 2 * DAY}, holds=MONTH),
     Row(
         T.PRODUCT_CHANGE,

@@ -16,6 +16,7 @@ from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
+from latchkey.domain.tariff.tariff import NO_TARIFF
 from latchkey.stores.test_store import actions
 from tests.domain import causes
 from tests.domain.book import Book
@@ -235,14 +236,22 @@ def test_one_time_purchases_are_revenue_and_no_subscription() -> None:
 def test_a_refunded_pass_is_a_refund() -> None:
     book = Book()
     causes.pass_refunded(book)
-    assert until(book.customer, NOON, "EUR") == Tally(payments=1, paid=4_990_000, refunds=1, refunded=4_990_000)
+    assert until(book.customer, NOON, "EUR") == Tally(
+        payments=1,
+        paid=4_990_000,
+        refunds=1,
+        refunded=4_990_000,
+        converted=1,
+        paid_usd=5_489_000,
+        refunded_usd=5_489_000,
+    )
 
 
 def test_each_currency_has_its_own_money() -> None:
     book = Book()
     causes.bought_a_month(book)
     book.take_in(bought(PRO_PASS))
-    assert until(book.customer, NOON, "EUR") == Tally(payments=1, paid=4_990_000)
+    assert until(book.customer, NOON, "EUR") == Tally(payments=1, paid=4_990_000, converted=1, paid_usd=5_489_000)
     assert until(book.customer, NOON, "USD").paid == MONTHLY
 
 
@@ -252,7 +261,37 @@ def test_a_change_to_another_currency_ends_in_one_and_begins_in_the_other() -> N
     causes.bought_a_month(book)
     causes.act(book, lambda one: actions.change_product(one, euros, NOON + DAY, at_renewal=False), NOON + DAY)
     assert until(book.customer, NOON + DAY, "USD") == Tally(payments=1, paid=MONTHLY)
-    assert until(book.customer, NOON + DAY, "EUR") == Tally(active=1, mrr=5_000_000, payments=1, paid=60_000_000)
+    euros_now = until(book.customer, NOON + DAY, "EUR")
+    assert euros_now == Tally(
+        active=1,
+        mrr=5_000_000,
+        payments=1,
+        paid=60_000_000,
+        converted=1,
+        paid_usd=66_000_000,
+        active_usd=1,
+        mrr_usd=5_500_000,
+    )
+    assert euros_now.in_usd("EUR")._replace(converted=0, paid_usd=0, active_usd=0, mrr_usd=0) == Tally(
+        active=1, mrr=5_500_000, payments=1, paid=66_000_000
+    )
+
+
+def test_a_payment_without_a_rate_is_counted_in_its_currency_and_not_in_usd() -> None:
+    book = Book(catalog=replace(CATALOG, tariff=NO_TARIFF))
+    book.take_in(bought(PRO_PASS))
+    sum_of_euros = until(book.customer, NOON, "EUR")
+    assert sum_of_euros == Tally(payments=1, paid=4_990_000)
+    assert sum_of_euros.in_usd("EUR") == Tally()
+    assert sum_of_euros.in_usd("USD") == sum_of_euros
+
+
+def test_a_part_given_back_is_refunded_money_and_no_refund() -> None:
+    book = Book()
+    book.take_in(replace(bought(PRO_PASS), given_back=1_990_000))
+    assert until(book.customer, NOON, "EUR") == Tally(
+        payments=1, paid=4_990_000, refunded=1_990_000, converted=1, paid_usd=5_489_000, refunded_usd=2_189_000
+    )
 
 
 def test_what_costs_nothing_is_no_money() -> None:

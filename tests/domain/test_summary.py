@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.money import Price
 from latchkey.domain.purchases.invoices import issued
 from latchkey.domain.purchases.purchase import MoneyBack, Ownership, Purchase, PurchaseKind
-from latchkey.domain.purchases.revenue import headline, revenue
+from latchkey.domain.purchases.revenue import Earned, Revenue, revenue
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import (
     AutoRenewal,
@@ -25,6 +24,7 @@ from latchkey.domain.purchases.summary import (
     purchase_status,
     summary_of,
 )
+from latchkey.domain.purchases.terms import Rate, Terms
 from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import at_present
 from tests.domain.lives import lives as any_lives
@@ -159,24 +159,25 @@ def test_all_subscriptions_and_purchases_together_give_what_v2_calls_active(data
 
 
 def test_revenue_is_what_was_paid_and_not_given_back() -> None:
+    def by_currency(one: Subscription | Purchase) -> tuple[Earned, ...]:
+        return revenue(one).by_currency
+
     paid = actions.renew(subscribed(), CATALOG, NOON + DAY)
-    assert revenue(paid) == (Price(19_980_000, "USD"),)
+    assert by_currency(paid) == (Earned("USD", 19_980_000),)
     refunded = actions.refund(paid, NOON + 2 * DAY)
-    assert revenue(refunded) == (Price(9_990_000, "USD"),)
-    assert revenue(replace(paid, ownership=Ownership.FAMILY_SHARED)) == ()
-    assert revenue(subscribed(trial=True)) == ()
-    assert revenue(bought(PRO_PASS)) == (Price(4_990_000, "EUR"),)
-    assert revenue(grant(someone(), "pro", None, NOON).purchases[0]) == ()
+    assert by_currency(refunded) == (Earned("USD", 9_990_000),)
+    assert by_currency(replace(paid, ownership=Ownership.FAMILY_SHARED)) == ()
+    assert by_currency(subscribed(trial=True)) == ()
+    assert by_currency(bought(PRO_PASS)) == (Earned("EUR", 4_990_000),)
+    assert by_currency(grant(someone(), "pro", None, NOON).purchases[0]) == ()
 
 
-@pytest.mark.parametrize(
-    ("amounts", "shown"),
-    [
-        ((), Price(0, "USD")),
-        ((Price(5, "EUR"),), Price(5, "EUR")),
-        ((Price(5, "EUR"), Price(3, "USD")), Price(3, "USD")),
-        ((Price(5, "SEK"), Price(3, "EUR")), Price(5, "SEK")),
-    ],
-)
-def test_the_one_amount_is_in_usd_where_there_is_one(amounts: tuple[Price, ...], shown: Price) -> None:
-    assert headline(amounts) == shown
+def test_revenue_in_usd_is_of_the_payments_that_could_be_converted() -> None:
+    euros = bought(PRO_PASS)
+    assert revenue(euros) == Revenue((Earned("EUR", 4_990_000),), Earned("USD", 0), 1)
+    terms = Terms(Rate("1.1", "2026-01-08"), tax=0.2, commission=0.25)
+    earned = revenue(replace(euros, terms=terms, given_back=990_000))
+    assert earned.by_currency == (Earned("EUR", 4_000_000, 1_000_000, 800_000),)
+    assert earned.usd == Earned("USD", 4_400_000, 1_100_000, 880_000)
+    assert earned.usd.proceeds == 2_420_000
+    assert earned.unconverted == 0

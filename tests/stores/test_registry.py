@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-import pytest
-
-from latchkey.stores.registry import PLATFORMS, STORES, takehome
+from latchkey.domain.tariff.fees import STORE_TERMS
+from latchkey.stores.registry import PLATFORMS, STORES
 from latchkey.wire.management import AppStore
 
 
@@ -21,19 +20,14 @@ def test_no_two_stores_share_a_key_prefix_or_a_platform() -> None:
     assert len(set(platforms)) == len(platforms)
 
 
-def test_every_entry_stands_under_its_own_name_with_a_title_and_a_sane_share() -> None:
+def test_every_entry_stands_under_its_own_name_with_a_title() -> None:
     for name, store in STORES.items():
         assert (store.name, bool(store.title)) == (name, True)
-        assert 0 <= store.commission < 1
         assert store.management_url is None or store.management_url.startswith("https://")
 
 
-@pytest.mark.parametrize(
-    ("store", "left"),
-    [("app_store", 0.85), ("amazon", 0.8), ("galaxy", 0.7), ("stripe", 1.0), ("other", 1.0), (None, 1.0)],
-)
-def test_what_is_left_after_the_stores_share(store: str | None, left: float) -> None:
-    assert takehome(store) == left
+def test_the_terms_of_stores_name_stores_that_exist() -> None:
+    assert STORE_TERMS.keys() <= STORES.keys()
 
 
 def test_the_platforms_that_receipts_may_name() -> None:

@@ -16,6 +16,7 @@ from latchkey.wire.event import API_VERSION, Event, continues
 _BEFORE, _AFTER = b'{"api_version":"%s","event":' % API_VERSION.encode(), b"}"
 _EVENT = json.Decoder(Event)
 T = TypeVar("T")
+_USD = "USD"
 
 # Types that are about no purchase: they have none of a purchase's fields.
 _WITHOUT_PURCHASE = {
@@ -24,8 +25,6 @@ _WITHOUT_PURCHASE = {
     EventType.EXPERIMENT_ENROLLMENT,
     EventType.VIRTUAL_CURRENCY_TRANSACTION,
 }
-# The currency of the field `price`; other amounts are in `price_in_purchased_currency` only.
-_USD = "USD"
 
 
 def body_of(event: bytes, dialect: str | None) -> bytes:
@@ -53,7 +52,7 @@ def as_vendor(event: Event) -> dict[str, Any]:
         body |= _purchase(event)
     body |= _own_fields(event, body["type"])
     body["entitlements"] = event.entitlements
-    for name in ("app_id", "merged_sequences", "sequence"):
+    for name in ("app_id", "exchange_rate", "merged_sequences", "sequence"):
         value = getattr(event, name)
         if value is not UNSET:
             body[name] = value
@@ -64,8 +63,8 @@ def _purchase(event: Event) -> dict[str, Any]:
     refund = event.type == EventType.REFUND
     sign = -1 if refund else 1
     amount = event.price_in_purchased_currency
-    # Latchkey knows no exchange rates. An unknown price is null.
-    known = amount == 0 or event.currency == _USD
+    # Events of older releases have no rate: their price is in the currency that was paid.
+    known = not amount or event.currency == _USD or event.exchange_rate is not UNSET
     expiration = event.expiration_at_ms
     if refund and (expiration is None or expiration > event.event_timestamp_ms):
         # The refund ended the access, and no EXPIRATION follows.
@@ -79,8 +78,8 @@ def _purchase(event: Event) -> dict[str, Any]:
         "purchased_at_ms": event.purchased_at_ms,
         "expiration_at_ms": expiration,
         "original_purchase_date_ms": event.original_purchase_date_ms,
-        "price": sign * event.price if known and amount else 0 if known else None,
-        "price_in_purchased_currency": sign * amount if amount else 0,
+        "price": _signed(event.price if known else None, sign),
+        "price_in_purchased_currency": _signed(amount, sign),
         "currency": event.currency,
         "takehome_percentage": event.takehome_percentage,
         "tax_percentage": _or_null(event.tax_percentage),
@@ -94,6 +93,10 @@ def _purchase(event: Event) -> dict[str, Any]:
         # Counted from 1 there, from 0 in our own form.
         "renewal_number": None if number is UNSET else number + 1,
     }
+
+
+def _signed(amount: float | None, sign: int) -> float | None:
+    return sign * amount if amount else amount if amount is None else 0
 
 
 def _own_fields(event: Event, told_as: str) -> dict[str, Any]:

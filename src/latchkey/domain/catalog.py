@@ -9,6 +9,7 @@ from enum import StrEnum
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.offering import Offerings
+from latchkey.domain.tariff.tariff import NO_TARIFF, Tariff
 
 
 class ProductKind(StrEnum):
@@ -79,6 +80,8 @@ class Catalog:
     closed_stores: frozenset[str] = frozenset()
     # What apps show of it.
     offerings: Offerings = field(default_factory=Offerings)
+    # Exchange rates, tax and commission, for new payments.
+    tariff: Tariff = NO_TARIFF
 
     def find(self, product_id: str) -> Product | None:
         """The product, deleted or not. One with a base plan (`product:plan`) is found without the plan too, so that a

@@ -16,7 +16,9 @@ create table projects (
     catalog_version bigint not null default 1,
     created_at bigint not null,
     -- Whether the test store sells and renews. Part of the catalog: changing it increments catalog_version.
-    test_store text not null default 'open' check (test_store in ('open', 'closed'))
+    test_store text not null default 'open' check (test_store in ('open', 'closed')),
+    -- Programs and percentages for tax and commission. Part of the catalog: changing them increments catalog_version.
+    fees json not null default '{}'
 );
 
 -- The head of each project's event feed. Writers lock this row last, so positions become visible in order and a reader
@@ -600,6 +602,13 @@ create table figure_lines (
     resubscribed smallint not null, trials_started smallint not null, trials_kept smallint not null, trials_converted smallint not null,
     -- On sandbox lines: the customer has bought in the sandbox only, and was first seen at this instant.
     newcomers smallint not null default 0,
+    -- What of it could be converted to USD: payments and their amounts, and active subscriptions with their monthly revenue.
+    -- Zero on lines in USD, which need no conversion, and on lines of older releases, which converted nothing.
+    converted smallint not null default 0,
+    paid_usd bigint not null default 0,
+    refunded_usd bigint not null default 0,
+    active_usd smallint not null default 0,
+    mrr_usd bigint not null default 0,
     primary key (project_id, purchase, at, currency)
 );
 create index figure_lines_at on figure_lines (environment, project_id, at);
@@ -614,6 +623,12 @@ create table figure_days (
     paid bigint not null, refunds bigint not null, refunded bigint not null, expired bigint not null,
     resubscribed bigint not null, trials_started bigint not null, trials_kept bigint not null, trials_converted bigint not null,
     newcomers bigint not null default 0,
+    -- As of the lines.
+    converted bigint not null default 0,
+    paid_usd bigint not null default 0,
+    refunded_usd bigint not null default 0,
+    active_usd bigint not null default 0,
+    mrr_usd bigint not null default 0,
     primary key (project_id, environment, day, currency)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
@@ -1028,4 +1043,13 @@ create table export_runs (
     error text,
     primary key (project_id, export_id, id),
     foreign key (project_id, export_id) references exports (project_id, id) on delete cascade
+);
+
+-- Currencies and days (UTC, in days since 1970) of payments in production for which no exchange rate was known.
+create table missing_rates (
+    project_id text not null references projects (id) on delete cascade,
+    currency text not null,
+    day integer not null,
+    noted_at bigint not null,
+    primary key (project_id, currency, day)
 );

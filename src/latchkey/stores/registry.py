@@ -28,8 +28,6 @@ class Store:
     base_plans: bool = False
     # Whether the name that its notifications give a purchase is enough as a receipt. Only who may write sees it whole.
     names_are_receipts: bool = False
-    # The store's share of a price at its small-business rate. What a project really pays may differ.
-    commission: float = 0.0
 
 
 STORES: dict[str, Store] = {
@@ -41,7 +39,6 @@ STORES: dict[str, Store] = {
             key_prefix="appl_",
             platforms=frozenset({"ios", "tvos", "watchos", "visionos"}),
             management_url=_APPLE_SUBSCRIPTIONS,
-            commission=0.15,
         ),
         Store(
             name="mac_app_store",
@@ -49,7 +46,6 @@ STORES: dict[str, Store] = {
             key_prefix="mac_",
             platforms=frozenset({"macos", "uikitformac"}),
             management_url=_APPLE_SUBSCRIPTIONS,
-            commission=0.15,
         ),
         Store(
             name="play_store",
@@ -59,7 +55,6 @@ STORES: dict[str, Store] = {
             management_url="https://play.google.com/store/account/subscriptions",
             base_plans=True,
             names_are_receipts=True,
-            commission=0.15,
         ),
         Store(
             name="amazon",
@@ -67,14 +62,12 @@ STORES: dict[str, Store] = {
             key_prefix="amzn_",
             platforms=frozenset({"amazon"}),
             management_url="https://www.amazon.com/gp/mas/your-account/myapps/yoursubscriptions",
-            commission=0.2,
         ),
         Store(
             name="galaxy",
             title="Galaxy Store",
             key_prefix="galx_",
             platforms=frozenset({"galaxy"}),
-            commission=0.3,
         ),
         Store(name="stripe", title="Stripe", key_prefix="strp_", platforms=frozenset({"stripe"})),
         Store(
@@ -95,9 +88,3 @@ PLATFORMS = frozenset({"roku"}).union(*(store.platforms for store in STORES.valu
 
 
 BASE_PLANS = frozenset(store.name for store in STORES.values() if store.base_plans)
-
-
-def takehome(store: str | None) -> float:
-    """What is left of a price after the store's share, as a fraction."""
-    known = STORES.get(store or "")
-    return round(1 - known.commission, 4) if known is not None else 1.0

@@ -31,6 +31,13 @@ class MergedSequence(Struct, frozen=True, kw_only=True):
     sequence: int
 
 
+class ExchangeRate(Struct, frozen=True, kw_only=True):
+    # USD for one unit of `currency`: a decimal number as text, because it is exact.
+    usd: str
+    # The day that the rate is of, as YYYY-MM-DD: at most 7 days before the payment.
+    date: str
+
+
 class Event(Struct, frozen=True, kw_only=True):
     # Every event has these fields: null where there is no value, and a price of 0 where no money moved.
     id: str
@@ -49,8 +56,10 @@ class Event(Struct, frozen=True, kw_only=True):
     entitlements: dict[str, Entitlement]
     # The only field of the specification's table that may be absent.
     subscriber_attributes: dict[str, Attribute] | UnsetType = UNSET
-    price: float = 0
-    price_in_purchased_currency: float = 0
+    # In USD. Null without an exchange rate.
+    price: float | None = 0
+    # Null where the store does not tell the price.
+    price_in_purchased_currency: float | None = 0
     currency: str | None = None
     takehome_percentage: float | None = None
 
@@ -79,6 +88,8 @@ class Event(Struct, frozen=True, kw_only=True):
     is_family_share: bool | UnsetType = UNSET
     tax_percentage: float | UnsetType = UNSET
     commission_percentage: float | UnsetType = UNSET
+    # With which `price` was converted; absent where nothing was, as for USD.
+    exchange_rate: ExchangeRate | UnsetType = UNSET
     # The customers, and so the sequences, that were merged.
     merged_sequences: list[MergedSequence] | UnsetType = UNSET
     # Numbers a customer's events from 1 without a gap. Receivers order by it, not by timestamps.

@@ -15,7 +15,7 @@ Ownership = Literal["purchased", "family_shared"]
 
 
 class MonetaryAmount(Struct, frozen=True, kw_only=True):
-    """An amount in one currency. Stores do not tell taxes, so `tax` is 0; `commission` is the store's share."""
+    """An amount in one currency. `commission` and `tax` are 0 where nothing is known about them."""
 
     currency: str
     gross: float
@@ -46,10 +46,12 @@ class Subscription(Struct, frozen=True, kw_only=True):
         "will_renew", "will_not_renew", "will_change_product", "will_pause", "has_already_renewed"
     ]
     status: Literal["trialing", "active", "expired", "in_grace_period", "in_billing_retry", "paused"]
-    # In USD where something was paid in USD; otherwise in the currency that it names.
+    # Always in USD: the sum of the payments that could be converted, each at the rate of its own day.
     total_revenue_in_usd: MonetaryAmount
     # One amount for each currency that was paid in, not converted.
     revenue: list[MonetaryAmount]
+    # Payments that are not in `total_revenue_in_usd`, because no exchange rate was known.
+    unconverted_payments: int
     presented_offering_id: str | None
     entitlements: Page[Entitlement]
     environment: Environment
@@ -84,7 +86,10 @@ class Purchase(Struct, frozen=True, kw_only=True):
     # The end of its access, where it has one.
     expires_at: int | None
     gives_access: bool
+    # As of a subscription.
     revenue_in_usd: MonetaryAmount
+    revenue: list[MonetaryAmount]
+    unconverted_payments: int
     quantity: int
     status: Literal["owned", "refunded"]
     presented_offering_id: str | None

@@ -117,7 +117,12 @@ class _SubscriptionDiff:
         for invoice in self.after.invoices:
             if invoice.id not in known:
                 yield self._event(
-                    EventType.INVOICE_ISSUANCE, invoice.issued_at, "invoice", invoice.id, price=invoice.total
+                    EventType.INVOICE_ISSUANCE,
+                    invoice.issued_at,
+                    "invoice",
+                    invoice.id,
+                    price=invoice.total,
+                    terms=invoice.terms,
                 )
         ended = self.after.expired
         if ended is not None and (self.before is None or self.before.expired != ended):
@@ -286,6 +291,7 @@ class _SubscriptionDiff:
         fields: dict[str, object] = {
             "product_id": period.product_id,
             "price": period.price,
+            "terms": period.terms,
             "expiration_at": period.ends_at,
         }
         fields.update(more)
@@ -302,6 +308,7 @@ class _SubscriptionDiff:
             transaction_id=period.id,
             original_transaction_id=subscription.id,
             renewal_number=period.number,
+            country=period.country,
             is_family_share=subscription.ownership is Ownership.FAMILY_SHARED,
             **fields,  # type: ignore[arg-type]  # the field names are checked by the table tests of every type
         )
@@ -339,6 +346,8 @@ def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> 
             original_purchase_at=after.purchased_at,
             transaction_id=after.id,
             original_transaction_id=after.id,
+            country=after.country,
+            terms=after.terms,
             is_family_share=after.ownership is Ownership.FAMILY_SHARED,
             **{"expiration_at": after.ends_at, **more},  # type: ignore[arg-type]  # as above
         )

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Reason
+from latchkey.domain.purchases.terms import Terms
 
 _NAMESPACE = UUID("6c617463-686b-6579-8000-6576656e7473")
 
@@ -68,7 +69,11 @@ class Event:
     purchased_at: Ms | None = None
     expiration_at: Ms | None = None
     original_purchase_at: Ms | None = None
+    # None where no money moved.
     price: Price | None = None
+    # Of the price. A refund has those of its payment.
+    terms: Terms | None = None
+    country: str | None = None
     is_trial_conversion: bool | None = None
     cancellation_reason: Reason | None = None
     expiration_reason: Reason | None = None

@@ -11,7 +11,7 @@ PERIODS = (7, 28, 90, 365)
 
 class Unit(StrEnum):
     COUNT = "count"
-    # Millionths of a currency unit. Never converted between currencies.
+    # Millionths of a currency unit.
     MONEY = "money"
     # 0.05 is five percent. None if the divisor is 0.
     SHARE = "share"

@@ -30,9 +30,10 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.figures.month import monthly, sold_length
 from latchkey.domain.figures.tally import NOTHING, Tally
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import Price
+from latchkey.domain.purchases.payment import Payment, payment_of
 from latchkey.domain.purchases.purchase import Environment, Ownership, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+from latchkey.domain.purchases.terms import USD, usd_micros
 
 PurchaseKey: TypeAlias = tuple[str, str]
 
@@ -78,7 +79,7 @@ def contributions(customer: Customer, catalog: Catalog) -> dict[PurchaseKey, tup
             book = books[one.store, one.id] = _Book(one.environment)
             # Shared by the family: somebody else paid, and is counted.
             if one.ownership is Ownership.PURCHASED:
-                book.payment(one.purchased_at, one.price, refunded=one.refunded_at is not None)
+                book.payment(payment_of(one))
     for subscription in customer.subscriptions:
         key = subscription.store, subscription.id
         books[key] = _Book(subscription.environment)
@@ -112,11 +113,13 @@ class _Book:
         known = self._tallies.get((at, currency))
         self._tallies[at, currency] = tally if known is None else known.plus(tally)
 
-    def payment(self, at: Ms, price: Price, *, refunded: bool) -> None:
-        if price.micros:
-            back = (1, price.micros) if refunded else (0, 0)
-            tally = Tally(payments=1, paid=price.micros, refunds=back[0], refunded=back[1])
-            self.add(at, price.currency, tally)
+    def payment(self, one: Payment | None) -> None:
+        if one is None:
+            return
+        tally = Tally(payments=1, paid=one.price.micros, refunds=int(one.refunded), refunded=one.returned)
+        if one.price.currency != USD and one.usd is not None and one.returned_usd is not None:
+            tally = tally._replace(converted=1, paid_usd=one.usd, refunded_usd=one.returned_usd)
+        self.add(one.at, one.price.currency, tally)
 
     def lines(self) -> tuple[Line, ...]:
         return tuple(
@@ -129,7 +132,7 @@ class _Book:
 def _subscription(book: _Book, key: PurchaseKey, subscription: Subscription, catalog: Catalog) -> list[Stretch]:
     periods = subscription.periods
     for period in periods:
-        book.payment(period.purchased_at, period.price, refunded=period.refunded_at is not None)
+        book.payment(payment_of(period))
         if period.period_type is PeriodType.TRIAL:
             book.add(period.purchased_at, period.price.currency, Tally(trials_started=1))
     counted = segments(subscription)
@@ -142,8 +145,8 @@ def _subscription(book: _Book, key: PurchaseKey, subscription: Subscription, cat
         if period.period_type is PeriodType.TRIAL:
             begins, ends = Tally(trials=1), Tally(trials=-1)
         elif period.period_type in PAID:
-            mrr = _mrr(period, catalog)
-            begins, ends = Tally(active=1, mrr=mrr), Tally(active=-1, mrr=-mrr)
+            begins = _active(period, catalog)
+            ends = NOTHING.minus(begins)
         else:
             continue
         book.add(start, period.price.currency, begins)
@@ -213,8 +216,14 @@ def returns(stretches: list[Stretch]) -> Iterator[Stretch]:
             yield stretch
 
 
-def _mrr(period: Period, catalog: Catalog) -> int:
-    """At the price it was sold for. Its length is the product's: extensions and early ends move a period's own."""
+def _active(period: Period, catalog: Catalog) -> Tally:
+    """An active subscription at the price it was sold for. Its length is the product's: extensions and early ends move
+    a period's own."""
     product = catalog.find(period.product_id)
     length = product.duration if product is not None else None
-    return monthly(period.price.micros, length or sold_length(period.ends_at - period.purchased_at))
+    length = length or sold_length(period.ends_at - period.purchased_at)
+    tally = Tally(active=1, mrr=monthly(period.price.micros, length))
+    usd = usd_micros(period.price, period.terms)
+    if period.price.currency == USD or usd is None:
+        return tally
+    return tally._replace(active_usd=1, mrr_usd=monthly(usd, length))

@@ -19,6 +19,17 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
+class InUsd:
+    """The value of a card over all currencies in USD, in millionths, as far as it could be converted."""
+
+    value: int
+    previous: int
+    # How many payments or subscriptions of this period could not be, and in which currencies.
+    unconverted: int
+    currencies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """A count, millionths of `currency`, or a share; see `figure.unit`. None if there is nothing to divide by."""
 
@@ -29,6 +40,8 @@ class Card:
     # The currency with the most payments; None if the figure is not money or there were no payments.
     currency: str | None = None
     others: tuple[Amount, ...] = ()
+    # None if the figure is not money, or all of it is in USD.
+    in_usd: InUsd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +60,8 @@ class Series:
     values: tuple[int, ...]
     currency: str | None = None
     others: tuple[Line, ...] = ()
+    # All currencies in USD, as far as they could be converted. None if it is not money, or all of it is in USD.
+    in_usd: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from latchkey.domain.purchases.terms import USD
+
 
 # A tuple: the roller makes hundreds of thousands of these.
 class Tally(NamedTuple):
@@ -25,6 +27,26 @@ class Tally(NamedTuple):
     trials_converted: int = 0
     # Sandbox only: a customer without production purchases, at the instant the customer was first seen.
     newcomers: int = 0
+    # What of it could be converted to USD: payments, and active subscriptions with their monthly revenue. All zero on
+    # lines in USD, which need no conversion: `in_usd` reads both kinds.
+    converted: int = 0
+    paid_usd: int = 0
+    refunded_usd: int = 0
+    active_usd: int = 0
+    mrr_usd: int = 0
+
+    def in_usd(self, currency: str) -> Tally:
+        """The same with its amounts in USD. What could not be converted is left out of the amounts, and of the numbers
+        of payments and active subscriptions."""
+        if currency == USD:
+            return self
+        return self._replace(
+            active=self.active_usd,
+            mrr=self.mrr_usd,
+            payments=self.converted,
+            paid=self.paid_usd,
+            refunded=self.refunded_usd,
+        )
 
     def plus(self, other: Tally) -> Tally:
         return Tally(*(one + two for one, two in zip(self, other, strict=True)))

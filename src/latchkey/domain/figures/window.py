@@ -87,6 +87,14 @@ class Account:
     def previous_level(self) -> Tally:
         return self.opening.plus(self.previous_flow)
 
+    def in_usd(self, currency: str) -> Account:
+        return Account(
+            self.opening.in_usd(currency),
+            self.previous_flow.in_usd(currency),
+            self.at_start.in_usd(currency),
+            tuple(one if one is NOTHING else one.in_usd(currency) for one in self.flows),
+        )
+
     def levels(self, column: str) -> tuple[int, ...]:
         """For each day of the period, the sum of everything up to the end of that day."""
         index = Tally._fields.index(column)

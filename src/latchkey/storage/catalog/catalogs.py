@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct, json
@@ -9,7 +10,10 @@ from msgspec import Struct, json
 from latchkey.domain.catalog import Catalog, Credit, Former, Product, ProductKind, ProductType
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.money import Price
+from latchkey.domain.tariff.tariff import Tariff
 from latchkey.storage.catalog.shelf import offerings_of
+from latchkey.storage.money.fees import fees_of
+from latchkey.storage.money.known_rates import KnownRates
 from latchkey.storage.sql import query
 
 _LOAD = query("load_catalog")
@@ -74,6 +78,19 @@ class Catalogs:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, Catalog]] = {}
+        self._rates = KnownRates()
+
+    async def priced(self, connection: Any, project_id: str, version: int, rates_version: int) -> Catalog:
+        """The same with the exchange rates, for changes: reads convert nothing."""
+        catalog = await self.at(connection, project_id, version)
+        rates = await self._rates.at(connection, rates_version)
+        if catalog.tariff.rates is rates:
+            return catalog
+        priced = replace(catalog, tariff=replace(catalog.tariff, rates=rates))
+        known = self._known.get(project_id)
+        if known is not None and known[1] is catalog:
+            self._known[project_id] = known[0], priced
+        return priced
 
     async def at(self, connection: Any, project_id: str, version: int) -> Catalog:
         """The catalog of a project, at least as new as `version`, which the caller has just read."""
@@ -90,6 +107,7 @@ class Catalogs:
             former=_former(_FORMER_ROWS.decode(row["former"])),
             closed_stores=frozenset() if row["test_store"] == "open" else frozenset({"test_store"}),
             offerings=offerings_of(row["offerings"], row["placements"], row["variants"]),
+            tariff=Tariff(fees_of(row["fees"])),
         )
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog

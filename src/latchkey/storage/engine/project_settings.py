@@ -25,7 +25,8 @@ async def load_projects(connection: Connection, catalogs: Catalogs, ids: Iterabl
     rows = await connection.fetch(_LOAD, sorted(ids))
     return {
         row["id"]: Project(
-            await catalogs.at(connection, row["id"], row["catalog_version"]), RestoreBehavior(row["restore_behavior"])
+            await catalogs.priced(connection, row["id"], row["catalog_version"], row["rates_version"]),
+            RestoreBehavior(row["restore_behavior"]),
         )
         for row in rows
     }

@@ -2,7 +2,7 @@
 -- a project's products with what they grant, its entitlements, whether its test store is open, and its offerings, as of
 -- one version
 select
-    p.catalog_version, p.test_store,
+    p.catalog_version, p.test_store, p.fees,
     array(select e.id from entitlements e where e.project_id = p.id) as entitlements,
     coalesce(
         (
@@ -85,5 +85,6 @@ from projects p
 where p.id = $1;
 
 -- name: project_settings
--- the settings of projects that a change needs
-select id, catalog_version, restore_behavior from projects where id = any($1::text[]);
+-- the settings of projects that a change needs, and the version of the exchange rates
+select id, catalog_version, restore_behavior, (select version from exchange_rate_readings where id = 1) as rates_version
+from projects where id = any($1::text[]);

@@ -52,7 +52,8 @@ select id, state from customers where project_id = $1 and id = any($2::bigint[])
 -- the stored lines of these purchases
 select purchase, at, currency, environment,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted, newcomers
+    trials_started, trials_kept, trials_converted, newcomers,
+    converted, paid_usd, refunded_usd, active_usd, mrr_usd
 from figure_lines
 where project_id = $1 and purchase = any($2::uuid[]);
 
@@ -67,12 +68,14 @@ where l.project_id = gone.project_id and l.purchase = gone.purchase and l.at = g
 insert into figure_lines (
     project_id, purchase, at, currency, environment,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted, newcomers
+    trials_started, trials_kept, trials_converted, newcomers,
+    converted, paid_usd, refunded_usd, active_usd, mrr_usd
 )
 select $1, * from unnest(
     $2::uuid[], $3::bigint[], $4::text[], $5::text[],
     $6::smallint[], $7::smallint[], $8::bigint[], $9::smallint[], $10::bigint[], $11::smallint[], $12::bigint[],
-    $13::smallint[], $14::smallint[], $15::smallint[], $16::smallint[], $17::smallint[], $18::smallint[]
+    $13::smallint[], $14::smallint[], $15::smallint[], $16::smallint[], $17::smallint[], $18::smallint[],
+    $19::smallint[], $20::bigint[], $21::bigint[], $22::smallint[], $23::bigint[]
 );
 
 -- name: add_to_figure_days
@@ -80,12 +83,14 @@ select $1, * from unnest(
 insert into figure_days as d (
     project_id, environment, day, currency,
     active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted, newcomers
+    trials_started, trials_kept, trials_converted, newcomers,
+    converted, paid_usd, refunded_usd, active_usd, mrr_usd
 )
 select $1, * from unnest(
     $2::text[], $3::integer[], $4::text[],
     $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
-    $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[]
+    $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[],
+    $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[]
 )
 on conflict (project_id, environment, day, currency) do update set
     active = d.active + excluded.active,
@@ -100,7 +105,12 @@ on conflict (project_id, environment, day, currency) do update set
     trials_started = d.trials_started + excluded.trials_started,
     trials_kept = d.trials_kept + excluded.trials_kept,
     trials_converted = d.trials_converted + excluded.trials_converted,
-    newcomers = d.newcomers + excluded.newcomers;
+    newcomers = d.newcomers + excluded.newcomers,
+    converted = d.converted + excluded.converted,
+    paid_usd = d.paid_usd + excluded.paid_usd,
+    refunded_usd = d.refunded_usd + excluded.refunded_usd,
+    active_usd = d.active_usd + excluded.active_usd,
+    mrr_usd = d.mrr_usd + excluded.mrr_usd;
 
 -- name: newest_customer
 -- the highest customer id of a project
@@ -163,7 +173,9 @@ select greatest(day, $3) as day, currency,
     sum(refunds)::bigint as refunds, sum(refunded)::bigint as refunded,
     sum(expired)::bigint as expired, sum(resubscribed)::bigint as resubscribed,
     sum(trials_started)::bigint as trials_started, sum(trials_kept)::bigint as trials_kept,
-    sum(trials_converted)::bigint as trials_converted, sum(newcomers)::bigint as newcomers
+    sum(trials_converted)::bigint as trials_converted, sum(newcomers)::bigint as newcomers,
+    sum(converted)::bigint as converted, sum(paid_usd)::bigint as paid_usd, sum(refunded_usd)::bigint as refunded_usd,
+    sum(active_usd)::bigint as active_usd, sum(mrr_usd)::bigint as mrr_usd
 from figure_days
 where project_id = $1 and environment = $2 and day <= $4
 group by 1, 2;
@@ -176,7 +188,9 @@ select currency,
     sum(refunds)::bigint as refunds, sum(refunded)::bigint as refunded,
     sum(expired)::bigint as expired, sum(resubscribed)::bigint as resubscribed,
     sum(trials_started)::bigint as trials_started, sum(trials_kept)::bigint as trials_kept,
-    sum(trials_converted)::bigint as trials_converted, sum(newcomers)::bigint as newcomers
+    sum(trials_converted)::bigint as trials_converted, sum(newcomers)::bigint as newcomers,
+    sum(converted)::bigint as converted, sum(paid_usd)::bigint as paid_usd, sum(refunded_usd)::bigint as refunded_usd,
+    sum(active_usd)::bigint as active_usd, sum(mrr_usd)::bigint as mrr_usd
 from figure_lines
 where project_id = $1 and environment = $2 and at > $3 and at < $4
 group by 1;

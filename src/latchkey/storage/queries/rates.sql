@@ -53,3 +53,27 @@ select currency, count(*) as rates, min(day) as first, max(day) as last
 from exchange_rates
 group by currency
 order by currency;
+
+-- name: load_fees
+-- a project's programs and percentages
+select fees from projects where id = $1;
+
+-- name: save_fees
+-- change a project's programs and percentages; they are part of the catalog
+update projects set fees = $2, catalog_version = catalog_version + 1 where id = $1 returning id;
+
+-- name: note_missing_rates
+-- note currencies and days without an exchange rate; returns those that were not noted yet
+insert into missing_rates (project_id, currency, day, noted_at)
+select given.project_id, given.currency, given.day, $4
+from unnest($1::text[], $2::text[], $3::integer[]) as given (project_id, currency, day)
+on conflict do nothing
+returning project_id, currency, day;
+
+-- name: list_missing_rates
+-- currencies of a project, or of all, without an exchange rate since a day: how many days, and the last one
+select currency, count(distinct day) as days, max(day) as last
+from missing_rates
+where ($1::text is null or project_id = $1) and day >= $2
+group by currency
+order by currency;

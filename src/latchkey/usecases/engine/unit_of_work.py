@@ -14,6 +14,7 @@ from latchkey.domain.events.event import Event
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.purchases.reference import underivable_transactions
+from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey, Stored
 from latchkey.storage.database import Connection
@@ -22,6 +23,7 @@ from latchkey.storage.events import outbox as events
 from latchkey.storage.figures import marks
 from latchkey.usecases.engine.passing_time import Step, next_due_at, steps
 from latchkey.usecases.engine.silence import Unheard, passes_until
+from latchkey.usecases.money import missing_rates
 from latchkey.usecases.rendering.event import event as render
 from latchkey.wire.event import Event as WireEvent
 
@@ -58,16 +60,22 @@ class UnitOfWork:
     _absorbed: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     # Purchases whose row already exists, with another owner or none.
     _moved: list[tuple[str, str, str, int]] = field(default_factory=list)
+    # Payments without an exchange rate: project, currency and day.
+    _missing: set[tuple[str, str, int]] = field(default_factory=set)
 
     def current(self, stored: Stored) -> Customer:
         return self._entry(stored).current
 
     def record(self, stored: Stored, step: Step, catalog: Catalog, tag: int = 0) -> None:
-        """Records one step at one instant. `tag` identifies the request that caused it."""
+        """Records one step at one instant. `tag` identifies the request that caused it. New payments get their terms
+        here, so that every path gives them."""
         entry = self._entry(stored)
-        entry.current = step.after
-        for event in diff(step.before, step.after):
-            self._told.append(_Told(entry, event, step.after, catalog, step.at, tag))
+        after, missing = pinned(step.after, catalog.tariff)
+        entry.current = after
+        if missing:
+            self._missing.update((after.project_id, *one) for one in missing)
+        for event in diff(step.before, after):
+            self._told.append(_Told(entry, event, after, catalog, step.at, tag))
 
     def catch_up(
         self,
@@ -156,6 +164,8 @@ class UnitOfWork:
         await self._mark_silent(changed, {(project, key) for project, key, _ in numbered})
         await enqueue(self.connection, numbered, self.now)
         await events.add(self.connection, numbered, self.now)
+        if self._missing:
+            await missing_rates.note(self.connection, self._missing, self.now)
         return by_tag
 
     def _merged(

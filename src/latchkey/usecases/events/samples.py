@@ -22,6 +22,7 @@ from latchkey.domain.instants import DAY, Duration, Ms, add
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.tariff.pinning import pinned
 from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.passing_time import steps
 from latchkey.usecases.rendering import event as render
@@ -119,6 +120,7 @@ class Life:
         self.customer = merged.before
 
     def _becomes(self, after: Customer, at: Ms) -> None:
+        after = pinned(after, CATALOG.tariff).customer
         for happened in diff(self.customer, after):
             self.told.append(render.event(happened, after, CATALOG, at, len(self.told) + 1))
         self.customer = replace(after, currency_transactions=())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -13,10 +13,13 @@ from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events import event as domain
 from latchkey.domain.instants import Ms, end_to_iso, to_iso
-from latchkey.stores.registry import takehome as takehome_of
+from latchkey.domain.money import MICROS
+from latchkey.domain.purchases.terms import Rate, Terms, usd_micros
+from latchkey.domain.tariff.fees import takehome
 from latchkey.wire import event as wire
 
 T = TypeVar("T")
+_NO_TERMS = Terms()
 
 
 def entitlement(access: Access, now: Ms) -> wire.Entitlement:
@@ -44,9 +47,7 @@ def event(
         now = max(now, happened.at)
     held = active(customer, catalog, now)
     attributes = visible(customer)
-    price = happened.price
-    takehome = takehome_of(happened.store) if price is not None else None
-    amount = price.amount if price is not None else 0
+    money = _money(happened)
     own = wire.OWN_FIELDS.get(happened.type, ())
 
     def field(name: str, value: T | None) -> T | UnsetType | None:
@@ -72,10 +73,10 @@ def event(
         }
         if attributes
         else UNSET,
-        price=amount,
-        price_in_purchased_currency=amount,
-        currency=price.currency if price is not None else happened.currency,
-        takehome_percentage=takehome,
+        price=money.usd,
+        price_in_purchased_currency=money.amount,
+        currency=money.currency,
+        takehome_percentage=money.takehome,
         new_product_id=field("new_product_id", happened.new_product_id),
         is_trial_conversion=field("is_trial_conversion", happened.is_trial_conversion),
         cancellation_reason=field("cancellation_reason", happened.cancellation_reason),
@@ -94,11 +95,44 @@ def event(
         entitlement_ids=_granted(happened, catalog),
         renewal_number=_or_absent(happened.renewal_number),
         is_family_share=_or_absent(happened.is_family_share),
-        commission_percentage=round(1 - takehome, 4) if takehome is not None else UNSET,
+        country_code=_or_absent(happened.country),
+        tax_percentage=_or_absent(money.tax),
+        commission_percentage=_or_absent(money.commission),
+        exchange_rate=wire.ExchangeRate(usd=money.rate.usd, date=money.rate.day) if money.rate is not None else UNSET,
         merged_sequences=[wire.MergedSequence(app_user_id=id, sequence=number) for id, number in merged]
         if happened.joined is not None
         else UNSET,
         sequence=sequence,
+    )
+
+
+class _Money(NamedTuple):
+    """The amounts of an event. None where they are not known: the store tells no price, or there is no rate."""
+
+    usd: float | None = 0
+    amount: float | None = 0
+    currency: str | None = None
+    takehome: float | None = None
+    tax: float | None = None
+    commission: float | None = None
+    rate: Rate | None = None
+
+
+def _money(happened: domain.Event) -> _Money:
+    price, terms = happened.price, happened.terms or _NO_TERMS
+    if price is None:
+        return _Money(currency=happened.currency)
+    if not price.known:
+        return _Money(usd=None, amount=None)
+    usd = usd_micros(price, terms)
+    return _Money(
+        usd / MICROS if usd is not None else None,
+        price.amount,
+        price.currency,
+        takehome(happened.store, terms.commission, terms.tax),
+        terms.tax,
+        terms.commission,
+        terms.rate if price.micros else None,
     )
 
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import MICROS, Price
+from latchkey.domain.money import MICROS
 from latchkey.domain.purchases.invoices import Issued
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase
 from latchkey.domain.purchases.reference import v2_id
-from latchkey.domain.purchases.revenue import headline, revenue
+from latchkey.domain.purchases.revenue import Earned, invoiced, revenue
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
-from latchkey.stores.registry import STORES, takehome
+from latchkey.stores.registry import STORES
 from latchkey.usecases.catalog.products import Product
 from latchkey.usecases.ledger.finding import Found
 from latchkey.usecases.rendering import management
@@ -44,8 +44,9 @@ def subscription(found: Found) -> wire.Subscription:
         pending_payment=False,
         auto_renewal_status=said.auto_renewal.value,
         status=said.status.value,
-        total_revenue_in_usd=amount(headline(earned), bought.store),
-        revenue=[amount(one, bought.store) for one in earned],
+        total_revenue_in_usd=amount(earned.usd),
+        revenue=[amount(one) for one in earned.by_currency],
+        unconverted_payments=earned.unconverted,
         presented_offering_id=None,
         entitlements=entitlements(found, DEFAULT_LIMIT, None),
         environment=_environment(bought.environment),
@@ -57,8 +58,7 @@ def subscription(found: Found) -> wire.Subscription:
         )
         if found.next_product is not None
         else None,
-        # Stores tell it of some purchases; it is not kept.
-        country=None,
+        country=_country(bought),
         management_url=management_url(bought.store) if said.gives_access else None,
     )
 
@@ -66,6 +66,7 @@ def subscription(found: Found) -> wire.Subscription:
 def purchase(found: Found) -> wire.Purchase:
     view, bought = found.view, found.bought
     assert isinstance(bought, Purchase)
+    earned = revenue(bought)
     return wire.Purchase(
         id=v2_id(bought),
         customer_id=view.customer.app_user_id,
@@ -74,7 +75,9 @@ def purchase(found: Found) -> wire.Purchase:
         purchased_at=bought.purchased_at,
         expires_at=bought.access_ends_at,
         gives_access=gives_access(bought, view.now),
-        revenue_in_usd=amount(headline(revenue(bought)), bought.store),
+        revenue_in_usd=amount(earned.usd),
+        revenue=[amount(one) for one in earned.by_currency],
+        unconverted_payments=earned.unconverted,
         quantity=1,
         status=purchase_status(bought).value,
         presented_offering_id=None,
@@ -83,7 +86,7 @@ def purchase(found: Found) -> wire.Purchase:
         store=bought.store,
         store_purchase_identifier=bought.id,
         ownership=_ownership(bought.ownership),
-        country=None,
+        country=bought.country,
     )
 
 
@@ -110,7 +113,7 @@ def invoices(
 
 
 def _invoice(one: Issued, product: Product | None) -> wire.Invoice:
-    total = amount(one.invoice.total, one.store)
+    total = amount(invoiced(one.invoice))
     line = wire.InvoiceLineItem(
         product_identifier=one.period.product_id,
         product_display_name=product.display_name if product is not None else None,
@@ -148,15 +151,18 @@ def management_url(store: str) -> str | None:
     return known.management_url if known is not None else None
 
 
-def amount(price: Price, store: str) -> wire.MonetaryAmount:
-    proceeds = round(price.micros * takehome(store))
+def amount(earned: Earned) -> wire.MonetaryAmount:
     return wire.MonetaryAmount(
-        currency=price.currency,
-        gross=price.amount,
-        commission=(price.micros - proceeds) / MICROS,
-        tax=0.0,
-        proceeds=proceeds / MICROS,
+        currency=earned.currency,
+        gross=earned.gross / MICROS,
+        commission=earned.commission / MICROS,
+        tax=earned.tax / MICROS,
+        proceeds=earned.proceeds / MICROS,
     )
+
+
+def _country(bought: Subscription | Purchase) -> str | None:
+    return bought.country if isinstance(bought, Purchase) else bought.current.country
 
 
 _Row = tuple[str, Ms, str, Ms | None, Ms | None, Ms | None]

@@ -172,8 +172,8 @@ def _display_name(catalog: Catalog, product_id: str) -> str | None:
 
 # A price is almost always one of a few: the catalog's.
 @lru_cache(maxsize=1024)
-def _money(price: Price) -> v1.Money:
-    return v1.Money(amount=price.amount, currency=price.currency)
+def _money(price: Price) -> v1.Money | None:
+    return v1.Money(amount=price.amount, currency=price.currency) if price.known else None
 
 
 def _product(store: str, product_id: str) -> str:

@@ -1,0 +1,142 @@
+"""What is taken from a payment before the developer is paid: the tax, and the store's commission.
+
+Public terms of the stores are the starting point; decision 79 says which are assumed. A project says in which programs
+it is, and may give its own percentages by store, country and day, which win. Tax is known only where the project gives
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+# Stored shares have this many decimals: a millionth of the price.
+_DECIMALS = 6
+
+
+class Program(StrEnum):
+    SMALL_BUSINESS = "small_business"
+
+
+class StoreTerms(NamedTuple):
+    """The shares that a store's public terms name. None where it has no such terms, or they depend on the contract."""
+
+    subscription: float | None
+    one_time: float | None
+    # In its program for small businesses.
+    small_business: float | None = None
+    # Of a subscription after one year of paid service.
+    after_first_year: float | None = None
+    # Whether the store takes its share of what is left after the tax. Others take it of the whole price.
+    tax_first: bool = False
+
+
+_APPLE = StoreTerms(0.30, 0.30, small_business=0.15, after_first_year=0.15, tax_first=True)
+STORE_TERMS = {
+    "app_store": _APPLE,
+    "mac_app_store": _APPLE,
+    "play_store": StoreTerms(0.15, 0.30, small_business=0.15, tax_first=True),
+    "amazon": StoreTerms(0.30, 0.30, small_business=0.20),
+    "galaxy": StoreTerms(0.30, 0.30),
+    "test_store": StoreTerms(0.0, 0.0),
+    "promotional": StoreTerms(0.0, 0.0),
+}
+_NOT_KNOWN = StoreTerms(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """The project is in a store's program from a day on (days since 1970-01-01), and until the end of another."""
+
+    store: str
+    program: Program
+    starts: int
+    ends: int | None = None
+
+    def covers(self, store: str, day: int) -> bool:
+        return self.store == store and self.starts <= day and (self.ends is None or day <= self.ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Percentages:
+    """What the project itself says, from a day on. None as a store or country means all of them."""
+
+    starts: int
+    store: str | None = None
+    country: str | None = None
+    # The share that the store takes: of the price, or of what the tax leaves of it, as the store does it.
+    commission_rate: float | None = None
+    # The tax that is included in the price: 0.19 for 19 % on top of the net price.
+    tax_rate: float | None = None
+
+    def fits(self, store: str, country: str | None, day: int) -> bool:
+        return self.starts <= day and self.store in (None, store) and self.country in (None, country)
+
+    @property
+    def rank(self) -> tuple[bool, bool, int]:
+        """The store counts more than the country, and a later day more than an earlier one."""
+        return self.store is not None, self.country is not None, self.starts
+
+
+@dataclass(frozen=True, slots=True)
+class Fees:
+    """What a project has said about its programs and percentages."""
+
+    enrolments: tuple[Enrolment, ...] = ()
+    percentages: tuple[Percentages, ...] = ()
+
+    def tax(self, store: str, country: str | None, day: int) -> float | None:
+        """The share of the price that is tax."""
+        own = _first(one for one in self._fitting(store, country, day) if one.tax_rate is not None)
+        if own is None or own.tax_rate is None:
+            return None
+        return round(own.tax_rate / (1 + own.tax_rate), _DECIMALS)
+
+    def commission(
+        self,
+        store: str,
+        country: str | None,
+        day: int,
+        *,
+        subscription: bool,
+        first_year: bool = True,
+        tax: float | None = None,
+    ) -> float | None:
+        """The share of the price that the store keeps. `first_year`: the subscription has not had a year of paid
+        service yet. `tax` is the share of the price that is tax."""
+        terms = STORE_TERMS.get(store, _NOT_KNOWN)
+        own = _first(one for one in self._fitting(store, country, day) if one.commission_rate is not None)
+        if own is not None:
+            rate = own.commission_rate
+        else:
+            rate = terms.subscription if subscription else terms.one_time
+            if subscription and not first_year and terms.after_first_year is not None:
+                rate = terms.after_first_year
+            if terms.small_business is not None and any(one.covers(store, day) for one in self.enrolments):
+                rate = terms.small_business
+        if rate is None:
+            return None
+        return round(rate * (1 - tax) if terms.tax_first and tax is not None else rate, _DECIMALS)
+
+    def _fitting(self, store: str, country: str | None, day: int) -> list[Percentages]:
+        """The most specific ones first."""
+        fitting = [one for one in self.percentages if one.fits(store, country, day)]
+        return sorted(fitting, key=lambda one: one.rank, reverse=True)
+
+
+NO_FEES = Fees()
+
+
+def takehome(store: str | None, commission: float | None, tax: float | None) -> float | None:
+    """What is left of a price after the store's share, before tax: 0.7 where the store takes 30 %."""
+    if commission is None:
+        return None
+    terms = STORE_TERMS.get(store or "", _NOT_KNOWN)
+    rate = commission / (1 - tax) if terms.tax_first and tax is not None and tax < 1 else commission
+    return round(1 - rate, 4)
+
+
+def _first(found: Iterable[Percentages]) -> Percentages | None:
+    return next(iter(found), None)

@@ -1,0 +1,120 @@
+"""Gives every new payment its terms: the exchange rate, the tax and the commission, as they are known now.
+
+Terms that a payment has already are never changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
+from latchkey.domain.purchases.terms import USD, Terms
+from latchkey.domain.tariff.tariff import Tariff
+
+# A year of paid service; whoever comes back within these days goes on counting.
+_YEAR: Ms = 365 * DAY
+_LAPSE: Ms = 60 * DAY
+
+
+class Missing(NamedTuple):
+    """A payment in production has no amount in USD, because no rate was known for this currency and day."""
+
+    currency: str
+    day: int
+
+
+class Pinned(NamedTuple):
+    customer: Customer
+    missing: frozenset[Missing] = frozenset()
+
+
+def pinned(customer: Customer, tariff: Tariff) -> Pinned:
+    """The customer with terms for all payments whose price is known."""
+    subscriptions, purchases = customer.subscriptions, customer.purchases
+    missing: set[Missing] = set()
+    if any(map(_waits, subscriptions)):
+        subscriptions = tuple(_subscription(one, tariff, missing) for one in subscriptions)
+    if any(map(_purchase_waits, purchases)):
+        purchases = tuple(_purchase(one, tariff, missing) for one in purchases)
+    if subscriptions is customer.subscriptions and purchases is customer.purchases:
+        return Pinned(customer)
+    return Pinned(replace(customer, subscriptions=subscriptions, purchases=purchases), frozenset(missing))
+
+
+def _waits(subscription: Subscription) -> bool:
+    return any(one.terms is None and one.price.known for one in subscription.periods) or any(
+        one.terms is None and one.total.known for one in subscription.invoices
+    )
+
+
+def _purchase_waits(purchase: Purchase) -> bool:
+    return purchase.terms is None and purchase.kind is PurchaseKind.ONE_TIME and purchase.price.known
+
+
+def _subscription(subscription: Subscription, tariff: Tariff, missing: set[Missing]) -> Subscription:
+    if not _waits(subscription):
+        return subscription
+
+    def of(one: Period) -> Period:
+        if one.terms is not None or not one.price.known:
+            return one
+        terms = tariff.terms(
+            one.price,
+            subscription.store,
+            one.country,
+            one.purchased_at,
+            subscription=True,
+            first_year=in_first_year(subscription, one),
+        )
+        _note(missing, one.price, terms, one.purchased_at, subscription.environment)
+        return replace(one, terms=terms)
+
+    def of_invoice(one: Invoice) -> Invoice:
+        if one.terms is not None or not one.total.known:
+            return one
+        country = subscription.current.country
+        terms = tariff.terms(one.total, subscription.store, country, one.issued_at, subscription=True)
+        return replace(one, terms=terms)
+
+    return replace(
+        subscription,
+        periods=tuple(map(of, subscription.periods)),
+        invoices=tuple(map(of_invoice, subscription.invoices)),
+    )
+
+
+def _purchase(purchase: Purchase, tariff: Tariff, missing: set[Missing]) -> Purchase:
+    if not _purchase_waits(purchase):
+        return purchase
+    terms = tariff.terms(purchase.price, purchase.store, purchase.country, purchase.purchased_at, subscription=False)
+    _note(missing, purchase.price, terms, purchase.purchased_at, purchase.environment)
+    return replace(purchase, terms=terms)
+
+
+def _note(missing: set[Missing], price: Price, terms: Terms, at: Ms, environment: Environment) -> None:
+    if price.micros and price.currency != USD and terms.rate is None and environment is Environment.PRODUCTION:
+        missing.add(Missing(price.currency, at // DAY))
+
+
+def in_first_year(subscription: Subscription, period: Period) -> bool:
+    """Whether the subscriber had less than a year of paid service before this period. A lapse of more than 60 days
+    starts the year anew."""
+    served: Ms = 0
+    ended: Ms | None = None
+    for one in subscription.periods:
+        if one.order >= period.order:
+            break
+        if not one.price.micros or one.refunded_at is not None:
+            continue
+        if ended is not None and one.starts_at - ended > _LAPSE:
+            served = 0
+        served += max(0, one.ends_at - one.starts_at)
+        ended = one.ends_at
+    if ended is not None and period.starts_at - ended > _LAPSE:
+        return True
+    return served < _YEAR

@@ -1,0 +1,53 @@
+"""Warns about payments in production that have no amount in USD because no exchange rate was known.
+
+Noted once per project, currency and day: in a table that the dashboard and `latchkey doctor` read, in the log, and in
+/metrics. What is noted already costs no statement.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import structlog
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.tariff.rate_file import date_of
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.money import missing as stored
+from latchkey.storage.money.missing import MissingRates, Place
+
+# How long the warning is shown.
+SHOWN_DAYS = 30
+_MOST_KNOWN = 10_000
+
+log = structlog.get_logger("latchkey.rates")
+
+# By currency, since this process started: how often a payment had no rate.
+counted: Counter[str] = Counter()
+# Noted and committed.
+_known: set[Place] = set()
+
+
+async def note(connection: Connection, places: set[Place], now: Ms) -> None:
+    counted.update(currency for _, currency, _ in places)
+    fresh = places - _known
+    if not fresh:
+        return
+    new = await stored.note(connection, fresh, now)
+    for project_id, currency, day in sorted(new):
+        log.warning(
+            "payment without exchange rate",
+            project_id=project_id,
+            currency=currency,
+            date=date_of(day),
+        )
+    if len(_known) > _MOST_KNOWN:
+        _known.clear()
+    # Only what another transaction had noted before: this one may be rolled back.
+    _known.update(fresh - new)
+
+
+async def listed(database: Database, project_id: str | None, now: Ms) -> list[MissingRates]:
+    """By currency, of the last 30 days."""
+    async with database.acquire() as connection:
+        return await stored.listed(connection, project_id, now // DAY - SHOWN_DAYS)
