@@ -19,6 +19,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.reference import underivable_transactions
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records
 from latchkey.storage.customers.records import LastSeen, Owner, Stored
 from latchkey.storage.database import Connection
@@ -142,7 +143,7 @@ class Applier:
             if not self.told:
                 customer = taken_in(customer, one, one.bought, now)
                 # What ended before now is over, and is not told.
-                customer = at_present(customer, self.catalog, now)
+                customer = pinned(at_present(customer, self.catalog, now), self.catalog.tariff).customer
                 asked += self.questions.of(customer, frozenset(one.keys), one.tokens, now)
             balances = {code: amount for code, amount in one.balances.items() if code in self.currencies}
             customer = with_balances(customer, balances, f"import:{self.run_id}", now)
@@ -212,7 +213,7 @@ class Applier:
             unit.catch_up(stored, self.catalog, now)
         else:
             until = passes_until(after, unit.unheard, now)
-            unit.adopt(stored, at_present(after, self.catalog, until))
+            unit.adopt(stored, pinned(at_present(after, self.catalog, until), self.catalog.tariff).customer)
 
 
 def _count(outcome: Outcome, person: Person, new: bool) -> None:
