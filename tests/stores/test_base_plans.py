@@ -1,4 +1,4 @@
-"""The rules may not import the registry of stores, so they name the store with base plans themselves."""
+"""The rules may not import the registry of stores, so they name stores with plans themselves."""
 
 from __future__ import annotations
 
@@ -8,4 +8,6 @@ from latchkey.stores import registry
 
 
 def test_the_rules_and_the_registry_name_the_same_stores() -> None:
-    assert registry.BASE_PLANS == reference.BASE_PLANS == {storefront.GOOGLE}
+    assert {storefront.GOOGLE, "stripe", "rc_billing"} == registry.BASE_PLANS
+    # Stripe's plans are prices, and none is prepaid.
+    assert {storefront.GOOGLE} == reference.PREPAID

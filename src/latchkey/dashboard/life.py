@@ -129,7 +129,7 @@ def _afterwards(subscription: Subscription, now: Ms) -> Iterator[Span]:
         yield Span(Kind.GRACE, current.ends_at, end, current.product_id, current.id)
     standing, pause = standing_of(subscription, now), subscription.status.pause
     if standing in (Standing.PAUSES, Standing.PAUSED) and pause is not None:
-        yield Span(Kind.PAUSE, current.ends_at, pause.resumes_at, current.product_id, current.id)
+        yield Span(Kind.PAUSE, current.ends_at, pause.ends_at, current.product_id, current.id)
     elif standing is Standing.BILLING_RETRY:
         yield Span(Kind.RETRY, end, now, current.product_id, current.id)
 

@@ -12,10 +12,10 @@ from latchkey.domain.catalog import Catalog, Product, ProductKind, ProductType
 from latchkey.domain.instants import Duration
 from latchkey.domain.offering import Eligibility, Offering, Package, PackageProduct
 
-# The store whose subscriptions have base plans (`product:plan`).
+# The store whose apps show a subscription by its base plan (`product:plan`).
 GOOGLE = "play_store"
-# Stores that take any product id, base plan or not.
-_TAKES_ANY = frozenset({None, "test_store"})
+# Stores that take any product id, base plan or not. In Stripe's, the plan is a price.
+_TAKES_ANY = frozenset({None, "test_store", "stripe", "rc_billing"})
 # From this version on the Android SDK handles base plans.
 _NEW_SDK = 6
 
@@ -31,7 +31,7 @@ class Reason(StrEnum):
     OFF_SALE = "The product was deleted."
     OTHER_APP = "The product is not sold in this app."
     NO_BASE_PLAN = "Google Play sells a subscription by its base plan, so its product needs an id such as pro:monthly."
-    BASE_PLAN = "The product is a base plan, which only Google Play has."
+    BASE_PLAN = "The product is a base plan, which the store of this app does not have."
     OTHER_SDK = "The product is for another version of the SDK."
 
 

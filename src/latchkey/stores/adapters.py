@@ -9,6 +9,7 @@ from latchkey.stores.adapter import Adapter
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreHttp
+from latchkey.stores.stripe.adapter import WEB_BILLING, StripeAdapter
 
 
 def adapters(extra_ca: bytes | None = None) -> Mapping[str, Adapter]:
@@ -17,5 +18,7 @@ def adapters(extra_ca: bytes | None = None) -> Mapping[str, Adapter]:
     made: tuple[Adapter, ...] = (
         AppleAdapter(real_now, StoreHttp("Apple", real_now, extra_ca=extra_ca)),
         GoogleAdapter(real_now, StoreHttp("Google", real_now, extra_ca=extra_ca)),
+        StripeAdapter(real_now, StoreHttp("Stripe", real_now, extra_ca=extra_ca)),
+        StripeAdapter(real_now, StoreHttp("Stripe", real_now, extra_ca=extra_ca), store=WEB_BILLING),
     )
     return {one.store: one for one in made}

@@ -85,11 +85,12 @@ class StoreHttp:
         query: Mapping[str, str] | None = None,
         json: Any = None,
         form: Mapping[str, str] | None = None,
+        body: bytes | None = None,
     ) -> Answer:
+        """`body` is sent as it is; its content type is one of `headers`."""
         if self._http is None:
             self._http = self._build()
         sent = {"accept": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
-        body = None
         if json is not None:
             sent["content-type"], body = "application/json", msgspec.json.encode(json)
         elif form is not None:

@@ -24,7 +24,7 @@ class Store:
     platforms: frozenset[str] = frozenset()
     # Where a user manages an active subscription, if the store has such a page.
     management_url: str | None = None
-    # Whether a subscription is sold in several base plans. Its product id is then `product:plan`.
+    # Whether a subscription is sold in several base plans, or at several prices. Its product id is then `product:plan`.
     base_plans: bool = False
     # Whether the name that its notifications give a purchase is enough as a receipt. Only who may write sees it whole.
     names_are_receipts: bool = False
@@ -69,13 +69,22 @@ STORES: dict[str, Store] = {
             key_prefix="galx_",
             platforms=frozenset({"galaxy"}),
         ),
-        Store(name="stripe", title="Stripe", key_prefix="strp_", platforms=frozenset({"stripe"})),
+        Store(
+            name="stripe",
+            title="Stripe",
+            key_prefix="strp_",
+            platforms=frozenset({"stripe"}),
+            base_plans=True,
+            names_are_receipts=True,
+        ),
         Store(
             name="rc_billing",
             title="Web billing",
             key_prefix="rcb_",
             sandbox_key_prefix="rcb_sb_",
             platforms=frozenset({"web"}),
+            base_plans=True,
+            names_are_receipts=True,
         ),
         Store(name="paddle", title="Paddle", key_prefix="pdl_", platforms=frozenset({"paddle"})),
         Store(name="test_store", title="Test store", key_prefix="test_", platforms=frozenset({"test_store"})),

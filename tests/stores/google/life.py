@@ -1,4 +1,4 @@
-"""One customer whom notifications of Google Play are about, as the core takes them in."""
+"""One customer whom notifications of a store are about, as the core takes them in."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.settling import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.stores.adapter import ConnectedApp, Reading, Seen
-from latchkey.stores.google.adapter import GoogleAdapter
+from latchkey.stores.adapter import Adapter, ConnectedApp, Reading, Seen
 from tests.domain.shop import someone
 from tests.stores.google.play import Json
 
 
 @dataclass
 class Life:
-    google: GoogleAdapter
+    adapter: Adapter
     app: ConnectedApp
     now: Callable[[], Ms]
     customer: Customer = field(default_factory=someone)
@@ -34,15 +33,15 @@ class Life:
 
     async def hear(self, notification: Json) -> list[str]:
         """What is told when this notification is processed now."""
-        reading = await self.google.read(self.app, msgspec.json.encode(notification).decode())
+        reading = await self.adapter.read(self.app, msgspec.json.encode(notification).decode())
         return await self.take(reading)
 
     async def read_again(self, token: str) -> list[str]:
-        return await self.take(await self.google.read_again(self.app, token, Environment.PRODUCTION))
+        return await self.take(await self.adapter.read_again(self.app, token, Environment.PRODUCTION))
 
     async def take(self, reading: Reading) -> list[str]:
         if any(not seen.complete and self._has_a_gap(seen) for seen in reading.seen):
-            reading = await self.google.read_again(self.app, reading.seen[0].handle, Environment.PRODUCTION)
+            reading = await self.adapter.read_again(self.app, reading.seen[0].handle, Environment.PRODUCTION)
         now, before = self.now(), self.customer
         for seen in reading.seen:
             self.customer = self._after(seen, now)

@@ -68,6 +68,7 @@ class Play(StoreHttp):
         query: Mapping[str, str] | None = None,
         json: Any = None,
         form: Mapping[str, str] | None = None,
+        body: bytes | None = None,
     ) -> Answer:
         parts = urlsplit(url)
         path = parts.path.removeprefix(f"/androidpublisher/v3/applications/{PACKAGE}")

@@ -210,7 +210,7 @@ async def test_a_refunded_top_up_leaves_what_was_paid_before_where_google_leaves
 
 
 async def test_a_top_up_tells_of_the_purchase_before_it_that_nobody_heard_of(life: Life, play: Play) -> None:
-    await top_up(Life(life.google, life.app, life.now), play)
+    await top_up(Life(life.adapter, life.app, life.now), play)
     assert await life.hear(notice(4, "second")) == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
     first, second = life.customer.purchases
     assert (first.purchased_at, first.ends_at, first.access_ends_at) == (START, END, MID)

@@ -115,7 +115,7 @@ def in_words(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
     words, kind = WORDS[standing]
     said = words.format(
         end=instant(bought.access_ends_at),
-        resumes=instant(pause.resumes_at) if pause is not None else "",
+        resumes=instant(pause.ends_at) if pause is not None and pause.ends_at is not None else "it is resumed",
         refunded=instant(refunded_at) if refunded_at is not None else "",
     )
     if bought.current.period_type is PeriodType.TRIAL and standing in (Standing.RENEWS, Standing.ENDS):

@@ -200,7 +200,7 @@ class _SubscriptionDiff:
                 at,
                 status.as_of.revision,
                 cancellation_reason=status.renewal_off_reason,
-                auto_resume_at=status.pause.resumes_at if status.pause else None,
+                auto_resume_at=status.pause.ends_at if status.pause else None,
                 price=None,
             )
         elif (
@@ -272,7 +272,7 @@ class _SubscriptionDiff:
                 pause.asked_at,
                 pause.resumes_at,
                 self.after.status.as_of.revision,
-                auto_resume_at=pause.resumes_at,
+                auto_resume_at=pause.ends_at,
                 price=None,
             )
 

@@ -17,9 +17,8 @@ from latchkey.domain.purchases.subscription import Subscription
 # `subscription`: a store's subscription, a prepaid plan, or a promotional grant. `purchase`: a one-time purchase.
 Kind = Literal["subscription", "purchase"]
 
-# Stores that sell a subscription in base plans, as `product:plan`. Each top-up of a prepaid plan is a purchase of its
-# own there.
-BASE_PLANS = frozenset({"play_store"})
+# Stores with prepaid plans. Each top-up is a purchase of its own there, with the base plan in its product id.
+PREPAID = frozenset({"play_store"})
 
 _PREFIXES: dict[Kind, str] = {"subscription": "sub_", "purchase": "purch_"}
 
@@ -41,7 +40,7 @@ def kind_of(bought: Subscription | Purchase) -> Kind | None:
 
 def is_prepaid(purchase: Purchase) -> bool:
     """A prepaid plan does not renew, but is a subscription to its store, and to apps."""
-    return purchase.kind is PurchaseKind.ONE_TIME and purchase.store in BASE_PLANS and ":" in purchase.product_id
+    return purchase.kind is PurchaseKind.ONE_TIME and purchase.store in PREPAID and ":" in purchase.product_id
 
 
 def v2_id(bought: Subscription | Purchase) -> str:

@@ -58,8 +58,8 @@ def _read_at(before: Purchase | None, seen: Purchase, at: Ms) -> Purchase:
     if before is None:
         return replace(seen, told_at=at)
     if before.refunded_at is not None:
-        # Silence takes no refund back.
-        seen = replace(seen, money_back=before.money_back)
+        # Silence takes no refund back; a store that tells of the reversal does.
+        seen = replace(seen, money_back=_still_back(before.money_back, seen.money_back))
     if (seen.money_back, seen.given_back, seen.revoked_at, seen.resolved_at) == (
         before.money_back,
         before.given_back,
@@ -78,6 +78,7 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
         return replace(seen, periods=periods, status=replace(seen.status, as_of=moment))
     known = {period.id: period for period in before.periods}
     # A store that does not date its word tells a refund only where it was asked for the order: silence takes none back.
+    # A reversal that the store tells does.
     seen = replace(seen, periods=tuple(_refund_stands(known.get(period.id), period) for period in seen.periods))
     if seen.current.id in known and seen.current.id != before.current.id:
         # Another purchase has taken its place meanwhile. How the old one stands says nothing about the new one.
@@ -131,7 +132,13 @@ def _still_deferred(before: Subscription, seen: Subscription) -> Subscription:
 
 
 def _refund_stands(known: Period | None, seen: Period) -> Period:
-    return seen if known is None or known.refunded_at is None else replace(seen, money_back=known.money_back)
+    if known is None or known.refunded_at is None:
+        return seen
+    return replace(seen, money_back=_still_back(known.money_back, seen.money_back))
+
+
+def _still_back(known: tuple[MoneyBack, ...], seen: tuple[MoneyBack, ...]) -> tuple[MoneyBack, ...]:
+    return merge_facts(known, seen) if any(one.reversal for one in seen) else known
 
 
 def _moment(before: Subscription | None, now: Ms) -> Moment:
@@ -148,7 +155,7 @@ def _as_of(known: dict[str, Period], period: Period, moment: Moment) -> Moment:
     if was is None:
         return moment
     unchanged = (was.ends_at, was.given_back) == (period.ends_at, period.given_back) and (
-        (was.refunded_at is None) == (not period.money_back)
+        (was.refunded_at is None) == (period.refunded_at is None)
     )
     return was.as_of if unchanged else moment
 

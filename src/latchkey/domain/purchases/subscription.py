@@ -93,17 +93,27 @@ class Period:
         return bool(self.money_back) and self.money_back[-1].at >= self.ends_at
 
 
+# A pause that ends only when somebody ends it.
+UNTIL_RESUMED: Ms = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A pause begins when the current period ends."""
 
     # 0 in the snapshot of a store that does not tell it; `settle` dates it.
     asked_at: Ms
+    # UNTIL_RESUMED where no end is planned.
     resumes_at: Ms
+
+    @property
+    def ends_at(self) -> Ms | None:
+        """When it ends by itself."""
+        return self.resumes_at or None
 
 
 # In a snapshot: the store does not tell here whether a pause is planned. `settle` puts what is known in its place.
-PAUSE_NOT_TOLD = Pause(0, 0)
+PAUSE_NOT_TOLD = Pause(0, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

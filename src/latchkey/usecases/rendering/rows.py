@@ -181,7 +181,7 @@ def _last_period(
         grace_period_expires_at=status.grace_ends_at,
         next_product_id=status.next_product_id,
         paused_at=status.pause.asked_at if status.pause is not None else None,
-        auto_resume_at=status.pause.resumes_at if status.pause is not None else None,
+        auto_resume_at=status.pause.ends_at if status.pause is not None else None,
         ended_reason=status.ended,
         expired_at=expired.at if expired is not None else None,
         expiration_reason=expired.reason if expired is not None else None,

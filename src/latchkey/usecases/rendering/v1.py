@@ -131,7 +131,7 @@ def _subscription(view: View, subscription: Subscription, period: Period, id: st
     # The status is about the current period. Products of earlier periods get none of it.
     running, failed_at = period is periods[-1], status.billing_issue_at
     return v1.Subscription(
-        auto_resume_date=to_iso(status.pause.resumes_at) if running and status.pause is not None else None,
+        auto_resume_date=_iso(status.pause.ends_at) if running and status.pause is not None else None,
         billing_issues_detected_at=_iso(failed_at) if running else None,
         expires_date=end_to_iso(period.ends_at, now),
         grace_period_expires_date=end_to_iso(status.grace_ends_at, now)

@@ -271,8 +271,9 @@ def check_at(subscription: Subscription, now: Ms) -> Ms | None:
     """When the store is asked: after its silence at the end, less and less often for two months, and now and then
     before."""
     ends = subscription.access_ends_at
-    if subscription.status.pause is not None:
-        ends = max(ends, subscription.status.pause.resumes_at)
+    pause = subscription.status.pause
+    if pause is not None:
+        ends = max(ends, pause.ends_at if pause.ends_at is not None else now + LONGEST_SILENCE)
     if ends + SILENCE > now:
         return min(ends + SILENCE, now + LONGEST_SILENCE)
     since = now - ends

@@ -1,0 +1,1 @@
+"""Stripe Billing: what it sends, and what its API answers."""

@@ -1,0 +1,144 @@
+"""Stripe Billing behind the interface of all stores. A notification or a receipt only says where to look: how things
+stand is always read from Stripe's API, in one pinned version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Target
+from latchkey.stores.errors import InvalidReceipt, Malformed, Misdirected
+from latchkey.stores.http import StoreHttp
+from latchkey.stores.stripe import checkout, notification, subscription
+from latchkey.stores.stripe import credentials as given_credentials
+from latchkey.stores.stripe.acting import Acting
+from latchkey.stores.stripe.api import StripeApi, Unknown
+from latchkey.stores.stripe.credentials import StripeCredentials
+from latchkey.stores.stripe.reading import Reader
+from latchkey.stores.stripe.refunds import gone_back
+
+STORE = "stripe"
+WEB_BILLING = "rc_billing"
+
+_RECEIPT = re.compile(r"(sub|cs)_[A-Za-z0-9_]{8,250}", re.ASCII)
+# Stripe lists its events for 30 days.
+_LISTED_FOR: Ms = 30 * DAY - 60_000
+_UNKNOWN = "Stripe knows no such object in this account and mode."
+
+
+class StripeAdapter:
+    def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None, *, store: str = STORE) -> None:
+        self.store = store
+        self.api = StripeApi(http or StoreHttp("Stripe", now))
+        self._reader = Reader(self.api)
+        self._acting = Acting(self.api, self._reader)
+
+    def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> StripeCredentials:
+        return given_credentials.parse(given, allowed_hosts)
+
+    def describe_credentials(self, credentials: StripeCredentials) -> dict[str, str]:
+        return given_credentials.describe(credentials)
+
+    async def check_credentials(self, app: ConnectedApp) -> None:
+        await self._reader.check(app)
+
+    async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
+        return notification.verify(app.credentials, incoming)
+
+    async def read(self, app: ConnectedApp, payload: str) -> Reading:
+        told = notification.decode(payload)
+        try:
+            if told.subscription is not None:
+                return await self._subscription(app, told.subscription, told_at=told.created * 1000)
+            if told.session is not None:
+                return await self._session(app, told.session)
+            if told.charge is not None or told.payment_intent is not None:
+                return await self._payment(app, told)
+        except Unknown:
+            return Reading(note=_UNKNOWN)
+        return Reading(note="An event about no purchase.")
+
+    async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
+        token = receipt.token
+        if token is None or _RECEIPT.fullmatch(token) is None:
+            raise InvalidReceipt("The receipt is not the id of a subscription (sub_…) or a checkout session (cs_…).")
+        try:
+            return await self._named(app, token)
+        except Unknown:
+            raise InvalidReceipt("Stripe knows no such purchase in this account and mode.") from None
+
+    def looks_real(self, receipt: AppReceipt) -> bool:
+        return receipt.token is not None and _RECEIPT.fullmatch(receipt.token) is not None
+
+    async def read_again(
+        self,
+        app: ConnectedApp,
+        handle: str,
+        environment: Environment,  # noqa: ARG002 - the key has only one mode
+    ) -> Reading:
+        try:
+            return await self._named(app, handle.partition(subscription.ITEM)[0], whole=True)
+        except Unknown:
+            return Reading(note=_UNKNOWN)
+
+    async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
+        """Stripe waits for no acknowledgement."""
+
+    async def cancel(self, app: ConnectedApp, target: Target) -> None:
+        await self._acting.cancel(app, target)
+
+    async def revoke(self, app: ConnectedApp, target: Target) -> None:
+        await self._acting.revoke(app, target)
+
+    async def refund(self, app: ConnectedApp, target: Target, *, revoke: bool) -> None:
+        await self._acting.refund(app, target, revoke=revoke)
+
+    async def extend(self, app: ConnectedApp, target: Target, extension: Extension) -> None:
+        await self._acting.extend(app, target, extension)
+
+    async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
+        async for event in self._reader.events(app, max(since, until - _LISTED_FOR), until):
+            try:
+                yield notification.notification(app.credentials, event, {"source": "Stripe's list of events"})
+            except (Malformed, Misdirected):
+                continue
+
+    async def close(self) -> None:
+        await self.api.close()
+
+    async def _named(self, app: ConnectedApp, id: str, *, whole: bool = False) -> Reading:
+        return await (self._subscription(app, id, whole=whole) if id.startswith("sub_") else self._session(app, id))
+
+    async def _subscription(
+        self, app: ConnectedApp, id: str, *, whole: bool = False, told_at: Ms | None = None
+    ) -> Reading:
+        found = await self._reader.subscription(app, id)
+        around = await self._reader.around(app, found, whole=whole, told_at=told_at)
+        return subscription.read(app.app_id, self.store, found, around)
+
+    async def _session(self, app: ConnectedApp, id: str) -> Reading:
+        session = await self._reader.session(app, id)
+        if session.subscription is not None:
+            return await self._subscription(app, session.subscription)
+        if note := checkout.why_nothing_follows(session):
+            return Reading(note=note)
+        paid = session.payment_intent
+        charges = await self._reader.charges_of(app, paid) if paid is not None else ()
+        back = gone_back(charges, await self._reader.disputes(app, charges))
+        account = checkout.account_of(session, app.credentials.user_id_metadata_key)
+        return checkout.read(app.app_id, self.store, session, charges, back, account)
+
+    async def _payment(self, app: ConnectedApp, told: notification.Told) -> Reading:
+        """What a refunded or disputed payment was for."""
+        found = await self._reader.paid_subscription(app, told.charge, told.payment_intent)
+        if found is not None:
+            return await self._subscription(app, found)
+        session = (
+            await self._reader.session_of_payment(app, told.payment_intent) if told.payment_intent is not None else None
+        )
+        if session is not None:
+            return await self._session(app, session)
+        return Reading(note="The payment was neither for a subscription nor at checkout.")

@@ -1,0 +1,88 @@
+"""A one-time payment at checkout, in Latchkey's words. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.stores.adapter import Reading, Seen
+from latchkey.stores.stripe.amounts import micros, price_of
+from latchkey.stores.stripe.refunds import GoneBack
+from latchkey.stores.stripe.resources import Charge, Customer, Session, SessionItem, product_of
+
+ITEM = "#"
+
+
+def why_nothing_follows(session: Session) -> str:
+    """For the journal. Empty where something was bought."""
+    if session.mode != "payment":
+        return "The checkout session is about no purchase."
+    if session.payment_status not in ("paid", "no_payment_required"):
+        return "The checkout session waits for its payment."
+    return "" if session.line_items is not None and session.line_items.data else "Nothing was bought."
+
+
+def account_of(session: Session, key: str) -> str | None:
+    if named := (session.metadata or {}).get(key) or session.client_reference_id:
+        return named
+    if isinstance(session.customer, str):
+        return session.customer
+    try:
+        customer = msgspec.convert(session.customer, Customer | None)
+    except msgspec.MsgspecError:
+        return None
+    return (customer.metadata.get(key) or customer.id) if customer is not None else None
+
+
+def read(
+    app_id: str, store: str, session: Session, charges: tuple[Charge, ...], back: GoneBack, account: str | None
+) -> Reading:
+    if note := why_nothing_follows(session):
+        return Reading(note=note)
+    assert session.line_items is not None
+    items = [one for one in session.line_items.data if one.price is not None]
+    several, total = len(items) > 1, sum(one.amount_total for one in items)
+    return Reading(
+        seen=tuple(
+            Seen(
+                snapshot=_purchase(app_id, store, session, one, charges, back, total, several=several),
+                account_token=account,
+                handle=f"{session.id}{ITEM}{one.id}" if several else session.id,
+                unordered=True,
+            )
+            for one in items
+        )
+    )
+
+
+def _purchase(
+    app_id: str,
+    store: str,
+    session: Session,
+    item: SessionItem,
+    charges: tuple[Charge, ...],
+    back: GoneBack,
+    total: int,
+    *,
+    several: bool,
+) -> Purchase:
+    assert item.price is not None
+    paid = [one for one in charges if one.status == "succeeded"]
+    address = session.customer_details.address if session.customer_details is not None else None
+    country = next((one.country for one in paid if one.country), address.country if address is not None else None)
+    # Not the id of the session: whoever knows that can show it as a receipt.
+    payment = session.payment_intent or item.id
+    part = back.part * item.amount_total // total if total else 0
+    return Purchase(
+        kind=PurchaseKind.ONE_TIME,
+        store=store,
+        id=f"{payment}{ITEM}{item.id}" if several and session.payment_intent else payment,
+        product_id=product_of(item.price.product, item.price.id),
+        environment=Environment.PRODUCTION if session.livemode else Environment.SANDBOX,
+        app_id=app_id,
+        purchased_at=min((one.created for one in paid), default=session.created) * 1000,
+        price=price_of(item.amount_total, item.currency),
+        money_back=back.facts,
+        given_back=micros(part, item.currency),
+        country=country.upper() if country else None,
+    )

@@ -1,0 +1,257 @@
+"""The periods of one item of a subscription, from its paid invoices. Pure.
+
+Each paid invoice with a line for the item is a period. A trial's invoice over 0 is one too; a later trial of the same
+subscription only moves the end of the running period. A change of the price between two invoices is a period that cost
+nothing: Stripe charges the difference with the next invoice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
+from latchkey.stores.stripe import refunds
+from latchkey.stores.stripe.amounts import micros, price_of
+from latchkey.stores.stripe.resources import Charge, Dispute, Invoice, InvoiceItem, Item, Line, Subscription
+
+# Stripe does not say as of which moment it speaks; the core puts a moment here.
+NOW = Moment(0)
+# Between two readings of Stripe's clock in seconds.
+_CLOSE = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What was read beside the subscription."""
+
+    # Oldest first.
+    invoices: tuple[Invoice, ...]
+    # By what an invoice names as its payment.
+    charges: Mapping[str, tuple[Charge, ...]] = field(default_factory=dict)
+    # By their charge.
+    disputes: Mapping[str, tuple[Dispute, ...]] = field(default_factory=dict)
+    # Of changes that are not charged yet.
+    pending: tuple[InvoiceItem, ...] = ()
+    # About when a change came that nothing else dates.
+    told_at: Ms | None = None
+    # The user whom the checkout session or the customer names.
+    account: str | None = None
+    # Whether the invoices are all of the subscription.
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The lines of an invoice that are about one item."""
+
+    invoice: Invoice
+    lines: tuple[Line, ...]
+
+    @property
+    def main(self) -> Line | None:
+        """The line of the period: what is paid for next, or else what a change has begun."""
+        regular = [one for one in self.lines if not one.is_proration]
+        begun = [one for one in self.lines if one.is_proration and one.amount > 0]
+        return max(regular or begun, key=lambda one: (one.period.end, one.period.start), default=None)
+
+    @property
+    def charged(self) -> int:
+        return max(0, sum(one.charged for one in self.lines))
+
+
+def parts_of(subscription: Subscription, item: Item, invoice: Invoice) -> Parts:
+    """Lines of items that are gone, and of changes that name no item, belong to the first item."""
+    items = subscription.items.data
+    others = {one.id for one in items if one.id != item.id}
+    first = items[0].id == item.id
+    lines = (
+        one
+        for one in invoice.lines.data
+        if one.item_id == item.id
+        or (first and one.item_id not in others and (one.item_id is not None or one.is_proration))
+    )
+    return Parts(invoice, tuple(lines))
+
+
+def of_item(subscription: Subscription, item: Item, around: Around) -> tuple[Period, ...]:
+    """Oldest first; none while nothing is paid."""
+    line: list[Period] = []
+    for invoice in around.invoices:
+        parts = parts_of(subscription, item, invoice)
+        main = parts.main
+        if invoice.status != "paid" or main is None:
+            continue
+        if line:
+            _add_changes(line, parts.lines, main)
+        trial = _is_trial(subscription, item, parts, main, first=not line)
+        if trial and line:
+            _extend(line, main.period.end * 1000)
+        else:
+            line.append(_period(line, parts, main, around, trial=trial))
+    if not line and subscription.trial_start is not None and subscription.trial_end is not None:
+        line.append(_trial_without_invoice(subscription, item))
+    if not line:
+        return ()
+    _move_trial_end(line, subscription)
+    _add_running_change(line, subscription, item, around)
+    return tuple(_cut(line))
+
+
+def _period(line: list[Period], parts: Parts, main: Line, around: Around, *, trial: bool) -> Period:
+    invoice, last = parts.invoice, line[-1] if line else None
+    start, end = main.period.start * 1000, main.period.end * 1000
+    paid_at = (invoice.status_transitions.paid_at or invoice.created) * 1000
+    # A debt that is paid after its period is over is older than the period that followed.
+    purchased_at = min(paid_at, end - 1)
+    if last is not None:
+        purchased_at = max(purchased_at, last.purchased_at + 1)
+    product = main.product or (last.product_id if last is not None else "")
+    charges = [one for pays in invoice.paid_by for one in around.charges.get(pays, ())]
+    back = refunds.gone_back(charges, around.disputes)
+    changed = last is not None and product != last.product_id and start < last.ends_at
+    country = next((one.country for one in charges if one.country), None)
+    if country is None and invoice.customer_address is not None:
+        country = invoice.customer_address.country
+    return Period(
+        id=invoice.id,
+        number=len(line),
+        cause=Cause.CHANGE
+        if changed
+        else Cause.RENEWAL
+        if last is not None
+        else Cause.TRIAL
+        if trial
+        else Cause.PURCHASE,
+        changed_from=last.product_id if changed and last is not None else None,
+        product_id=product,
+        period_type=PeriodType.TRIAL if trial else PeriodType.NORMAL,
+        purchased_at=purchased_at,
+        paid_from=start if start < purchased_at else None,
+        ends_at=end,
+        as_of=NOW,
+        price=price_of(parts.charged, invoice.currency),
+        money_back=back.facts,
+        given_back=_share(parts, back.part),
+        country=country.upper() if country else None,
+    )
+
+
+def _share(parts: Parts, back: int) -> int:
+    """The item's part of a partial refund, in millionths."""
+    whole = parts.invoice.total
+    part = back if parts.charged >= whole or whole <= 0 else back * parts.charged // whole
+    return micros(part, parts.invoice.currency)
+
+
+def _is_trial(subscription: Subscription, item: Item, parts: Parts, main: Line, *, first: bool) -> bool:
+    if parts.charged or main.amount:
+        return False
+    start, end = subscription.trial_start, subscription.trial_end
+    if (
+        start is not None
+        and end is not None
+        and start - _CLOSE <= main.period.start
+        and main.period.end <= end + _CLOSE
+    ):
+        return True
+    # A later trial has taken the place of the first one in the subscription.
+    begins = first and parts.invoice.billing_reason == "subscription_create"
+    return begins and start is not None and not main.discount_amounts and (item.price.unit_amount or 0) > 0
+
+
+def _trial_without_invoice(subscription: Subscription, item: Item) -> Period:
+    assert subscription.trial_start is not None
+    assert subscription.trial_end is not None
+    return Period(
+        # Not the id of the subscription: whoever knows that can show it as a receipt.
+        id=f"{item.id}/trial",
+        number=0,
+        cause=Cause.TRIAL,
+        product_id=item.product,
+        period_type=PeriodType.TRIAL,
+        purchased_at=subscription.trial_start * 1000,
+        ends_at=subscription.trial_end * 1000,
+        as_of=NOW,
+        price=price_of(0, subscription.currency),
+    )
+
+
+def _move_trial_end(line: list[Period], subscription: Subscription) -> None:
+    """The trial ends when the subscription says so. A trial that was given later extends the period it came in."""
+    if subscription.trial_start is None or subscription.trial_end is None:
+        return
+    began, end = subscription.trial_start * 1000, subscription.trial_end * 1000
+    at = max((n for n, one in enumerate(line) if one.starts_at <= began + _CLOSE * 1000), default=None)
+    if at is None:
+        return
+    ends_at = end if line[at].period_type is PeriodType.TRIAL else max(line[at].ends_at, end)
+    line[at] = replace(line[at], ends_at=ends_at)
+
+
+def _extend(line: list[Period], end: Ms) -> None:
+    line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, end))
+
+
+def _add_changes(line: list[Period], lines: Iterable[Line], main: Line) -> None:
+    """Changes within the period before, that this invoice charges for."""
+    for one in sorted(lines, key=lambda one: one.period.start):
+        details = one.parent.invoice_item_details if one.parent is not None else None
+        if one is main or not one.is_proration or one.amount <= 0 or one.period.end > main.period.start + _CLOSE:
+            continue
+        if details is not None and details.invoice_item and one.product is not None:
+            _add_change(line, details.invoice_item, one.product, one.period.start * 1000, one.currency)
+
+
+def _add_running_change(line: list[Period], subscription: Subscription, item: Item, around: Around) -> None:
+    """Changes since the last paid invoice. What waits for a payment that was tried is not bought yet."""
+    for one in sorted(around.pending, key=lambda one: one.period.start):
+        of = one.parent.subscription_details if one.parent is not None else None
+        mine = of is None or of.subscription_item in (None, item.id)
+        if one.proration and one.amount > 0 and one.product is not None and mine:
+            _add_change(line, one.id, one.product, one.period.start * 1000, one.currency)
+    last = line[-1]
+    waits = any(
+        one.product == item.product
+        for invoice in around.invoices
+        if invoice.status == "open"
+        for one in parts_of(subscription, item, invoice).lines
+    )
+    if last.product_id != item.product and subscription.status in ("active", "trialing") and not waits:
+        at = around.told_at if around.told_at is not None else last.purchased_at + 1
+        _add_change(line, item.price.id, item.product, at, subscription.currency)
+        if line[-1] is not last:
+            line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, item.current_period_end * 1000))
+
+
+def _add_change(line: list[Period], id: str, product: str, at: Ms, currency: str) -> None:
+    last = line[-1]
+    if product == last.product_id:
+        return
+    first_of_chain = last.id.partition("/")[0]
+    at = min(max(at, last.purchased_at + 1), last.ends_at - 1)
+    line.append(
+        Period(
+            id=f"{first_of_chain}/{id}",
+            number=len(line),
+            cause=Cause.CHANGE,
+            changed_from=last.product_id,
+            product_id=product,
+            period_type=last.period_type,
+            purchased_at=at,
+            ends_at=last.ends_at,
+            as_of=NOW,
+            price=price_of(0, currency),
+            country=last.country,
+        )
+    )
+
+
+def _cut(line: list[Period]) -> Iterable[Period]:
+    """A change ends the period before it."""
+    for one, following in zip(line, [*line[1:], None], strict=True):
+        if following is not None and following.cause is Cause.CHANGE and following.purchased_at < one.ends_at:
+            yield replace(one, ends_at=following.purchased_at)
+        else:
+            yield one

@@ -1,0 +1,239 @@
+"""Reads what is needed to tell how a subscription or a one-time purchase stands."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from latchkey.domain.instants import Ms
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.errors import StoreDown
+from latchkey.stores.stripe.api import StripeApi, Unknown, asking
+from latchkey.stores.stripe.notification import EVENT_TYPES, Event
+from latchkey.stores.stripe.periods import Around
+from latchkey.stores.stripe.resources import (
+    Charge,
+    Customer,
+    Dispute,
+    Invoice,
+    InvoiceItem,
+    InvoicePayment,
+    Line,
+    Listed,
+    Listing,
+    Session,
+    Subscription,
+)
+
+T = TypeVar("T")
+
+_PAGE = 100
+# More than this is not read back: 80 years of months.
+_MOST_PAGES = 10
+_REFUNDS = "refunds.data.failure_balance_transaction"
+# Stripe takes 20 types in one question.
+_MOST_TYPES = 20
+
+
+class Reader:
+    """Raises Unknown for what Stripe does not have; StoreDown and CredentialsRefused as everywhere."""
+
+    def __init__(self, api: StripeApi) -> None:
+        self._api = api
+
+    async def subscription(self, app: ConnectedApp, id: str) -> Subscription:
+        found = await self._get(
+            app, f"subscriptions/{id}", Subscription, expand=["customer", "schedule.phases.items.price"]
+        )
+        _same_mode(app, found.livemode)
+        return found
+
+    async def around(
+        self, app: ConnectedApp, subscription: Subscription, *, whole: bool, told_at: Ms | None = None
+    ) -> Around:
+        pages = _MOST_PAGES if whole else 1
+        query = {"subscription": subscription.id, "expand": ["data.payments"]}
+        listed, all_invoices = await self._list(app, "invoices", Invoice, query, pages)
+        invoices = [await self._with_lines(app, one) for one in listed if one.status != "draft"]
+        charges = await self._charges(app, subscription, invoices, pages)
+        return Around(
+            invoices=tuple(sorted(invoices, key=lambda one: (one.created, one.id))),
+            charges=_grouped(charges, lambda one: one.pays),
+            disputes=await self.disputes(app, charges),
+            pending=await self._pending(app, subscription, invoices),
+            told_at=told_at,
+            account=await self._account(app, subscription),
+            whole=all_invoices,
+        )
+
+    async def disputes(self, app: ConnectedApp, charges: Iterable[Charge]) -> dict[str, tuple[Dispute, ...]]:
+        found = {}
+        for one in charges:
+            if one.disputed:
+                listed, _ = await self._list(app, "disputes", Dispute, {"charge": one.id}, 1)
+                found[one.id] = tuple(listed)
+        return found
+
+    async def charges_of(self, app: ConnectedApp, payment_intent: str) -> tuple[Charge, ...]:
+        query = {"payment_intent": payment_intent, "expand": [f"data.{_REFUNDS}"]}
+        listed, _ = await self._list(app, "charges", Charge, query, 1)
+        return tuple(listed)
+
+    async def session(self, app: ConnectedApp, id: str) -> Session:
+        found = await self._get(app, f"checkout/sessions/{id}", Session, expand=["line_items", "customer"])
+        _same_mode(app, found.livemode)
+        return found
+
+    async def session_of_payment(self, app: ConnectedApp, payment_intent: str) -> str | None:
+        listed, _ = await self._list(app, "checkout/sessions", Listing, {"payment_intent": payment_intent}, 1, limit=1)
+        return listed[0].id if listed else None
+
+    async def paid_subscription(self, app: ConnectedApp, charge: str | None, payment_intent: str | None) -> str | None:
+        """The subscription that a payment was for."""
+        if payment_intent is None and charge is None:
+            return None
+        payment = {"type": "payment_intent", "payment_intent": payment_intent}
+        if payment_intent is None:
+            payment = {"type": "charge", "charge": charge}
+        listed, _ = await self._list(app, "invoice_payments", InvoicePayment, {"payment": payment}, 1)
+        for one in listed:
+            invoice = await self._get(app, f"invoices/{one.invoice}", Invoice)
+            if invoice.subscription is not None:
+                return invoice.subscription
+        return None
+
+    async def payments_of(self, app: ConnectedApp, invoice: str) -> list[str]:
+        """The payment intents, or charges without one, that have paid an invoice."""
+        listed, _ = await self._list(app, "invoice_payments", InvoicePayment, {"invoice": invoice, "status": "paid"}, 1)
+        return [paid for one in listed if (paid := one.payment.payment_intent or one.payment.charge)]
+
+    async def events(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Event]:
+        """Newest first, as Stripe lists them. It keeps them for 30 days."""
+        query: dict[str, Any] = {
+            "created": {"gte": since // 1000, "lte": until // 1000 + 1},
+            "types": [*EVENT_TYPES[:_MOST_TYPES]],
+        }
+        async for one in self._pages(app, "events", Event, query, limit=_PAGE):
+            yield one
+
+    async def check(self, app: ConnectedApp) -> None:
+        """Calls that need a key that works and every right that reading needs."""
+        for path in ("subscriptions", "invoices", "charges", "checkout/sessions", "events"):
+            await self._list(app, path, Listing, {}, 1, limit=1)
+
+    async def _charges(
+        self, app: ConnectedApp, subscription: Subscription, invoices: list[Invoice], pages: int
+    ) -> list[Charge]:
+        """All attempts to pay for the subscription. One question about the customer replaces one for each invoice."""
+        wanted = {pays for one in invoices for pays in one.paid_by}
+        if not wanted:
+            return []
+        query = {
+            "customer": subscription.customer.id,
+            "created": {"gte": min(one.created for one in invoices) - 1},
+            "expand": [f"data.{_REFUNDS}"],
+        }
+        listed, all_of_them = await self._list(app, "charges", Charge, query, pages)
+        found = {one.id: one for one in listed if one.pays in wanted}
+        if not all_of_them:
+            # A customer with many other payments. Those of the newest invoices have to be known.
+            known = {one.pays for one in found.values()}
+            for pays in [one for one in wanted if one not in known and one.startswith("pi_")][:_PAGE]:
+                found |= {one.id: one for one in await self.charges_of(app, pays)}
+        return [*found.values()]
+
+    async def _pending(
+        self, app: ConnectedApp, subscription: Subscription, invoices: list[Invoice]
+    ) -> tuple[InvoiceItem, ...]:
+        """Changes that will be charged with the next invoice. Asked for only where a price is not the last one paid."""
+        paid = max((one for one in invoices if one.status == "paid"), key=lambda one: one.created, default=None)
+        told = {line.product for line in paid.lines.data} if paid is not None else set()
+        if (
+            subscription.status not in ("active", "trialing")
+            or {one.product for one in subscription.items.data} <= told
+        ):
+            return ()
+        query = {"customer": subscription.customer.id, "pending": "true"}
+        listed, _ = await self._list(app, "invoiceitems", InvoiceItem, query, 1)
+        return tuple(one for one in listed if one.subscription == subscription.id)
+
+    async def _account(self, app: ConnectedApp, subscription: Subscription) -> str | None:
+        """Whose it is: the subscription says it, or its checkout session, or its customer, or it is the customer's."""
+        key, customer = app.credentials.user_id_metadata_key, subscription.customer
+        if named := subscription.metadata.get(key):
+            return named
+        query = {"subscription": subscription.id}
+        listed, _ = await self._list(app, "checkout/sessions", Session, query, 1, limit=1)
+        for one in listed:
+            if named := (one.metadata or {}).get(key) or one.client_reference_id:
+                return named
+        return account_of(customer, key)
+
+    async def _with_lines(self, app: ConnectedApp, invoice: Invoice) -> Invoice:
+        if not invoice.lines.has_more:
+            return invoice
+        lines, _ = await self._list(app, f"invoices/{invoice.id}/lines", Line, {}, _MOST_PAGES)
+        return msgspec.structs.replace(invoice, lines=Listed(data=lines))
+
+    async def _get(self, app: ConnectedApp, path: str, type: type[T], **query: Any) -> T:
+        with asking():
+            answer = await self._api.client(app).raw_request_async("get", f"/v1/{path}", **query)
+        return _decoded(answer.data, type)
+
+    async def _list(
+        self, app: ConnectedApp, path: str, type: type[T], query: Mapping[str, Any], pages: int, limit: int = _PAGE
+    ) -> tuple[list[T], bool]:
+        """What is listed, newest first, and whether that is everything."""
+        found: list[T] = []
+        asked: dict[str, Any] = {**query, "limit": limit}
+        for _ in range(pages):
+            page = await self._get(app, path, Listed[Any], **asked)
+            found += (_decoded(one, type) for one in page.data)
+            if not page.has_more or not page.data:
+                return found, True
+            asked["starting_after"] = _id_of(page.data[-1])
+        return found, False
+
+    async def _pages(
+        self, app: ConnectedApp, path: str, type: type[T], query: Mapping[str, Any], limit: int
+    ) -> AsyncIterator[T]:
+        asked: dict[str, Any] = {**query, "limit": limit}
+        while True:
+            page = await self._get(app, path, Listed[Any], **asked)
+            for one in page.data:
+                yield _decoded(one, type)
+            if not page.has_more or not page.data:
+                return
+            asked["starting_after"] = _id_of(page.data[-1])
+
+
+def account_of(customer: Customer | None, key: str) -> str | None:
+    return (customer.metadata.get(key) or customer.id) if customer is not None else None
+
+
+def _grouped(charges: Iterable[Charge], key: Any) -> dict[str, tuple[Charge, ...]]:
+    found: dict[str, tuple[Charge, ...]] = {}
+    for one in charges:
+        found[key(one)] = (*found.get(key(one), ()), one)
+    return found
+
+
+def _same_mode(app: ConnectedApp, livemode: bool) -> None:
+    if livemode != app.credentials.livemode:
+        raise Unknown("Stripe answered with an object of its other mode.")
+
+
+def _decoded(given: Any, type: type[T]) -> T:
+    try:
+        return msgspec.convert(given, type)
+    except msgspec.MsgspecError:
+        raise StoreDown("Stripe answered with an object of an unexpected form.") from None
+
+
+def _id_of(given: Any) -> str:
+    id = given.get("id") if isinstance(given, dict) else None
+    if not isinstance(id, str):
+        raise StoreDown("Stripe answered with a list of things without ids.")
+    return id

@@ -1,0 +1,345 @@
+"""What the adapter reads of Stripe's objects. Everything else in an answer is left alone."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from latchkey.domain.instants import Ms
+
+T = TypeVar("T")
+
+
+def ms(seconds: int | None) -> Ms | None:
+    return None if seconds is None else seconds * 1000
+
+
+class Listed(msgspec.Struct, Generic[T]):
+    data: list[T] = []
+    has_more: bool = False
+
+
+class Address(msgspec.Struct):
+    country: str | None = None
+
+
+class Customer(msgspec.Struct):
+    id: str
+    deleted: bool = False
+    metadata: dict[str, str] = {}
+    address: Address | None = None
+
+
+class Price(msgspec.Struct):
+    id: str
+    # Its id; an object only where somebody expanded it.
+    product: str
+    currency: str = ""
+    unit_amount: int | None = None
+
+
+class Item(msgspec.Struct):
+    id: str
+    price: Price
+    current_period_start: int
+    current_period_end: int
+    created: int = 0
+
+    @property
+    def product(self) -> str:
+        return product_of(self.price.product, self.price.id)
+
+
+class PauseCollection(msgspec.Struct):
+    behavior: str = ""
+    resumes_at: int | None = None
+
+
+class CancellationDetails(msgspec.Struct):
+    reason: str | None = None
+
+
+class PhaseItem(msgspec.Struct):
+    # An id, or an object where somebody expanded it.
+    price: Any
+
+
+class Phase(msgspec.Struct):
+    start_date: int
+    end_date: int
+    items: list[PhaseItem] = []
+
+
+class Schedule(msgspec.Struct):
+    id: str
+    status: str = ""
+    phases: list[Phase] = []
+
+
+class Subscription(msgspec.Struct):
+    id: str
+    status: str
+    created: int
+    livemode: bool
+    currency: str
+    customer: Customer
+    items: Listed[Item]
+    start_date: int = 0
+    metadata: dict[str, str] = {}
+    cancel_at: int | None = None
+    cancel_at_period_end: bool = False
+    canceled_at: int | None = None
+    ended_at: int | None = None
+    cancellation_details: CancellationDetails | None = None
+    collection_method: str = "charge_automatically"
+    pause_collection: PauseCollection | None = None
+    trial_start: int | None = None
+    trial_end: int | None = None
+    schedule: Schedule | None = None
+
+
+class Span(msgspec.Struct):
+    start: int
+    end: int
+
+
+class Amount(msgspec.Struct):
+    amount: int
+
+
+class Tax(msgspec.Struct):
+    amount: int
+    tax_behavior: str = "exclusive"
+
+
+class PriceDetails(msgspec.Struct):
+    price: str
+    product: str
+
+
+class Pricing(msgspec.Struct):
+    price_details: PriceDetails | None = None
+
+
+class SubscriptionItemDetails(msgspec.Struct):
+    subscription_item: str
+    proration: bool = False
+
+
+class InvoiceItemDetails(msgspec.Struct):
+    invoice_item: str = ""
+    proration: bool = False
+    subscription: str | None = None
+
+
+class LineParent(msgspec.Struct):
+    type: str = ""
+    subscription_item_details: SubscriptionItemDetails | None = None
+    invoice_item_details: InvoiceItemDetails | None = None
+
+
+class Line(msgspec.Struct):
+    id: str
+    amount: int
+    currency: str
+    period: Span
+    discount_amounts: list[Amount] | None = None
+    taxes: list[Tax] | None = None
+    pricing: Pricing | None = None
+    parent: LineParent | None = None
+
+    @property
+    def charged(self) -> int:
+        """What it really cost: after discounts, with the tax that comes on top."""
+        discounts = sum(one.amount for one in self.discount_amounts or ())
+        taxes = sum(one.amount for one in self.taxes or () if one.tax_behavior == "exclusive")
+        return self.amount - discounts + taxes
+
+    @property
+    def item_id(self) -> str | None:
+        details = self.parent.subscription_item_details if self.parent is not None else None
+        return details.subscription_item if details is not None else None
+
+    @property
+    def is_proration(self) -> bool:
+        if self.parent is None:
+            return False
+        of_item, of_invoice = self.parent.subscription_item_details, self.parent.invoice_item_details
+        return bool((of_item and of_item.proration) or (of_invoice and of_invoice.proration))
+
+    @property
+    def product(self) -> str | None:
+        details = self.pricing.price_details if self.pricing is not None else None
+        return product_of(details.product, details.price) if details is not None else None
+
+
+class Transitions(msgspec.Struct):
+    finalized_at: int | None = None
+    paid_at: int | None = None
+
+
+class Paid(msgspec.Struct):
+    type: str = ""
+    payment_intent: str | None = None
+    charge: str | None = None
+
+
+class InvoicePayment(msgspec.Struct):
+    invoice: str = ""
+    status: str = ""
+    payment: Paid = msgspec.field(default_factory=Paid)
+
+
+class SubscriptionDetails(msgspec.Struct):
+    subscription: str | None = None
+
+
+class InvoiceParent(msgspec.Struct):
+    subscription_details: SubscriptionDetails | None = None
+
+
+class Invoice(msgspec.Struct):
+    id: str
+    created: int
+    currency: str
+    total: int
+    lines: Listed[Line]
+    status: str | None = None
+    billing_reason: str | None = None
+    customer_address: Address | None = None
+    parent: InvoiceParent | None = None
+    payments: Listed[InvoicePayment] | None = None
+    status_transitions: Transitions = msgspec.field(default_factory=Transitions)
+
+    @property
+    def subscription(self) -> str | None:
+        details = self.parent.subscription_details if self.parent is not None else None
+        return details.subscription if details is not None else None
+
+    @property
+    def paid_by(self) -> frozenset[str]:
+        """The payment intents, or charges without one, that have paid it or were tried."""
+        listed = self.payments.data if self.payments is not None else []
+        named = (one.payment.payment_intent or one.payment.charge for one in listed)
+        return frozenset(one for one in named if one)
+
+
+class ItemSubscription(msgspec.Struct):
+    subscription: str
+    subscription_item: str | None = None
+
+
+class ItemParent(msgspec.Struct):
+    subscription_details: ItemSubscription | None = None
+
+
+class InvoiceItem(msgspec.Struct):
+    id: str
+    amount: int
+    currency: str
+    period: Span
+    proration: bool = False
+    parent: ItemParent | None = None
+    pricing: Pricing | None = None
+
+    @property
+    def subscription(self) -> str | None:
+        details = self.parent.subscription_details if self.parent is not None else None
+        return details.subscription if details is not None else None
+
+    @property
+    def product(self) -> str | None:
+        details = self.pricing.price_details if self.pricing is not None else None
+        return product_of(details.product, details.price) if details is not None else None
+
+
+class Moved(msgspec.Struct):
+    """A movement of the account's balance."""
+
+    id: str
+    amount: int
+    created: int
+
+
+class Refund(msgspec.Struct):
+    id: str
+    amount: int
+    created: int
+    status: str | None = None
+    failure_balance_transaction: Moved | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.status in ("failed", "canceled")
+
+
+class Dispute(msgspec.Struct):
+    id: str
+    amount: int
+    charge: str
+    status: str = ""
+    balance_transactions: list[Moved] = []
+
+
+class Billed(msgspec.Struct):
+    address: Address | None = None
+
+
+class Charge(msgspec.Struct):
+    id: str
+    amount: int
+    currency: str
+    created: int
+    status: str = ""
+    disputed: bool = False
+    payment_intent: str | None = None
+    billing_details: Billed | None = None
+    refunds: Listed[Refund] | None = None
+
+    @property
+    def pays(self) -> str:
+        """What an invoice names as its payment."""
+        return self.payment_intent or self.id
+
+    @property
+    def country(self) -> str | None:
+        address = self.billing_details.address if self.billing_details is not None else None
+        return address.country if address is not None else None
+
+
+class SessionItem(msgspec.Struct):
+    id: str
+    amount_total: int
+    currency: str
+    price: Price | None = None
+
+
+class Session(msgspec.Struct):
+    """A checkout session."""
+
+    id: str
+    mode: str
+    created: int
+    livemode: bool
+    status: str | None = None
+    payment_status: str = ""
+    client_reference_id: str | None = None
+    # An object where it is expanded, as the adapter asks; an id in a list.
+    customer: Any = None
+    customer_details: Billed | None = None
+    metadata: dict[str, str] | None = None
+    payment_intent: str | None = None
+    subscription: str | None = None
+    invoice: str | None = None
+    line_items: Listed[SessionItem] | None = None
+
+
+class Listing(msgspec.Struct):
+    """Only that something is listed."""
+
+    id: str
+
+
+def product_of(product: str, price: str) -> str:
+    return f"{product}:{price}"

@@ -1,0 +1,202 @@
+"""A subscription of Stripe, in Latchkey's words. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.instants import DAY, MINUTE, Ms
+from latchkey.domain.purchases.purchase import Environment, Reason
+from latchkey.domain.purchases.subscription import UNTIL_RESUMED, Pause, Period, Status
+from latchkey.domain.purchases.subscription import Invoice as Issued
+from latchkey.domain.purchases.subscription import Subscription as Snapshot
+from latchkey.stores.adapter import Reading, Seen
+from latchkey.stores.errors import StoreDown
+from latchkey.stores.stripe import periods
+from latchkey.stores.stripe.amounts import price_of
+from latchkey.stores.stripe.periods import Around
+from latchkey.stores.stripe.resources import Invoice, Item, Line, Subscription, product_of
+
+# Divides the subscription from the item in the handle of an item beyond the first.
+ITEM = "#"
+_RUNNING = frozenset({"active", "trialing"})
+_UNPAID = frozenset({"past_due", "unpaid", "canceled"})
+_KNOWN = frozenset({*_RUNNING, *_UNPAID, "paused", "incomplete", "incomplete_expired"})
+# While Stripe tries a payment again, access lasts as long as the unpaid period, but within these limits. Stripe's usual
+# schedule takes two weeks, the longest one two months.
+SHORTEST_GRACE: Ms = 14 * DAY
+LONGEST_GRACE: Ms = 60 * DAY
+
+_REASONS = {
+    "payment_failed": Reason.BILLING_ERROR,
+    "cancellation_requested": Reason.UNSUBSCRIBE,
+    "payment_disputed": Reason.CUSTOMER_SUPPORT,
+}
+
+
+def read(app_id: str, store: str, subscription: Subscription, around: Around) -> Reading:
+    if subscription.status not in _KNOWN:
+        raise StoreDown("Stripe tells of a subscription in a state that this version of Latchkey does not know.")
+    seen = []
+    for number, item in enumerate(subscription.items.data):
+        line = periods.of_item(subscription, item, around)
+        if line:
+            seen.append(_seen(app_id, store, subscription, item, line, around, number))
+    if seen:
+        return Reading(seen=tuple(seen))
+    if subscription.status in ("incomplete", "incomplete_expired"):
+        return Reading(note="The subscription waits for its first payment, or never got it.")
+    return Reading(note="No invoice of the subscription is paid yet.")
+
+
+def _seen(
+    app_id: str,
+    store: str,
+    subscription: Subscription,
+    item: Item,
+    line: tuple[Period, ...],
+    around: Around,
+    number: int,
+) -> Seen:
+    suffix = f"{ITEM}{item.id}" if number else ""
+    line, status = _standing(subscription, item, line, around)
+    return Seen(
+        snapshot=Snapshot(
+            store=store,
+            id=subscription.id + suffix,
+            environment=Environment.PRODUCTION if subscription.livemode else Environment.SANDBOX,
+            app_id=app_id,
+            periods=line,
+            status=status,
+            invoices=() if number else tuple(_issued(one) for one in around.invoices if _was_open(one)),
+        ),
+        account_token=around.account,
+        handle=subscription.id + suffix,
+        unordered=True,
+        complete=around.whole,
+    )
+
+
+def _was_open(invoice: Invoice) -> bool:
+    """Stripe never leaves an invoice over nothing open: it counts as paid at once."""
+    return invoice.status_transitions.finalized_at is not None and invoice.total > 0
+
+
+def _issued(invoice: Invoice) -> Issued:
+    at = invoice.status_transitions.finalized_at or invoice.created
+    return Issued(invoice.id, at * 1000, price_of(invoice.total, invoice.currency))
+
+
+def _standing(
+    subscription: Subscription, item: Item, line: tuple[Period, ...], around: Around
+) -> tuple[tuple[Period, ...], Status]:
+    status = _renewal(subscription, item)
+    if subscription.status in _UNPAID:
+        status = _with_debt(status, subscription, item, line[-1], around)
+    if subscription.status == "canceled":
+        return _over(status, subscription, line)
+    if subscription.status == "unpaid":
+        return line, replace(status, ended=Reason.BILLING_ERROR)
+    if subscription.status == "paused":
+        # A trial that ended without a way to pay. It goes on when the customer gives one.
+        return line, replace(status, pause=Pause(0, UNTIL_RESUMED))
+    if (paused := subscription.pause_collection) is not None:
+        resumes_at = paused.resumes_at * 1000 if paused.resumes_at is not None else UNTIL_RESUMED
+        return line, replace(status, pause=Pause(0, resumes_at))
+    return line, status
+
+
+def _renewal(subscription: Subscription, item: Item) -> Status:
+    status = Status(as_of=periods.NOW)
+    at = subscription.cancel_at
+    if subscription.cancel_at_period_end or (at is not None and at <= item.current_period_end):
+        off_at = subscription.canceled_at * 1000 if subscription.canceled_at is not None else None
+        return replace(status, auto_renew=False, renewal_off_at=off_at, renewal_off_reason=_reason(subscription))
+    return replace(status, next_product_id=_next_product(subscription, item))
+
+
+def _reason(subscription: Subscription) -> Reason:
+    details = subscription.cancellation_details
+    # Stripe gives no reason where the cancellation was asked for by an older version of its API.
+    return _REASONS.get((details.reason if details is not None else None) or "", Reason.UNSUBSCRIBE)
+
+
+def _next_product(subscription: Subscription, item: Item) -> str | None:
+    """What a schedule changes to when the running period is over."""
+    schedule = subscription.schedule
+    if schedule is None or schedule.status != "active":
+        return None
+    following = [one for one in schedule.phases if one.start_date >= item.current_period_end - 1 and one.items]
+    if not following:
+        return None
+    position = [one.id for one in subscription.items.data].index(item.id)
+    items = min(following, key=lambda one: one.start_date).items
+    price = items[min(position, len(items) - 1)].price
+    if isinstance(price, dict) and isinstance(price.get("id"), str) and isinstance(price.get("product"), str):
+        product = product_of(price["product"], price["id"])
+    elif isinstance(price, str):
+        product = product_of(item.price.product, price)
+    else:
+        return None
+    return product if product != item.product else None
+
+
+def _with_debt(status: Status, subscription: Subscription, item: Item, running: Period, around: Around) -> Status:
+    """A missing payment is dated to the beginning of what is not paid, so that every reading of one problem tells the
+    same."""
+    debt = _debt(subscription, item, around)
+    if debt is None:
+        return replace(status, billing_issue_at=running.ends_at) if subscription.status == "past_due" else status
+    invoice, line = debt
+    start, end = line.period.start * 1000, line.period.end * 1000
+    grace_ends_at = min(max(end, start + SHORTEST_GRACE), start + LONGEST_GRACE)
+    details = subscription.cancellation_details
+    given_up = details is not None and details.reason == "payment_failed"
+    if subscription.status == "unpaid" or (subscription.status == "canceled" and given_up):
+        # The same moment for both: an unpaid subscription may be deleted weeks later.
+        grace_ends_at = min(grace_ends_at, _last_try(invoice, around))
+    elif subscription.status == "canceled" and subscription.ended_at is not None:
+        grace_ends_at = min(grace_ends_at, subscription.ended_at * 1000)
+    # Never None: what was told of a grace period would stand then.
+    return replace(status, billing_issue_at=start, grace_ends_at=max(grace_ends_at, running.ends_at))
+
+
+def _debt(subscription: Subscription, item: Item, around: Around) -> tuple[Invoice, Line] | None:
+    """The oldest invoice that is not paid, of those after the last paid one."""
+    found: tuple[Invoice, Line] | None = None
+    for invoice in reversed(around.invoices):
+        main = periods.parts_of(subscription, item, invoice).main
+        if main is None:
+            continue
+        if invoice.status == "paid":
+            break
+        if invoice.status in ("open", "uncollectible"):
+            found = invoice, main
+    return found
+
+
+def _last_try(invoice: Invoice, around: Around) -> Ms:
+    """Stripe does not date the end of its retries: it came with the last failed charge."""
+    tried = [one.created for pays in invoice.paid_by for one in around.charges.get(pays, ())]
+    return max([*tried, invoice.status_transitions.finalized_at or invoice.created]) * 1000
+
+
+def _over(status: Status, subscription: Subscription, line: tuple[Period, ...]) -> tuple[tuple[Period, ...], Status]:
+    running = line[-1]
+    ended_at = (subscription.ended_at or subscription.canceled_at or 0) * 1000 or running.ends_at
+    details = subscription.cancellation_details
+    ended = _REASONS.get((details.reason if details is not None else None) or "", Reason.UNKNOWN)
+    asked_at = subscription.canceled_at * 1000 if subscription.canceled_at is not None else ended_at
+    off = not status.auto_renew or subscription.cancel_at is not None
+    if off and asked_at < ended_at and ended is not Reason.BILLING_ERROR:
+        status = replace(status, auto_renew=False, renewal_off_at=asked_at, renewal_off_reason=_reason(subscription))
+    else:
+        # It was ended at once. That is its end, and no cancellation that it would run out after.
+        status = replace(status, auto_renew=True, renewal_off_at=None, renewal_off_reason=None)
+    status = replace(status, ended=ended, next_product_id=None)
+    if running.ends_at <= ended_at:
+        return line, status
+    refunded_at = running.refunded_at
+    if refunded_at is not None and ended_at <= refunded_at <= ended_at + MINUTE:
+        # The money went back with the end: REFUND says it all.
+        ended_at = min(refunded_at + 1, running.ends_at)
+    return (*line[:-1], replace(running, ends_at=max(ended_at, running.starts_at))), status

@@ -1,0 +1,392 @@
+"""Every row of Stripe's table: what happens in the account, the signed event, and what is told; also heard twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.purchases.subscription import Moment, Status
+from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.stripe.adapter import StripeAdapter
+from tests.stores.google.life import Life
+from tests.stores.stripe.shop import CHARGED, END, MONTH, SESSION, START, SUB, Json, Shop, event, sent
+
+# Something happens; the event about it, by its type and the object that it is about.
+Happening = Callable[[Shop], object]
+Step = tuple[Happening, str, Callable[[Shop], Json]]
+
+MID = START + 10 * DAY
+TRIAL: Ms = 7 * DAY
+
+
+def subscription(shop: Shop) -> Json:
+    return shop.sub
+
+
+def invoice(shop: Shop) -> Json:
+    return shop.invoices[-1]
+
+
+def session(shop: Shop) -> Json:
+    return shop.sessions[SESSION]
+
+
+def charge(shop: Shop) -> Json:
+    return shop.charges[-1]
+
+
+def refund(shop: Shop) -> Json:
+    found: Json = next(one for charge in shop.charges for one in charge["refunds"]["data"])
+    return found
+
+
+def dispute(shop: Shop) -> Json:
+    return shop.disputes[-1]
+
+
+def at(moment: Ms, happens: Callable[..., object], *given: Any, **more: Any) -> Happening:
+    def it(shop: Shop) -> None:
+        shop.now = moment
+        happens(shop, *given, **more)
+
+    return it
+
+
+def nothing(shop: Shop) -> None:
+    """Time passes."""
+
+
+def to_unpaid(shop: Shop) -> None:
+    shop.try_again()
+    shop.sub["status"] = "unpaid"
+
+
+def cancel_at(shop: Shop, moment: Ms) -> None:
+    shop.sub.update(cancel_at=moment // 1000, canceled_at=shop.now // 1000)
+
+
+def begin_with_a_trial(shop: Shop) -> None:
+    shop.invoices.clear()
+    shop.charges.clear()
+    shop.subscribe(trial=TRIAL)
+
+
+def pay_later(shop: Shop) -> None:
+    session(shop)["payment_status"] = "paid"
+    shop.charge(session(shop)["payment_intent"], 299)
+
+
+def trial_ends_without_card(shop: Shop) -> None:
+    shop.sub["status"] = "paused"
+
+
+CREATED, UPDATED, DELETED = (f"customer.subscription.{one}" for one in ("created", "updated", "deleted"))
+BOUGHT: Step = (Shop.subscribe, CREATED, subscription)
+TRIED: Step = (at(START, Shop.subscribe, trial=TRIAL), CREATED, subscription)
+INCOMPLETE: Step = (at(START, Shop.subscribe, status="incomplete"), CREATED, subscription)
+RENEWED: Step = (at(CHARGED, Shop.renew), "invoice.paid", invoice)
+FAILED: Step = (at(CHARGED, Shop.renew, paid=False), "invoice.payment_failed", invoice)
+CANCELLED: Step = (at(MID, Shop.cancel), UPDATED, subscription)
+PAUSED: Step = (at(MID, Shop.pause), UPDATED, subscription)
+SOLD: Step = (at(START, Shop.checkout, "coins"), "checkout.session.completed", session)
+REFUNDED: Step = (at(MID, Shop.refund), "charge.refunded", charge)
+DISPUTED: Step = (at(MID, Shop.dispute), "charge.dispute.funds_withdrawn", dispute)
+RENEWAL = ["INVOICE_ISSUANCE", "RENEWAL"]
+FIRST = ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+PRO, MAX, BASIC = (f"prod_{one}:price_{one}_monthly" for one in ("pro", "max", "basic"))
+
+ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
+    # What happens and is heard; what is told of the last; whether there is access afterwards.
+    "created active": ([BOUGHT], FIRST, True),
+    "created trialing": ([TRIED], ["TRIAL_STARTED"], True),
+    "created incomplete": ([INCOMPLETE], [], False),
+    "incomplete, then active": ([INCOMPLETE, (at(START + HOUR, Shop.pay), UPDATED, subscription)], FIRST, True),
+    "incomplete, then trialing": (
+        [
+            (at(START, Shop.subscribe, status="incomplete"), CREATED, subscription),
+            (
+                begin_with_a_trial,
+                UPDATED,
+                subscription,
+            ),
+        ],
+        ["TRIAL_STARTED"],
+        True,
+    ),
+    "incomplete, then expired": (
+        [INCOMPLETE, (lambda shop: shop.sub.update(status="incomplete_expired"), UPDATED, subscription)],
+        [],
+        False,
+    ),
+    "paid for a cycle": ([BOUGHT, RENEWED], RENEWAL, True),
+    "paid after a trial": (
+        [TRIED, (at(START + TRIAL + HOUR, Shop.renew), "invoice.paid", invoice)],
+        ["INITIAL_PURCHASE CONVERSION", "INVOICE_ISSUANCE"],
+        True,
+    ),
+    "past_due, then active": (
+        [BOUGHT, FAILED, (at(END + 3 * DAY, Shop.pay), "invoice.paid", invoice)],
+        ["RENEWAL"],
+        True,
+    ),
+    "unpaid, then active": (
+        [
+            BOUGHT,
+            FAILED,
+            (at(END + 9 * DAY, to_unpaid), UPDATED, subscription),
+            (at(END + 12 * DAY, Shop.pay), "invoice.paid", invoice),
+        ],
+        ["RENEWAL"],
+        True,
+    ),
+    "cancel_at_period_end set": ([BOUGHT, CANCELLED], ["CANCELLATION UNSUBSCRIBE"], True),
+    "cancel_at_period_end set in a trial": (
+        [TRIED, (at(START + DAY, Shop.cancel), UPDATED, subscription)],
+        ["TRIAL_CANCELLED UNSUBSCRIBE"],
+        True,
+    ),
+    "cancel_at_period_end cleared": (
+        [BOUGHT, CANCELLED, (at(MID + DAY, Shop.uncancel), UPDATED, subscription)],
+        ["UNCANCELLATION"],
+        True,
+    ),
+    "cancel_at in this period": (
+        [BOUGHT, (at(MID, cancel_at, MID + DAY), UPDATED, subscription)],
+        ["CANCELLATION UNSUBSCRIBE"],
+        True,
+    ),
+    "cancel_at in a later period": ([BOUGHT, (at(MID, cancel_at, END + MONTH), UPDATED, subscription)], [], True),
+    "past_due": ([BOUGHT, FAILED], ["BILLING_ISSUE", "INVOICE_ISSUANCE"], True),
+    "past_due, tried again": (
+        [BOUGHT, FAILED, (at(END + 3 * DAY, Shop.try_again), "invoice.payment_failed", invoice)],
+        [],
+        True,
+    ),
+    "unpaid": (
+        [BOUGHT, FAILED, (at(END + 9 * DAY, to_unpaid), UPDATED, subscription)],
+        ["EXPIRATION BILLING_ERROR"],
+        False,
+    ),
+    "deleted, payment_failed": (
+        [BOUGHT, FAILED, (at(END + 9 * DAY, Shop.end, "payment_failed"), DELETED, subscription)],
+        ["EXPIRATION BILLING_ERROR"],
+        False,
+    ),
+    "deleted, payment_failed, after unpaid": (
+        [
+            BOUGHT,
+            FAILED,
+            (at(END + 9 * DAY, to_unpaid), UPDATED, subscription),
+            (at(END + 30 * DAY, Shop.end, "payment_failed"), DELETED, subscription),
+        ],
+        [],
+        False,
+    ),
+    "deleted, cancellation_requested, at once": (
+        [BOUGHT, (at(MID, Shop.end, "cancellation_requested"), DELETED, subscription)],
+        ["EXPIRATION UNSUBSCRIBE"],
+        False,
+    ),
+    "deleted, cancellation_requested, at the end": (
+        [BOUGHT, CANCELLED, (at(END, Shop.end, "cancellation_requested"), DELETED, subscription)],
+        ["EXPIRATION UNSUBSCRIBE"],
+        False,
+    ),
+    "deleted, payment_disputed": (
+        [BOUGHT, (at(MID, Shop.end, "payment_disputed"), DELETED, subscription)],
+        ["EXPIRATION CUSTOMER_SUPPORT"],
+        False,
+    ),
+    "deleted, no reason": ([BOUGHT, (at(MID, Shop.end, None), DELETED, subscription)], ["EXPIRATION UNKNOWN"], False),
+    "price changed, charged at once": (
+        [BOUGHT, (at(MID, Shop.upgrade), UPDATED, subscription)],
+        ["INVOICE_ISSUANCE", f"PRODUCT_CHANGE {PRO}>{MAX}"],
+        True,
+    ),
+    "price changed, charged later": (
+        [BOUGHT, (at(MID, Shop.upgrade_later_paid), UPDATED, subscription)],
+        [f"PRODUCT_CHANGE {PRO}>{MAX}"],
+        True,
+    ),
+    "price changed, charged with the renewal": (
+        [
+            BOUGHT,
+            (at(MID, Shop.upgrade_later_paid), UPDATED, subscription),
+            (at(CHARGED, Shop.renew_with_pending), "invoice.paid", invoice),
+        ],
+        RENEWAL,
+        True,
+    ),
+    "price changed in a trial": (
+        [TRIED, (at(START + DAY, Shop.upgrade_later_paid), UPDATED, subscription)],
+        [f"PRODUCT_CHANGE {PRO}>{MAX}"],
+        True,
+    ),
+    "change scheduled": (
+        [BOUGHT, (at(MID, Shop.schedule, "basic"), UPDATED, subscription)],
+        [f"PRODUCT_CHANGE {PRO}>{BASIC}"],
+        True,
+    ),
+    "scheduled change called off": (
+        [
+            BOUGHT,
+            (at(MID, Shop.schedule, "basic"), UPDATED, subscription),
+            (at(MID + DAY, Shop.schedule, None), UPDATED, subscription),
+        ],
+        [f"PRODUCT_CHANGE {BASIC}>{PRO}"],
+        True,
+    ),
+    "pause_collection set": ([BOUGHT, PAUSED], ["SUBSCRIPTION_PAUSED"], True),
+    "pause_collection set until a day": (
+        [BOUGHT, (at(MID, Shop.pause, END + 10 * DAY), UPDATED, subscription)],
+        ["SUBSCRIPTION_PAUSED"],
+        True,
+    ),
+    "pause_collection cleared": (
+        [BOUGHT, PAUSED, (at(MID + DAY, Shop.resume), UPDATED, subscription)],
+        ["UNCANCELLATION"],
+        True,
+    ),
+    "paused beyond the end": (
+        [BOUGHT, PAUSED, (at(END + DAY, nothing), "invoice.voided", invoice)],
+        ["EXPIRATION SUBSCRIPTION_PAUSED"],
+        False,
+    ),
+    "trial ended without a card": (
+        [TRIED, (at(START + TRIAL, trial_ends_without_card), "customer.subscription.paused", subscription)],
+        ["EXPIRATION SUBSCRIPTION_PAUSED", "SUBSCRIPTION_PAUSED"],
+        False,
+    ),
+    "trial_end moved later": (
+        [TRIED, (at(START + DAY, Shop.extend, START + 14 * DAY), UPDATED, subscription)],
+        ["SUBSCRIPTION_EXTENDED"],
+        True,
+    ),
+    "trial_end given to who has paid": (
+        [BOUGHT, (at(MID, Shop.extend, END + 10 * DAY), UPDATED, subscription)],
+        ["SUBSCRIPTION_EXTENDED"],
+        True,
+    ),
+    "invoice finalized": (
+        [
+            BOUGHT,
+            (
+                at(CHARGED, lambda shop: (shop.renew(paid=False), shop.sub.update(status="active"))),
+                "invoice.finalized",
+                invoice,
+            ),
+        ],
+        ["INVOICE_ISSUANCE"],
+        False,
+    ),
+    "checkout of a payment": ([SOLD], ["NON_RENEWING_PURCHASE"], True),
+    "checkout that is paid later": (
+        [
+            (at(START, Shop.checkout, "coins", paid=False), "checkout.session.completed", session),
+            (at(START + DAY, pay_later), "checkout.session.async_payment_succeeded", session),
+        ],
+        ["NON_RENEWING_PURCHASE"],
+        True,
+    ),
+    "checkout not paid": (
+        [(at(START, Shop.checkout, "coins", paid=False), "checkout.session.completed", session)],
+        [],
+        False,
+    ),
+    "checkout of a subscription": (
+        [BOUGHT, (at(START, Shop.checkout, mode="subscription"), "checkout.session.completed", session)],
+        [],
+        True,
+    ),
+    "charge.refunded": ([BOUGHT, REFUNDED], ["REFUND"], False),
+    "charge.refunded, in part": ([BOUGHT, (at(MID, Shop.refund, amount=100), "charge.refunded", charge)], [], True),
+    "charge.refunded, of a purchase": ([SOLD, REFUNDED], ["REFUND"], False),
+    "charge.refunded, of an earlier invoice": (
+        [
+            BOUGHT,
+            RENEWED,
+            (
+                at(CHARGED + DAY, lambda shop: shop.refund(shop.charges[0])),
+                "charge.refunded",
+                lambda shop: shop.charges[0],
+            ),
+        ],
+        [],
+        True,
+    ),
+    "refund.failed": (
+        [BOUGHT, REFUNDED, (at(MID + DAY, Shop.refund_fails), "refund.failed", refund)],
+        ["REFUND_REVERSED"],
+        True,
+    ),
+    "refund.failed, of a purchase": (
+        [SOLD, REFUNDED, (at(MID + DAY, Shop.refund_fails), "refund.failed", refund)],
+        ["REFUND_REVERSED"],
+        True,
+    ),
+    "refunded and deleted at once": (
+        [BOUGHT, (at(MID, lambda shop: (shop.end("cancellation_requested"), shop.refund())), DELETED, subscription)],
+        ["REFUND"],
+        False,
+    ),
+    "dispute.funds_withdrawn": ([BOUGHT, DISPUTED], ["REFUND"], False),
+    "dispute.funds_reinstated": (
+        [BOUGHT, DISPUTED, (at(MID + DAY, Shop.reinstate), "charge.dispute.funds_reinstated", dispute)],
+        ["REFUND_REVERSED"],
+        True,
+    ),
+    "an event about nothing": ([BOUGHT, (nothing, "customer.updated", lambda shop: shop.customer)], [], True),
+}
+
+
+async def hear(life: Life, shop: Shop, told: Json) -> list[str]:
+    """From the signed body to what is told."""
+    filed = await life.adapter.verify(life.app, sent(told, received_at=shop.now))
+    return await life.take(await life.adapter.read(life.app, filed.payload))
+
+
+@pytest.mark.parametrize(("steps", "told", "access"), ROWS.values(), ids=ROWS)
+async def test_a_row_of_the_table(life: Life, shop: Shop, steps: list[Step], told: list[str], access: bool) -> None:
+    heard: list[str] = []
+    for happens, type, about in steps:
+        happens(shop)
+        notification = event(type, about(shop), shop.now)
+        heard = await hear(life, shop, notification)
+        known = life.customer
+        assert await hear(life, shop, notification) == [], "the same again tells nothing"
+        assert life.customer == known, "and changes nothing"
+    assert sorted(heard) == sorted(told)
+    assert life.has_access() is access
+    for handle in (SUB, SESSION):
+        assert await life.read_again(handle) == [], "nor does the safety net"
+
+
+@pytest.mark.parametrize("steps", [steps for steps, _, _ in ROWS.values()], ids=ROWS)
+async def test_events_that_come_late_and_in_any_order_lead_to_the_same_state(
+    stripe: StripeAdapter, shop: Shop, app: ConnectedApp, steps: list[Step]
+) -> None:
+    """All of it has happened before the first is heard: every order ends as Stripe has it, with the same money."""
+    notifications = []
+    for happens, type, about in steps:
+        happens(shop)
+        notifications.append(event(type, about(shop), shop.now))
+    ends = []
+    # The three neighbours that came last; each also a second time.
+    for order in permutations(notifications[-3:]):
+        life = Life(stripe, app, lambda: shop.now)
+        for notification in (*order, *reversed(order)):
+            await hear(life, shop, notification)
+        standing = [(one.id, one.periods, undated(one.status), one.expired) for one in life.customer.subscriptions]
+        told = sorted((event.type, event.transaction_id, event.at) for event in life.told.values())
+        ends.append((standing, life.customer.purchases, told))
+    assert all(end == ends[0] for end in ends)
+
+
+def undated(status: Status) -> Status:
+    """Without the moment of the reading, of which several may fall into one millisecond."""
+    return replace(status, as_of=Moment(0))
