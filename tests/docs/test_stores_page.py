@@ -13,6 +13,7 @@ from latchkey.storage.stores.journal import Status
 from latchkey.stores.adapters import adapters
 from latchkey.stores.apple import credentials as apple
 from latchkey.stores.google import credentials as google
+from latchkey.stores.stripe import credentials as stripe
 from latchkey.usecases.stores import credentials, processing, taking
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +41,14 @@ def test_every_status_of_an_entry_is_explained() -> None:
 def test_every_store_that_can_be_connected_has_a_form_a_set_up_page_and_its_fields_in_the_api() -> None:
     known = adapters()
     assert set(FIELDS) == set(known)
-    for store, wanted in (("app_store", apple._REQUIRED), ("play_store", google._REQUIRED)):
+    required = {
+        "app_store": apple._REQUIRED,
+        "play_store": google._REQUIRED,
+        "stripe": stripe._REQUIRED,
+        "rc_billing": stripe._REQUIRED,
+    }
+    assert required.keys() == known.keys()
+    for store, wanted in required.items():
         names = {field.name for field in FIELDS[store]}
         assert set(wanted) <= names
         assert names <= set(NewCredentials.model_fields)

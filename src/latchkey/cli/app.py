@@ -67,7 +67,8 @@ def save(
     """Save credentials from a JSON file or standard input, and try them with a call to the store.
 
     App Store: bundle_id, app_apple_id, issuer_id, key_id, private_key, root_certificates.
-    Google Play: package_name, service_account, push_audience, push_service_account."""
+    Google Play: package_name, service_account, push_audience, push_service_account.
+    Stripe: api_key, webhook_secret; optional previous_webhook_secret, user_id_metadata_key, publishable_key."""
     given = _read(file)
 
     async def run() -> Connected:

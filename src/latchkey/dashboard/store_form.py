@@ -19,9 +19,31 @@ class Field:
     file: bool = False
     # Never sent back to the browser.
     secret: bool = False
+    # May be left empty.
+    optional: bool = False
     # Another address in place of the store's own. Offered only where the settings allow one.
     address: bool = False
 
+
+_STRIPE = (
+    Field("api_key", "API key", "A restricted key, rk_live_… or rk_test_….", secret=True),
+    Field("webhook_secret", "Signing secret of the webhook endpoint", "whsec_…", secret=True),
+    Field(
+        "previous_webhook_secret",
+        "Previous signing secret",
+        "Only while the endpoint's secret is rolled.",
+        secret=True,
+        optional=True,
+    ),
+    Field(
+        "user_id_metadata_key",
+        "Metadata key of the app user id",
+        "In subscriptions, checkout sessions and customers. app_user_id if empty.",
+        optional=True,
+    ),
+    Field("publishable_key", "Publishable key", "pk_…, for pages that take a payment.", optional=True),
+    Field("api_base_url", "Address of Stripe's API", address=True),
+)
 
 FIELDS: dict[str, tuple[Field, ...]] = {
     "app_store": (
@@ -46,6 +68,8 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("certificates_url", "Address of Google's certificates", address=True),
         Field("token_url", "Address for access tokens", address=True),
     ),
+    "stripe": _STRIPE,
+    "rc_billing": _STRIPE,
 }
 # How Apple's questions about a purchase whose buyer wants the money back are answered.
 CONSUMPTION = {

@@ -5,7 +5,8 @@ import pytest
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.stripe.adapter import StripeAdapter
 from tests.stores.google.life import Life
-from tests.stores.stripe.shop import Shop, connected
+from tests.stores.stripe.account import connected
+from tests.stores.stripe.shop import Shop
 
 
 @pytest.fixture

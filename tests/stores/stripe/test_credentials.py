@@ -10,7 +10,8 @@ from latchkey.stores.errors import CredentialsRefused, StoreDown
 from latchkey.stores.http import Answer
 from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.stores.stripe.credentials import API_BASE_URL, describe, parse
-from tests.stores.stripe.shop import HOST, KEY, OLD_SECRET, SECRET, Json, Shop, connected, error, given
+from tests.stores.stripe.account import HOST, KEY, OLD_SECRET, SECRET, Json, connected, error, given
+from tests.stores.stripe.shop import Shop
 
 ALLOWED = frozenset({HOST})
 

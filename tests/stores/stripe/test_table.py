@@ -14,7 +14,8 @@ from latchkey.domain.purchases.subscription import Moment, Status
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.stripe.adapter import StripeAdapter
 from tests.stores.google.life import Life
-from tests.stores.stripe.shop import CHARGED, END, MONTH, SESSION, START, SUB, Json, Shop, event, sent
+from tests.stores.stripe.account import MONTH, SESSION, START, SUB, Json, event, sent
+from tests.stores.stripe.shop import CHARGED, END, Shop
 
 # Something happens; the event about it, by its type and the object that it is about.
 Happening = Callable[[Shop], object]

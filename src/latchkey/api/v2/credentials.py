@@ -48,6 +48,21 @@ class NewCredentials(Body):
     push_service_account: Annotated[
         str | None, Field(description="Google Play: the account that signs the pushes.")
     ] = None
+    api_key: Annotated[str | None, Field(repr=False, description="Stripe: a secret or restricted key.")] = None
+    webhook_secret: Annotated[
+        list[str] | str | None,
+        Field(
+            repr=False,
+            description="Stripe: the signing secret of the webhook endpoint. While it is rolled, both in a list.",
+        ),
+    ] = None
+    previous_webhook_secret: Annotated[
+        str | None, Field(repr=False, description="Stripe: the old signing secret, while it is rolled.")
+    ] = None
+    publishable_key: Annotated[str | None, Field(description="Stripe: for pages that take a payment.")] = None
+    user_id_metadata_key: Annotated[
+        str | None, Field(description="Stripe: the metadata key that holds the app user id; `app_user_id` by default.")
+    ] = None
     api_base_url: Annotated[
         str | None, Field(repr=False, description="Another host in place of the store's, if it is allowed.")
     ] = None

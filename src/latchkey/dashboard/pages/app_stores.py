@@ -126,6 +126,7 @@ async def _setup(visit: Visit, refusal: Refusal | None = None) -> Response:
         values=values,
         consumption=list(store_form.CONSUMPTION.items()),
         audience=audience,
+        event_types=credentials.STRIPE_EVENTS,
     )
 
 

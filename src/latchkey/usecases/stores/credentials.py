@@ -17,12 +17,16 @@ from latchkey.storage.stores.connections import CheckResult, StoreConnection
 from latchkey.storage.stores.handles import Healings
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, StoreError
+from latchkey.stores.stripe.notification import EVENT_TYPES
 from latchkey.usecases.access.projects import App, load_app
 from latchkey.usecases.stores.connections import Connections, hash_of, place_of
 
 # After a rotation the old notification URL works on for this long: changing it at the store takes a while.
 OVERLAP: Ms = 7 * DAY
 PATH = "/incoming/"
+
+# What a webhook endpoint of Stripe has to send.
+STRIPE_EVENTS = EVENT_TYPES
 
 
 @dataclass(frozen=True, slots=True)
