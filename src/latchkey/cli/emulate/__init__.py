@@ -1,4 +1,4 @@
-"""`latchkey emulate`: runs a pretend App Store or Google Play, and acts in one that runs."""
+"""`latchkey emulate`: runs a pretend App Store, Google Play or Stripe, and acts in one that runs."""
 
 from latchkey.cli.emulate.commands import app
 

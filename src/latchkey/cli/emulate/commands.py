@@ -19,14 +19,15 @@ from latchkey.cli.reach import DATA
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Run a pretend App Store or Google Play on this machine, and let purchases live in it.",
+    help="Run a pretend App Store, Google Play or Stripe on this machine, and let purchases live in it.",
 )
 
 FolderOption = Annotated[
     Path | None, typer.Option("--folder", help="The folder of the pretend store, if it runs elsewhere.")
 ]
 StoreOption = Annotated[
-    Literal["apple", "google"] | None, typer.Option("--store", help="Which, if both run here and it is not clear.")
+    Literal["apple", "google", "stripe"] | None,
+    typer.Option("--store", help="Which, if more than one runs here and it is not clear."),
 ]
 UpOption = Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up` with pretend stores.")]
 ServiceOption = Annotated[
@@ -104,6 +105,36 @@ def google(
     _run(store, kept, service_url, notification_url, port, control_port, tls)
 
 
+@app.command()
+def stripe(
+    folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["stripe"],
+    service_url: ServiceOption = "https://localhost:8443",
+    notification_url: NotificationOption = None,
+    metadata_key: Annotated[str | None, typer.Option(help="The metadata field that has your app's user id.")] = None,
+    production: Annotated[
+        bool | None, typer.Option("--production/--sandbox", help="Live mode or test mode. The first start: test mode.")
+    ] = None,
+    rotate_secret: Annotated[
+        bool, typer.Option("--rotate-secret", help="Make a new webhook secret; the old one still signs too.")
+    ] = False,
+    port: PortOption = 0,
+    control_port: ControlPortOption = 0,
+    tls: TlsOption = False,
+    ca: CaOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Run a pretend Stripe."""
+    kept = Folder(folder)
+    kept.prepare()
+    store = kept.stripe(
+        metadata_key=metadata_key,
+        production=production,
+        rotate_secret=rotate_secret,
+        extra_ca=lambda: authority_of_up(data, ca),
+    )
+    _run(store, kept, service_url, notification_url, port, control_port, tls)
+
+
 def _run(
     store: Any, folder: Folder, service_url: str, notification_url: str | None, port: int, control_port: int, tls: bool
 ) -> None:
@@ -132,11 +163,13 @@ def connect(
 
 @app.command()
 def sell(
-    product_id: Annotated[str, typer.Argument(help="What is bought; at Google product:plan for a subscription.")],
+    product_id: Annotated[
+        str, typer.Argument(help="What is bought: product, at Google product:plan, at Stripe product:price.")
+    ],
     buyer: Annotated[str, typer.Option(help="A name for the customer of the store.")] = "somebody",
     customer: Annotated[
         str | None,
-        typer.Option(help="The customer in Latchkey: by account token if it is a UUID, else by a receipt."),
+        typer.Option(help="The customer in Latchkey: told to the store if it can be, else by a receipt."),
     ] = None,
     more: Annotated[
         list[str] | None, typer.Argument(help="Options such as trial=true account_token=... (docs/emulators.md).")
@@ -257,7 +290,7 @@ def _warn_of_unacknowledged(purchases: list[dict[str, Any]]) -> None:
 
 
 def _title(store: str) -> str:
-    return {"apple": "the App Store", "google": "Google Play"}.get(store, "the store")
+    return {"apple": "the App Store", "google": "Google Play", "stripe": "Stripe"}.get(store, "the store")
 
 
 def _show(purchase: dict[str, Any]) -> None:

@@ -15,14 +15,16 @@ from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.emulate.folder import Folder
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.http_client import HttpClient, HttpError
-from latchkey.usecases.sandbox.pretend_store import PretendStore, account_token
+from latchkey.usecases.sandbox.pretend_store import PretendStore
 
-FOLDERS = {"apple": Path(".latchkey-apple"), "google": Path(".latchkey-google")}
+FOLDERS = {name: Path(f".latchkey-{name}") for name in ("apple", "google", "stripe")}
+TITLES = {"apple": "App Store", "google": "Google Play", "stripe": "Stripe"}
+_WHICH = "say which with --store apple, --store google or --store stripe."
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    # "apple" or "google"; "" where only its folder was named.
+    # "apple", "google" or "stripe"; "" where only its folder was named.
     name: str
     control_url: str
     # The app of the `latchkey up` that it belongs to, where it does.
@@ -41,7 +43,8 @@ class Found:
         return listed
 
     def sell_to(self, customer: str, sale: Mapping[str, Any]) -> dict[str, Any]:
-        if self.app is None and account_token(customer) is None:
+        store = PretendStore(self.control_url)
+        if self.app is None and asyncio.run(store.token_for(customer)) is None:
             raise Refusal(
                 "Only the stores of a `latchkey up` can show a receipt for a customer. Give an id that is a UUID, "
                 "or use `latchkey emulate receipt`."
@@ -50,7 +53,7 @@ class Found:
         async def show(receipt: Mapping[str, Any]) -> None:
             await self._show({"app_user_id": customer, **receipt})
 
-        return asyncio.run(PretendStore(self.control_url).sell_to(customer, sale, show))
+        return asyncio.run(store.sell_to(customer, sale, show))
 
     async def _show(self, receipt: Mapping[str, Any]) -> None:
         """As the demo's app on a phone does it."""
@@ -86,7 +89,7 @@ class Wanted:
         here = [Found(name, Folder(one).control_url()) for name, one in FOLDERS.items() if Folder(one).control.exists()]
         found = [one for one in here or self._of_up() if self.store in (None, one.name)]
         if not found:
-            which = {"apple": "App Store", "google": "Google Play"}.get(self.store or "", "store")
+            which = TITLES.get(self.store or "", "store")
             raise Refusal(
                 f"No pretend {which} runs here. Start one with `latchkey emulate {self.store or 'apple'}` or "
                 "`latchkey up`, or name its --folder or the --data of its `up`."
@@ -96,11 +99,11 @@ class Wanted:
     def one(self) -> Found:
         found = self.all()
         if len(found) > 1:
-            raise Refusal("Two pretend stores run here; say which with --store apple or --store google.")
+            raise Refusal(f"More than one pretend store runs here; {_WHICH}")
         return found[0]
 
     def that_sells(self, product_id: str) -> Found:
-        """The store that has this product: ids of subscriptions have another form at Google."""
+        """The store that has this product: ids have another form at each store, for subscriptions at least."""
         found = self.all()
         if len(found) == 1:
             return found[0]
@@ -138,5 +141,5 @@ def _only(found: list[Found], otherwise: str) -> Found:
     if not found:
         raise NotFound(otherwise)
     if len(found) > 1:
-        raise Refusal("Two pretend stores sell that; say which with --store apple or --store google.")
+        raise Refusal(f"More than one pretend store sells that; {_WHICH}")
     return found[0]

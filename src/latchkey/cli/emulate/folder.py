@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -31,6 +32,11 @@ from latchkey.emulators.google.emulator import App as GoogleApp
 from latchkey.emulators.google.emulator import GoogleEmulator, GoogleKeys
 from latchkey.emulators.google.emulator import make_keys as make_google_keys
 from latchkey.emulators.google.state import Life as GoogleLife
+from latchkey.emulators.stripe.emulator import Account as StripeAccount
+from latchkey.emulators.stripe.emulator import StripeEmulator
+from latchkey.emulators.stripe.keys import StripeKeys, new_webhook_secret
+from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
+from latchkey.emulators.stripe.state import Life as StripeLife
 from latchkey.now import real_now
 
 L = TypeVar("L")
@@ -54,6 +60,16 @@ class _GoogleKept(msgspec.Struct, kw_only=True):
     account_key: str
     package_name: str
     push_audience: str
+    production: bool = False
+    port: int = 0
+
+
+class _StripeKept(msgspec.Struct, kw_only=True):
+    secret_key: str
+    publishable_key: str
+    webhook_secret: str
+    previous_webhook_secret: str | None = None
+    metadata_key: str = "app_user_id"
     production: bool = False
     port: int = 0
 
@@ -92,7 +108,9 @@ class Folder:
     def control_url(self) -> str:
         found = read_json(self.control).get("control_url")
         if not isinstance(found, str):
-            raise Refusal(f"No pretend store runs in {self.path}. Start one with `latchkey emulate apple` or `google`.")
+            raise Refusal(
+                f"No pretend store runs in {self.path}. Start one with `latchkey emulate apple`, `google` or `stripe`."
+            )
         return found
 
     def apple(
@@ -158,6 +176,43 @@ class Folder:
         books = self._read_books(GoogleLife) or _Books(0, GoogleLife(series=secrets.token_hex(16)))
         app = GoogleApp(package_name=kept.package_name, test=not kept.production, push_audience=kept.push_audience)
         store = GoogleEmulator(keys, app, books.life, _clock(books), extra_ca=extra_ca)
+        store.kept = lambda life: self._write_books(store.clock, life)
+        return store
+
+    def stripe(
+        self,
+        *,
+        metadata_key: str | None = None,
+        production: bool | None = None,
+        rotate_secret: bool = False,
+        extra_ca: Authority = lambda: None,
+    ) -> StripeEmulator:
+        """Test mode and live mode have keys of their own, and so new ones are made when that is changed."""
+        kept = self._kept(_StripeKept)
+        live = production if production is not None else kept is not None and kept.production
+        if kept is None or kept.production != live:
+            made = make_stripe_keys(live=live)
+            kept = _StripeKept(
+                secret_key=made.secret_key,
+                publishable_key=made.publishable_key,
+                webhook_secret=made.webhook_secret,
+                metadata_key=kept.metadata_key if kept else "app_user_id",
+                production=live,
+                port=kept.port if kept else 0,
+            )
+        if rotate_secret:
+            kept.previous_webhook_secret, kept.webhook_secret = kept.webhook_secret, new_webhook_secret()
+        kept.metadata_key = metadata_key or kept.metadata_key
+        write_json(self._keys, kept)
+        keys = StripeKeys(
+            secret_key=kept.secret_key,
+            publishable_key=kept.publishable_key,
+            webhook_secret=kept.webhook_secret,
+            previous_webhook_secret=kept.previous_webhook_secret,
+        )
+        books = self._read_books(StripeLife) or _Books(0, StripeLife(series=secrets.token_hex(16)))
+        account = StripeAccount(metadata_key=kept.metadata_key)
+        store = StripeEmulator(keys, account, replace(books.life, live=live), _clock(books), extra_ca=extra_ca)
         store.kept = lambda life: self._write_books(store.clock, life)
         return store
 

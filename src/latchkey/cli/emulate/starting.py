@@ -14,7 +14,7 @@ from rich.table import Table
 
 from latchkey.cli.authority import ensure_certificates
 from latchkey.cli.data_folder import DataFolder
-from latchkey.cli.emulate.finding import FOLDERS
+from latchkey.cli.emulate.finding import FOLDERS, TITLES
 from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind, bind_wished
@@ -26,9 +26,8 @@ from latchkey.emulators.outbox import Attempt, Message
 from latchkey.emulators.serving import Served, Tls, keep_time, running
 from latchkey.now import real_now
 
-TITLES = {"apple": "App Store", "google": "Google Play"}
 # The names of these stores in Latchkey.
-_KINDS = {"apple": "app_store", "google": "play_store"}
+_KINDS = {"apple": "app_store", "google": "play_store", "stripe": "stripe"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ class StripeEmulator(Emulator[Life, Event]):
 
     def sell(self, **sale: Any) -> str:
         self._advance(self.clock.next())
-        step, id = converted(sale, AskedSale).apply(self.life, self.now)
+        step, id = converted({"key": self.account.metadata_key, **sale}, AskedSale).apply(self.life, self.now)
         self._change(*step)
         return id
 

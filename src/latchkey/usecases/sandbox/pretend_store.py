@@ -55,12 +55,20 @@ class PretendStore:
         )
         return shown
 
+    async def token_for(self, customer: str) -> str | None:
+        """How this store is told of the customer with the sale; None if it cannot be. Stripe's metadata takes any id;
+        an account token has to be a UUID."""
+        token = account_token(customer)
+        if token is None and (await self.ask("GET"))["store"] == "stripe":
+            return customer
+        return token
+
     async def sell_to(self, customer: str, sale: Mapping[str, Any], show: Show) -> dict[str, Any]:
         """Sell to a customer of Latchkey. A UUID travels as the account token, as apps do it, and the notification
-        names the customer. Any other id cannot: then the receipt is shown for the customer, as the phone does it,
-        before the notification is sent."""
+        names the customer; at Stripe any id does. Where it cannot, the receipt is shown for the customer, as the phone
+        does it, before the notification is sent."""
         asked = {"buyer": customer, **sale}
-        if (token := account_token(customer)) is not None:
+        if (token := await self.token_for(customer)) is not None:
             named: dict[str, Any] = await self.ask("POST", "/purchases", {"account_token": token, **asked})
             return named
         sold: dict[str, Any] = await self.ask("POST", "/purchases", {"notify_after": _PHONE_FIRST, **asked})
