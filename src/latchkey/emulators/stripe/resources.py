@@ -21,6 +21,7 @@ from latchkey.emulators.stripe.state import (
     Session,
     Setup,
     Subscription,
+    next_period,
 )
 
 API_VERSION = "2026-10-28.endive"
@@ -149,6 +150,8 @@ def item(life: Life, of: Subscription, one: Item) -> dict[str, Any]:
 
 def schedule(life: Life, one: Subscription) -> dict[str, Any]:
     """The subscription schedule of a change that waits for the end of the period."""
+    following = one.next_price or one.items[0].price
+    ends = next_period(life.prices[following], one.ends, one.anchor)
     return {
         "id": one.schedule,
         "object": "subscription_schedule",
@@ -162,7 +165,7 @@ def schedule(life: Life, one: Subscription) -> dict[str, Any]:
         "metadata": {},
         "phases": [
             _phase(one.items[0].price, one.starts, one.ends, one.items[0].quantity),
-            _phase(one.next_price or one.items[0].price, one.ends, None, one.items[0].quantity),
+            _phase(following, one.ends, ends, one.items[0].quantity),
         ],
         "released_at": None,
         "released_subscription": None,
@@ -175,7 +178,7 @@ def listed(url: str, data: list[dict[str, Any]], *, has_more: bool = False) -> d
     return {"object": "list", "data": data, "has_more": has_more, "url": url}
 
 
-def _phase(price: str, starts: int, ends: int | None, quantity: int) -> dict[str, Any]:
+def _phase(price: str, starts: int, ends: int, quantity: int) -> dict[str, Any]:
     return {
         "items": [{"price": price, "plan": price, "quantity": quantity, "metadata": {}}],
         "start_date": starts,

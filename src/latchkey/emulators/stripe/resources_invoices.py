@@ -99,13 +99,6 @@ def invoice(life: Life, one: Invoice) -> dict[str, Any]:
 
 def line(life: Life, of: Invoice, one: Line) -> dict[str, Any]:
     price = life.prices[one.price]
-    parent = {
-        "invoice_item": f"ii_{one.id.removeprefix('il_')}" if one.proration else None,
-        "proration": one.proration,
-        "proration_details": {"credited_items": None} if one.proration else None,
-        "subscription": of.subscription,
-        "subscription_item": one.item,
-    }
     return {
         "id": one.id,
         "object": "line_item",
@@ -118,11 +111,7 @@ def line(life: Life, of: Invoice, one: Line) -> dict[str, Any]:
         "invoice": of.id,
         "livemode": life.live,
         "metadata": of.metadata,
-        "parent": {
-            "invoice_item_details": None,
-            "subscription_item_details": parent,
-            "type": "subscription_item_details",
-        },
+        "parent": _parent(of, one),
         "period": {"start": one.starts, "end": one.ends},
         "pretax_credit_amounts": [],
         "pricing": {
@@ -134,6 +123,34 @@ def line(life: Life, of: Invoice, one: Line) -> dict[str, Any]:
         "subscription": of.subscription,
         "subtotal": one.amount,
         "taxes": [],
+    }
+
+
+def _parent(of: Invoice, one: Line) -> dict[str, Any]:
+    """A proration comes from an invoice item, which names the subscription but not its item."""
+    if one.proration:
+        details = {
+            "invoice_item": f"ii_{one.id.removeprefix('il_')}",
+            "proration": True,
+            "proration_details": {"credited_items": None},
+            "subscription": of.subscription,
+        }
+        return {
+            "invoice_item_details": details,
+            "subscription_item_details": None,
+            "type": "invoice_item_details",
+        }
+    details = {
+        "invoice_item": None,
+        "proration": False,
+        "proration_details": None,
+        "subscription": of.subscription,
+        "subscription_item": one.item,
+    }
+    return {
+        "invoice_item_details": None,
+        "subscription_item_details": details,
+        "type": "subscription_item_details",
     }
 
 

@@ -23,7 +23,7 @@ def truth_of_subscription(life: Life, one: Subscription, now: Seconds) -> Truth:
     paid = _paid(life, one)
     latest = paid[-1] if paid else None
     ends = one.trial_end if one.status is Status.TRIALING else (latest[1].ends if latest else one.starts)
-    taken_at = money_taken_back_at(life, latest[0]) if latest else None
+    taken_at = money_taken_back_at(life, _paid_for_by(paid)) if paid else None
     access = ends or one.starts
     if one.status is Status.PAST_DUE:
         access = max(access, _kept_until(life, one))
@@ -111,6 +111,14 @@ def _charge_taken_at(life: Life, charge_id: str | None) -> Seconds | None:
         return None
     refunds = [one for one in life.refunds.values() if one.charge == charge.id and one.status == "succeeded"]
     return refunds[-1].created
+
+
+def _paid_for_by(paid: list[tuple[Invoice, Line]]) -> Invoice:
+    """Free time that was given to a paid subscription belongs to the payment before it."""
+    for invoice, line in reversed(paid):
+        if line.amount or invoice.reason != "subscription_update":
+            return invoice
+    return paid[-1][0]
 
 
 def _paid(life: Life, one: Subscription) -> list[tuple[Invoice, Line]]:
