@@ -46,6 +46,7 @@ class Transaction(_Payload, frozen=True, kw_only=True):
     # Thousandths.
     price: Amount | None = None
     currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] | None = None
+    storefront: str | None = None
     revocation_date: Instant | None = None
     revocation_type: str | None = None
     is_upgraded: bool = False

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.money import Price
+from latchkey.domain.money import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.stores.adapter import Seen
 from latchkey.stores.apple.payloads import RenewalInfo, Transaction, environment_of
+from latchkey.stores.apple.storefronts import country_of
 from latchkey.stores.errors import Malformed
 
 STORE = "app_store"
@@ -90,6 +91,7 @@ def _one_time(app_id: str, transaction: Transaction) -> Seen:
         app_id=app_id,
         ends_at=transaction.expires_date,
         ownership=_ownership(transaction),
+        country=country_of(transaction.storefront),
         money_back=_money_back(transaction),
         revoked_at=revoked_at if family_ended else None,
         told_at=transaction.signed_date,
@@ -114,6 +116,7 @@ def _period(transaction: Transaction) -> Period:
         ends_at=ends_at,
         as_of=Moment(transaction.signed_date),
         price=_price(transaction),
+        country=country_of(transaction.storefront),
         money_back=_money_back(transaction),
     )
 
@@ -141,9 +144,12 @@ def _period_type(transaction: Transaction) -> PeriodType:
 
 
 def _price(transaction: Transaction) -> Price:
-    free = transaction.is_family_shared or transaction.offer_discount_type == _FREE_TRIAL
-    thousandths = 0 if free else transaction.price or 0
-    return Price(thousandths * 1000, transaction.currency or "USD")
+    if transaction.is_family_shared or transaction.offer_discount_type == _FREE_TRIAL:
+        return Price(0, transaction.currency or "USD")
+    if transaction.price is None or transaction.currency is None:
+        # Transactions of before October 2023 have no price.
+        return UNKNOWN
+    return Price(transaction.price * 1000, transaction.currency)
 
 
 def _money_back(transaction: Transaction) -> tuple[MoneyBack, ...]:

@@ -125,6 +125,8 @@ class Line:
         return self._caused(part, made)
 
     def _caused(self, part: _Part, made: Period) -> Period:
+        if made.country is None:
+            made = replace(made, country=periods.country_of(None, part.purchase.region_code))
         was = periods.product_before(part.item, made.id, self.orders) if made.number else _product_of(part.took_over)
         if was is None or was == made.product_id:
             return made

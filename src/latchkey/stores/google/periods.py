@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.domain.money import FREE, Price
+from latchkey.domain.money import FREE, UNKNOWN, Price
 from latchkey.domain.purchases.purchase import MoneyBack
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
 from latchkey.stores.google.resources import LineItem, OfferDetails, Order, OrderItem, instant, product_of
@@ -20,7 +20,10 @@ from latchkey.stores.google.resources import LineItem, OfferDetails, Order, Orde
 NOW = Moment(0)
 
 _RENEWAL = re.compile(r"(?P<first>.+?)\.\.(?P<number>\d{1,6})", re.ASCII)
-_REFUNDED = "REFUNDED"
+_REFUNDED, _PARTIALLY_REFUNDED = "REFUNDED", "PARTIALLY_REFUNDED"
+# The state of a partial refund whose money has gone back.
+_DONE = "PROCESSED_SUCCESSFULLY"
+_COUNTRY = re.compile(r"[A-Za-z]{2}")
 # An end of access that is this much before the paid end was brought about by somebody.
 _CUT_SHORT: Ms = MINUTE
 
@@ -77,6 +80,20 @@ def money_back(order: Order | None, ends_at: Ms, paid_until: Ms | None) -> tuple
     return (MoneyBack(at),) if at >= ends_at else ()
 
 
+def given_back(order: Order | None) -> int:
+    """Millionths that went back in part, while the order was kept. Google does not say for which of several items."""
+    if order is None or order.state != _PARTIALLY_REFUNDED or len(order.line_items) > 1:
+        return 0
+    parts = (one.refund_details.total for one in order.order_history.partial_refund_events if one.state == _DONE)
+    return sum(one.price.micros for one in parts if one is not None)
+
+
+def country_of(order: Order | None, region: str | None) -> str | None:
+    """Of the buyer's address, else of the purchase: ISO 3166 with two letters."""
+    found = (order.buyer_address.buyer_country if order is not None else None) or region
+    return found.upper() if found is not None and _COUNTRY.fullmatch(found) else None
+
+
 def price_of(order: Order | None, product_id: str) -> Price | None:
     """What was paid, with tax and after discounts."""
     item = item_of(order, product_id)
@@ -124,6 +141,8 @@ def period(
         ends_at=ends_at,
         as_of=NOW,
         price=_price(item, order, kind),
+        given_back=given_back(order),
+        country=country_of(order, None),
         money_back=money_back(order, ends_at, paid_end(order, item.product_id)),
     )
 
@@ -175,4 +194,4 @@ def _price(item: LineItem, order: Order | None, kind: PeriodType) -> Price:
     if kind is PeriodType.TRIAL:
         known = paid or listed
         return Price(0, known.currency) if known is not None else FREE
-    return paid or listed or FREE
+    return paid or listed or UNKNOWN

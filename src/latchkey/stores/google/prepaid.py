@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import FREE
+from latchkey.domain.money import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods
@@ -42,7 +42,9 @@ def bought(
         purchased_at=paid_at or instant(purchase.start_time) or ends_at,
         ends_at=paid_until if revoked else ends_at,
         revoked_at=ends_at if revoked and not back else None,
-        price=periods.price_of(order, item.product_id) or FREE,
+        price=periods.price_of(order, item.product_id) or UNKNOWN,
+        given_back=periods.given_back(order),
+        country=periods.country_of(order, purchase.region_code),
         money_back=back,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.money import FREE
+from latchkey.domain.money import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind
 from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.errors import StoreDown
@@ -71,7 +71,9 @@ def _seen(
             environment=Environment.SANDBOX if test else Environment.PRODUCTION,
             app_id=app_id,
             purchased_at=at,
-            price=periods.price_of(order, item.product_id) or FREE,
+            price=periods.price_of(order, item.product_id) or UNKNOWN,
+            given_back=periods.given_back(order),
+            country=periods.country_of(order, purchase.region_code),
             money_back=back,
         ),
         account_token=purchase.obfuscated_external_account_id,

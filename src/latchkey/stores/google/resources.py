@@ -128,6 +128,7 @@ class SubscriptionPurchase(Resource, frozen=True):
     test_purchase: Empty | None = None
     acknowledgement_state: str = ""
     external_account_identifiers: AccountIds = AccountIds()
+    region_code: str | None = None
 
     @property
     def items(self) -> tuple[LineItem, ...]:
@@ -165,6 +166,7 @@ class ProductPurchase(Resource, frozen=True):
     order_id: str | None = None
     obfuscated_external_account_id: str | None = None
     purchase_completion_time: str | None = None
+    region_code: str | None = None
     acknowledgement_state: str = ""
 
 
@@ -191,7 +193,21 @@ class OrderEvent(Resource, frozen=True):
     event_time: str | None = None
 
 
+class RefundDetails(Resource, frozen=True):
+    total: Money | None = None
+
+
+class PartialRefund(Resource, frozen=True):
+    state: str = ""
+    refund_details: RefundDetails = RefundDetails()
+
+
+class BuyerAddress(Resource, frozen=True):
+    buyer_country: str | None = None
+
+
 class OrderHistory(Resource, frozen=True):
+    partial_refund_events: tuple[PartialRefund, ...] = ()
     processed_event: OrderEvent | None = None
     refund_event: OrderEvent | None = None
     cancellation_event: OrderEvent | None = None
@@ -206,6 +222,7 @@ class Order(Resource, frozen=True):
     total: Money | None = None
     line_items: tuple[OrderItem, ...] = ()
     order_history: OrderHistory = OrderHistory()
+    buyer_address: BuyerAddress = BuyerAddress()
 
 
 class Orders(Resource, frozen=True):
