@@ -130,7 +130,7 @@ def _ids(cells: Mapping[str, Any], store: str, kind: RowKind, number: int | None
     if store == PLAY:
         chain = _ORDER_NUMBER.sub("", chain)
     if store in _ONE_ID:
-        id = f"{id}.{number or 1}"
+        id = f"{id}.{number or 0}"
     return id, chain
 
 

@@ -48,18 +48,12 @@ where r.project_id = $1 and r.import_id = $2 and r.customer = named.app_user_id 
 
 -- name: group_staged_by_chain
 -- all rows of a purchase go to the customer that its newest row names
-with split as (
-    select store, chain
+with named as (
+    select store, chain, (array_agg(customer order by updated_at desc, customer))[1] as customer
     from import_rows
     where project_id = $1 and import_id = $2 and chain is not null
     group by store, chain
     having min(customer) <> max(customer)
-),
-named as (
-    select distinct on (r.store, r.chain) r.store, r.chain, r.customer
-    from split
-    join import_rows r on r.project_id = $1 and r.import_id = $2 and r.store = split.store and r.chain = split.chain
-    order by r.store, r.chain, r.updated_at desc, r.customer
 )
 update import_rows r
 set customer = named.customer

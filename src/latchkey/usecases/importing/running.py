@@ -7,6 +7,7 @@ repeats nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -41,6 +42,7 @@ AT_ONCE = 4_000
 # With their events, which cost more.
 AT_ONCE_TOLD = 400
 _TRIES = 8
+_TURN_TRIES, _TURN_PAUSE = 5, 0.2
 # Marks the counts of questions by app among the counts of an import.
 _ASKED = "asked "
 
@@ -88,7 +90,7 @@ async def run_import(
     sources = _sources(order.files)
     turn = await connect(database.url, application_name="latchkey import")
     try:
-        if not await runs.take_turn(turn, order.project_id):
+        if not await _turn_comes(turn, order.project_id):
             raise Conflict("Another import into this project is running. Wait until it is done.")
         with translated_errors():
             return await _Import(database, order, sources, now, progress).run(skipped)
@@ -98,6 +100,15 @@ async def run_import(
         ) from error
     finally:
         await turn.close()
+
+
+async def _turn_comes(turn: Connection, project_id: str) -> bool:
+    """The database may need a moment to notice that an import was killed."""
+    for _ in range(_TURN_TRIES):
+        if await runs.take_turn(turn, project_id):
+            return True
+        await asyncio.sleep(_TURN_PAUSE)
+    return False
 
 
 def _sources(paths: tuple[Path, ...]) -> tuple[Source, ...]:

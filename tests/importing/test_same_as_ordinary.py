@@ -1,0 +1,201 @@
+"""The same lives, told by a store and imported from a file, leave the same rows, reads and figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from msgspec import json
+
+from latchkey.domain.customers.attributes import with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.settling import settle, settle_purchase
+from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.customers.records import LastSeen
+from latchkey.storage.customers.state_format import decode
+from latchkey.storage.database import Database
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.engine.changes import Change, Situation, load_projects
+from latchkey.usecases.figures.overview import catch_up, overview
+from latchkey.usecases.importing.running import Order, run_import
+from latchkey.usecases.rendering import rows as rendering
+from latchkey.usecases.rendering import v1, v2
+from latchkey.usecases.rendering.view import View
+from latchkey.usecases.sandbox.demo import add_catalog
+from tests.importing.conftest import Desk
+from tests.importing.own_rows import cells_of
+from tests.usecases.conftest import NOON, Shop
+from tests.usecases.figures_books import agree
+
+BEGIN: Ms = NOON - 100 * DAY
+OTHER = "proj_other"
+
+
+def bought(chain: str, months: int, **status: Any) -> list[tuple[Ms, Subscription]]:
+    """A subscription as a store tells it, month by month."""
+    told = []
+    for number in range(months):
+        at = BEGIN + number * 30 * DAY
+        period = Period(
+            id=f"{chain}.{number}x",
+            number=0,
+            cause=Cause.RENEWAL if number else Cause.TRIAL,
+            product_id="pro_monthly",
+            period_type=PeriodType.NORMAL if number else PeriodType.TRIAL,
+            purchased_at=at,
+            ends_at=at + 30 * DAY,
+            as_of=Moment(at),
+            price=Price(8_990_000 if number else 0, "EUR"),
+            country="DE",
+        )
+        told.append((at, _subscription(chain, (period,), Status(as_of=Moment(at)))))
+    if status:
+        at = told[-1][0] + DAY
+        told.append((at, _subscription(chain, told[-1][1].periods, Status(as_of=Moment(at), **status))))
+    return told
+
+
+def _subscription(chain: str, periods: tuple[Period, ...], status: Status) -> Subscription:
+    return Subscription(store="app_store", id=chain, environment=Environment.PRODUCTION, periods=periods, status=status)
+
+
+def refunded(chain: str) -> list[tuple[Ms, Subscription]]:
+    told = bought(chain, 3)
+    at = told[-1][0] + 3 * DAY
+    period = replace(told[-1][1].current, money_back=(MoneyBack(at),), as_of=Moment(at))
+    return [*told, (at, _subscription(chain, (period,), Status(as_of=Moment(at))))]
+
+
+def lifetime(id: str) -> list[tuple[Ms, Purchase]]:
+    once = Purchase(
+        kind=PurchaseKind.ONE_TIME,
+        store="app_store",
+        id=id,
+        product_id="pro_lifetime",
+        environment=Environment.PRODUCTION,
+        purchased_at=BEGIN,
+        price=Price(99_990_000, "USD"),
+        told_at=BEGIN,
+    )
+    return [(BEGIN, once)]
+
+
+LIVES: dict[str, list[tuple[Ms, Any]]] = {
+    "running": bought("1000", 4),
+    "cancelled": bought("1001", 4, auto_renew=False, renewal_off_reason=Reason.UNSUBSCRIBE),
+    "over": bought("1002", 2, auto_renew=False, renewal_off_reason=Reason.UNSUBSCRIBE),
+    "refunded": refunded("1003"),
+    "lifetime": lifetime("1004"),
+    "several": [*bought("1005", 2), *lifetime("1006"), *bought("1007", 4)],
+    "unpaid": bought("1008", 3, billing_issue_at=BEGIN + 90 * DAY, grace_ends_at=BEGIN + 106 * DAY),
+}
+
+
+async def tell(shop: Shop, user: str, at: Ms, seen: Subscription | Purchase) -> None:
+    await shop.wait(max(at - shop.time, 0))
+
+    def apply(situation: Situation) -> Customer:
+        customer = situation.customer
+        noted = {"$email": Attribute(f"{user}@example.com", BEGIN), "level": Attribute("7", BEGIN)}
+        customer = with_attributes(customer, noted)
+        if isinstance(seen, Purchase):
+            known = customer.purchase(seen.store, seen.id)
+            return take_in(customer, settle_purchase(known, seen), situation.now)
+        before = customer.subscription(seen.store, seen.id)
+        return take_in(customer, settle(before, seen, situation.now), situation.now)
+
+    claims = frozenset({(seen.store, seen.id)})
+    change = Change(project_id=shop.project_id, app_user_id=user, apply=apply, create=True, claims=claims)
+    await shop.changes.make(change)
+
+
+async def exported(database: Database, project_id: str) -> list[dict[str, Any]]:
+    """All rows of a project, as `latchkey export` writes them."""
+    async with database.acquire() as connection:
+        catalog = (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
+        found = await connection.fetch(
+            "select id, state, last_seen_at from customers where project_id = $1 order by app_user_id", project_id
+        )
+    lines: list[dict[str, Any]] = []
+    for one in found:
+        customer = decode(one["state"])
+        lines.append(cells_of(rendering.customer_row(customer, one["id"], last_seen_at=one["last_seen_at"])))
+        lines += [cells_of(row) for row in rendering.transactions(customer, catalog, one["id"])]
+    return lines
+
+
+async def stored(database: Database, project_id: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row that belongs to customers, with app user ids in the place of keys."""
+    fetch = database.pool.fetch
+    queries = {
+        "customers": "select app_user_id, original_app_user_id, test_clock_id, next_due_at, first_seen_at, "
+        "last_seen_at, last_seen_platform, last_seen_country from customers where project_id = $1",
+        "aliases": "select a.app_user_id, c.app_user_id from aliases a join customers c on c.project_id = a.project_id "
+        "and c.id = a.customer_id where a.project_id = $1",
+        "owners": "select o.store, o.store_id, c.app_user_id from purchase_owners o join customers c "
+        "on c.project_id = o.project_id and c.id = o.customer_id where o.project_id = $1",
+        "transactions": "select store, transaction_id, store_id from purchase_transactions where project_id = $1",
+        "emails": "select e.email, c.app_user_id from customer_emails e join customers c "
+        "on c.project_id = e.project_id and c.id = e.customer_id where e.project_id = $1",
+        "figures": "select environment, day, currency, active, trials, mrr, payments, paid, refunds, refunded, "
+        "expired, resubscribed, trials_started, trials_kept, trials_converted from figure_days where project_id = $1",
+    }
+    return {name: sorted(map(tuple, await fetch(query, project_id)), key=repr) for name, query in queries.items()}
+
+
+async def reads(database: Database, project_id: str, now: Ms) -> list[str]:
+    """V1 and V2 of every customer."""
+    async with database.acquire() as connection:
+        catalog = (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
+        found = await connection.fetch(
+            "select id, state, last_seen_at from customers where project_id = $1", project_id
+        )
+    bodies = []
+    for one in found:
+        customer = replace(decode(one["state"]), project_id="proj")
+        view = View(one["id"], customer, catalog, now, LastSeen(one["last_seen_at"]))
+        body = json.encode([v1.subscriber(view, with_attributes=True), v2.customer(view)])
+        bodies.append(body.decode())
+    return sorted(bodies)
+
+
+async def test_an_import_leaves_what_the_ordinary_way_leaves(desk: Desk) -> None:
+    shop = desk.shop
+    shop.time = BEGIN
+    told = sorted(
+        ((at, number, user, seen) for user, life in LIVES.items() for number, (at, seen) in enumerate(life)),
+        key=lambda one: one[:3],
+    )
+    for at, _, user, seen in told:
+        await tell(shop, user, at, seen)
+    await shop.wait(NOON - shop.time)
+    lines = await exported(shop.database, shop.project_id)
+    file = desk.file("\n".join(json.encode(one).decode() for one in lines), "all.jsonl")
+
+    await create_project(shop.database, "Other", NOON, project_id=OTHER)
+    await add_catalog(shop.database, OTHER, NOON)
+    result = await run_import(
+        shop.database, Order(project_id=OTHER, format="latchkey", files=(file,)), lambda: shop.time
+    )
+    assert result.counts["new customers"] == len(LIVES)
+    assert not result.skipped
+
+    keyless = [{name: cell for name, cell in one.items() if name != "customer_key"} for one in lines]
+    again = await exported(shop.database, OTHER)
+    assert [{name: cell for name, cell in one.items() if name != "customer_key"} for one in again] == keyless
+    for project_id in (shop.project_id, OTHER):
+        await catch_up(shop.database, project_id, shop.time)
+        await agree(shop.database, project_id)
+    assert await stored(shop.database, OTHER) == await stored(shop.database, shop.project_id)
+    assert await reads(shop.database, OTHER, shop.time) == await reads(shop.database, shop.project_id, shop.time)
+    mine, theirs = [
+        await overview(shop.database, project_id, Environment.PRODUCTION, 365, shop.time)
+        for project_id in (shop.project_id, OTHER)
+    ]
+    # The events of the ordinary way move the head of the feed.
+    assert replace(mine, project_id=OTHER, as_of=theirs.as_of) == theirs
