@@ -124,7 +124,7 @@ async def exported(database: Database, project_id: str) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     for one in found:
         customer = decode(one["state"])
-        lines.append(cells_of(rendering.customer_row(customer, one["id"], last_seen_at=one["last_seen_at"])))
+        lines.append(cells_of(rendering.customer_row(customer, one["id"], LastSeen(one["last_seen_at"]))))
         lines += [cells_of(row) for row in rendering.transactions(customer, catalog, one["id"])]
     return lines
 
