@@ -10,7 +10,7 @@ import pytest
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, count_rows, make_clock, move_in
 from tests.api.management import delete, get, holds, post, refused, walk
-from tests.stores.external.bodies import MONTH, period, purchase, subscription
+from tests.stores.external.bodies import MONTH, payments, period, purchase, status, subscription
 
 
 def named(who: str, body: Any, **more: Any) -> Any:
@@ -86,6 +86,21 @@ async def test_two_snapshots_of_one_moment_that_differ_are_409(steady_shop: Shop
     refused(await post(steady_shop, "purchases", differs), 409, "resource_already_exists", "as_of")
 
 
+async def test_a_payment_may_come_after_a_status_that_is_newer(steady_shop: Shop) -> None:
+    await taken(steady_shop, named("paid", payments(period())))
+    await taken(steady_shop, named("paid", status(NOW + 5, auto_renew=False)))
+    body = await taken(steady_shop, named("paid", payments(period(refunded_amount=1), as_of=NOW + 3)))
+    assert (body["outcome"], body["subscription"]["auto_renewal_status"]) == ("applied", "will_not_renew")
+    for again in (
+        payments(period()),
+        status(NOW + 5, auto_renew=False),
+        payments(period(refunded_amount=1), as_of=NOW + 3),
+    ):
+        assert (await taken(steady_shop, named("paid", again)))["outcome"] == "unchanged"
+    differs = named("paid", payments(period(refunded_amount=2), as_of=NOW + 3))
+    refused(await post(steady_shop, "purchases", differs), 409, "resource_already_exists", "as_of")
+
+
 PERIODS = "subscription.periods"
 
 
@@ -150,7 +165,10 @@ WRONG: list[tuple[Any, str]] = [
     (subscription(auto_renew=False, cancellation_reason="MOOD"), "subscription.cancellation_reason"),
     (subscription(grace_period_expires_at=NOW), "subscription.grace_period_expires_at"),
     (subscription(paused_at=NOW), "subscription.paused_at"),
-    (subscription(periods=[]), "subscription.periods"),
+    (subscription(periods=[], auto_renew=None), "subscription.periods"),
+    (subscription(auto_renew=None, ended_reason="UNKNOWN"), "subscription.ended_reason"),
+    (subscription(ended_at=NOW), "subscription.ended_at"),
+    (subscription(ended_reason="UNKNOWN", ended_at=NOW + 1), "subscription.ended_at"),
     (purchase(purchased_at=NOW + 1), "purchase.purchased_at"),
     (purchase(expires_at=NOW), "purchase.expires_at"),
     (purchase(sent={"refund": 5}), "refund"),
@@ -171,6 +189,7 @@ async def test_a_snapshot_that_makes_no_sense_is_400_and_changes_nothing(steady_
         (subscription(period(product_id="unheard_of")), "subscription.periods"),
         (subscription(next_product_id="unheard_of"), "subscription.next_product_id"),
         (purchase(product_id="unheard_of"), "purchase.product_id"),
+        (status(NOW), "subscription.periods"),
         (purchase(sent={"app_id": "app_unheard_of"}), "app_id"),
     ],
 )

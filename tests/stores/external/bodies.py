@@ -32,10 +32,21 @@ def subscription(*periods: dict[str, Any], as_of: int = NOW, sent: dict[str, Any
         "subscription": {
             "store_subscription_identifier": "sub 1",
             "periods": list(periods) or [period()],
+            "auto_renew": True,
             **more,
         },
         **(sent or {}),
     }
+
+
+def status(as_of: int, **more: Any) -> Any:
+    """The status alone."""
+    return subscription(as_of=as_of, periods=[], **more)
+
+
+def payments(*periods: dict[str, Any], as_of: int = NOW) -> Any:
+    """Payments alone."""
+    return subscription(*periods, as_of=as_of, auto_renew=None)
 
 
 def purchase(as_of: int = NOW, sent: dict[str, Any] | None = None, **more: Any) -> Any:

@@ -13,7 +13,7 @@ from tests.api.conftest import opened
 from tests.api.doings import unhurried
 from tests.api.management import holds, post, walk
 from tests.databases import DemoShelf
-from tests.stores.external.bodies import MONTH, period, purchase, subscription
+from tests.stores.external.bodies import MONTH, payments, period, purchase, status, subscription
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +158,20 @@ ROWS = (
         "the refund is not told any more",
         (subscription(), subscription(period(refunded_at=LATER), as_of=LATER), subscription(as_of=LATER + 5)),
         ("REFUND_REVERSED",),
+    ),
+    Row("bought, payments alone", (payments(period()),), ("INITIAL_PURCHASE",)),
+    Row("renewed, payments alone", (subscription(), payments(period(2, cause="renewal"), as_of=SECOND)), ("RENEWAL",)),
+    Row("cancelled, status alone", (payments(period()), status(LATER, auto_renew=False)), ("CANCELLATION",)),
+    Row(
+        "a refund takes no cancellation back",
+        (payments(period()), status(LATER, auto_renew=False), payments(period(refunded_amount=5), as_of=LATER + 5)),
+        (),
+    ),
+    Row(
+        "ended at once, status alone",
+        (subscription(), status(LATER, auto_renew=False, ended_reason="UNSUBSCRIBE", ended_at=LATER)),
+        ("CANCELLATION", "EXPIRATION"),
+        access=False,
     ),
     Row("bought once", (purchase(),), ("NON_RENEWING_PURCHASE",)),
     Row(

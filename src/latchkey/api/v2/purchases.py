@@ -48,7 +48,15 @@ async def take_snapshot(services: Provided, caller: WriteKey, new: NewSnapshot) 
     come in any order and any number of times: the newest `as_of` counts. One that contradicts what is known gets a
     409."""
     bought = new.bought()
-    snapshot = feeding.Snapshot(bought=bought, as_of=new.as_of, app_user_id=new.app_user_id, transfer=new.transfer)
+    subscription = new.subscription
+    snapshot = feeding.Snapshot(
+        bought=bought,
+        as_of=new.as_of,
+        app_user_id=new.app_user_id,
+        transfer=new.transfer,
+        tells_status=subscription is None or subscription.tells_status,
+        ended_at=subscription.ended_at if subscription is not None else None,
+    )
     fed = await feeding.feed(services, caller.project_id, snapshot)
     kind: Kind = "subscription" if new.subscription is not None else "purchase"
     found = await finding.by_id(services, caller.project_id, kind, fed.id)

@@ -132,12 +132,30 @@ class SentPeriod(SentPayment):
         )
 
 
+# The fields that are about the status, beside `auto_renew`.
+_STATUS = (
+    "unsubscribe_detected_at",
+    "cancellation_reason",
+    "next_product_id",
+    "billing_issues_detected_at",
+    "grace_period_expires_at",
+    "paused_at",
+    "auto_resume_at",
+    "ended_reason",
+    "ended_at",
+)
+
+
 class SentSubscription(Body):
     store_subscription_identifier: StoreId = Field(description="The same in all periods.")
-    periods: Annotated[list[SentPeriod], Field(min_length=1, max_length=MOST_PERIODS)] = Field(
-        description="Every period that you know. What was sent once need not be sent again."
+    periods: Annotated[list[SentPeriod], Field(max_length=MOST_PERIODS)] = Field(
+        default_factory=list, description="Every period that you know. What was sent once need not be sent again."
     )
-    auto_renew: bool = True
+    auto_renew: bool | None = Field(
+        default=None,
+        description="Left out: the snapshot says nothing about the status, only about payments. Then none of the "
+        "following fields may be there.",
+    )
     unsubscribe_detected_at: Instant | None = Field(default=None, description="Since when it does not renew.")
     cancellation_reason: ReasonName | None = Field(default=None, description="`UNSUBSCRIBE` by default.")
     next_product_id: Id | None = Field(default=None, description="The product from the next renewal on, if another.")
@@ -150,8 +168,17 @@ class SentSubscription(Body):
     ended_reason: ReasonName | None = Field(
         default=None, description="The store has ended it: no period follows the last one."
     )
+    ended_at: Instant | None = Field(default=None, description="The end of access, if before the end of that period.")
+
+    @property
+    def tells_status(self) -> bool:
+        return self.auto_renew is not None
 
     def snapshot(self, sent: NewSnapshot) -> Subscription:
+        """Its periods may be empty. A status that is not told is what is assumed of a subscription that nobody told
+        about, as of the beginning of time."""
+        if not self.periods and not self.tells_status:
+            raise Invalid("subscription.periods: Send periods, or auto_renew, or both.", param="subscription.periods")
         listed = sorted(enumerate(self.periods), key=lambda one: (one[1].purchased_at, one[0]))
         periods: dict[str, Period] = {}
         before: SentPeriod | None = None
@@ -166,10 +193,15 @@ class SentSubscription(Body):
             id=self.store_subscription_identifier,
             environment=Environment(sent.environment.upper()),
             periods=tuple(periods.values()),
-            status=self._status(sent.as_of),
+            status=self._status(sent.as_of) if self.tells_status else self._unsaid(),
             app_id=sent.app_id,
             ownership=Ownership(sent.ownership.upper()),
         )
+
+    def _unsaid(self) -> Status:
+        for name in _STATUS:
+            self._alone(name, "It needs auto_renew.")
+        return Status(as_of=Moment(0))
 
     def _status(self, as_of: Ms) -> Status:
         if self.auto_renew:
@@ -179,13 +211,15 @@ class SentSubscription(Body):
             self._alone("grace_period_expires_at", "It needs billing_issues_detected_at.")
         if self.auto_resume_at is None:
             self._alone("paused_at", "It needs auto_resume_at. A pause without an end is auto_renew: false.")
-        for name in ("unsubscribe_detected_at", "billing_issues_detected_at", "paused_at"):
+        if self.ended_reason is None:
+            self._alone("ended_at", "It needs ended_reason.")
+        for name in ("unsubscribe_detected_at", "billing_issues_detected_at", "paused_at", "ended_at"):
             if (getattr(self, name) or 0) > as_of:
                 self._alone(name, "It is after as_of.")
         reason = Reason(self.cancellation_reason or "UNSUBSCRIBE")
         return Status(
             as_of=Moment(as_of),
-            auto_renew=self.auto_renew,
+            auto_renew=bool(self.auto_renew),
             renewal_off_at=self.unsubscribe_detected_at,
             renewal_off_reason=None if self.auto_renew else reason,
             billing_issue_at=self.billing_issues_detected_at,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.lifecycle import observe
 from latchkey.domain.purchases.purchase import Purchase
@@ -16,7 +17,7 @@ from latchkey.domain.refusal import Conflict
 SAME_MOMENT = "Another snapshot as of the same moment says something else. Send the true one with a later as_of."
 
 
-def check(customer: Customer, seen: Subscription | Purchase) -> None:
+def check(customer: Customer, seen: Subscription | Purchase, as_of: Ms) -> None:
     """Raises Conflict."""
     key = seen.store, seen.id
     subscription, purchase = customer.subscription(*key), customer.purchase(*key)
@@ -24,7 +25,7 @@ def check(customer: Customer, seen: Subscription | Purchase) -> None:
         if purchase is not None:
             raise Conflict(f"{seen.id!r} is a one-time purchase, not a subscription.", param="subscription")
         if subscription is not None:
-            _check_subscription(subscription, seen)
+            _check_subscription(subscription, seen, as_of)
     else:
         if subscription is not None:
             raise Conflict(f"{seen.id!r} is a subscription, not a one-time purchase.", param="purchase")
@@ -32,23 +33,25 @@ def check(customer: Customer, seen: Subscription | Purchase) -> None:
             _check_purchase(purchase, seen)
 
 
-def _check_subscription(before: Subscription, seen: Subscription) -> None:
+def _check_subscription(before: Subscription, seen: Subscription, as_of: Ms) -> None:
     _same("The subscription", "environment", before.environment, seen.environment, param="environment")
     known = {period.id: period for period in before.periods}
     for period in seen.periods:
         if period.id in known:
             _check_period(known[period.id], period)
-    if seen.status.as_of.at != before.status.as_of.at:
-        return
-    # The same moment: the snapshot must change nothing that is known, even if it came later.
+    # Of the same moment: it must change nothing that is known of that moment, even if it came later.
     last = max(before.status.as_of, *(period.as_of for period in before.periods))
     later = Moment(last.at, last.revision + 1)
-    told = replace(
-        seen,
-        status=replace(seen.status, as_of=later),
-        periods=tuple(replace(period, as_of=later) for period in seen.periods),
+    same_status = before.status.as_of.at == seen.status.as_of.at == as_of
+    told = tuple(
+        replace(period, as_of=later)
+        for period in seen.periods
+        if period.id in known and known[period.id].as_of.at == period.as_of.at == as_of
     )
-    after = observe(before, settle(before, told, later.at))
+    if not same_status and not told:
+        return
+    status = replace(seen.status, as_of=later) if same_status else before.status
+    after = observe(before, settle(before, replace(seen, periods=told or (before.current,), status=status), later.at))
     if _said(after, known) != _said(before, known):
         raise Conflict(SAME_MOMENT, param="as_of")
 

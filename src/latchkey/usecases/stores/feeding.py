@@ -6,7 +6,7 @@ sender says as of which moment the snapshot is, and whose the purchase is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from latchkey.domain.customers.customer import Customer
@@ -15,7 +15,7 @@ from latchkey.domain.instants import MINUTE, Ms, to_iso
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.settling import settle, settle_purchase
-from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.subscription import Moment, Subscription
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, OwnedByAnother
 from latchkey.storage.errors import CollisionError
 from latchkey.stores.external import conflicts
@@ -45,6 +45,10 @@ class Snapshot:
     app_user_id: str | None
     # Whether a purchase that another customer owns moves to `app_user_id`.
     transfer: bool = False
+    # False: it is only about payments.
+    tells_status: bool = True
+    # The end of access, where a subscription ended before the end of its last period.
+    ended_at: Ms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +123,38 @@ async def _buyer(services: Services, project_id: str, snapshot: Snapshot) -> str
 
 def applied(situation: Situation, snapshot: Snapshot) -> Customer:
     """The customer after the snapshot. Refuses one that contradicts what is known."""
-    customer, seen = situation.customer, snapshot.bought
+    customer = situation.customer
     if snapshot.as_of > situation.now + CLOCKS_DIFFER:
-        raise Invalid(f"It is in the future; the time here is {to_iso(situation.now)}.", param="as_of")
-    conflicts.check(customer, seen)
+        raise Invalid(f"as_of: It is in the future; the time here is {to_iso(situation.now)}.", param="as_of")
+    seen = _completed(customer, snapshot)
+    conflicts.check(customer, seen, snapshot.as_of)
     _check_products(situation, seen)
     if isinstance(seen, Purchase):
         return take_in(customer, settle_purchase(customer.purchase(seen.store, seen.id), seen), situation.now)
     return take_in(customer, settle(customer.subscription(seen.store, seen.id), seen, situation.now), situation.now)
+
+
+def _completed(customer: Customer, snapshot: Snapshot) -> Subscription | Purchase:
+    """With what the snapshot leaves out because it is known."""
+    seen = snapshot.bought
+    if isinstance(seen, Purchase):
+        return seen
+    before = customer.subscription(seen.store, seen.id)
+    if not seen.periods:
+        if before is None:
+            raise NotFound(
+                f"The subscription {seen.id!r} is not known yet: send its periods too.", param="subscription.periods"
+            )
+        # The one that ran at that moment.
+        begun = [period for period in before.periods if period.purchased_at <= snapshot.as_of]
+        seen = replace(seen, periods=(begun[-1] if begun else before.periods[0],))
+    if snapshot.ended_at is not None and snapshot.ended_at < seen.current.ends_at:
+        ends_at = max(snapshot.ended_at, seen.current.purchased_at)
+        cut = replace(seen.current, ends_at=ends_at, as_of=Moment(snapshot.as_of))
+        seen = replace(seen, periods=(*seen.periods[:-1], cut))
+    if not snapshot.tells_status and before is not None:
+        seen = replace(seen, status=before.status)
+    return seen
 
 
 def _check_products(situation: Situation, seen: Subscription | Purchase) -> None:
@@ -156,7 +184,8 @@ def _outcome(committed: Committed, snapshot: Snapshot) -> Outcome:
     was, now = before.subscription(*key) or before.purchase(*key), after.subscription(*key) or after.purchase(*key)
     if was != now:
         return "applied"
-    return "overtaken" if snapshot.as_of < _told_at(now) else "unchanged"
+    overtaken = snapshot.tells_status and snapshot.as_of < _told_at(now)
+    return "overtaken" if overtaken else "unchanged"
 
 
 def _told_at(bought: Subscription | Purchase | None) -> Ms:
