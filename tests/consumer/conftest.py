@@ -1,8 +1,7 @@
-"""Both databases, each migrated once and copied for every test."""
+"""Both databases, each migrated once. Every test gets a copy, or one that was reset."""
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,8 +14,8 @@ from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.schema import migrate
 from latchkey.storage.embedded.server import EmbeddedServer
 from tests.consumer.world import World, world
+from tests.databases import AddressShelf
 
-_numbers = itertools.count(1)
 TEMPLATE = "consumer_template"
 
 
@@ -36,12 +35,16 @@ async def sqlite_template(short_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-async def postgres_template(postgres: EmbeddedServer, administration: asyncpg.Connection[asyncpg.Record]) -> str:
+async def postgres_shelf(
+    postgres: EmbeddedServer, administration: asyncpg.Connection[asyncpg.Record]
+) -> AsyncIterator[AddressShelf]:
     await administration.execute(f"create database {TEMPLATE} strategy file_copy")
     database = Database(postgres.url(TEMPLATE))
     await migrate(database)
     await database.close()
-    return TEMPLATE
+    shelf = AddressShelf(postgres, administration, TEMPLATE)
+    yield shelf
+    await shelf.close()
 
 
 @pytest.fixture
@@ -51,13 +54,9 @@ async def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def postgres_url(
-    postgres: EmbeddedServer, postgres_template: str, administration: asyncpg.Connection[asyncpg.Record]
-) -> AsyncIterator[str]:
-    name = f"consumer_{next(_numbers)}"
-    await administration.execute(f"create database {name} template {postgres_template} strategy file_copy")
-    yield postgres.url(name)
-    await administration.execute(f"drop database {name} with (force)")
+async def postgres_url(postgres_shelf: AddressShelf) -> AsyncIterator[str]:
+    async with postgres_shelf.lend() as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
