@@ -6,7 +6,7 @@ import base64
 import ipaddress
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -15,6 +15,7 @@ import pytest
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
 from tests.cli.running import Running, get, latchkey, typed
+from tests.databases import Shelf
 
 KEY = base64.b64encode(b"k" * 32).decode()
 
@@ -24,8 +25,7 @@ def certificates(tmp_path: Path) -> Certificates:
     return ensure_certificates(tmp_path / "tls", [ipaddress.ip_address("127.0.0.1")], real_now())
 
 
-@pytest.fixture
-def safe(database_url: str, certificates: Certificates) -> dict[str, str]:
+def safe_settings(database_url: str, certificates: Certificates) -> dict[str, str]:
     return {
         "LATCHKEY_DATABASE_URL": database_url,
         "LATCHKEY_SECRET_KEY": KEY,
@@ -37,28 +37,40 @@ def safe(database_url: str, certificates: Certificates) -> dict[str, str]:
 
 
 @pytest.fixture
-def serving(safe: dict[str, str]) -> Iterator[Running]:
-    with Running("serve", "--workers", "2", **safe) as running:
-        running.wait_for_event("ready")
-        yield running
+def safe(database_url: str, certificates: Certificates) -> dict[str, str]:
+    return safe_settings(database_url, certificates)
+
+
+@pytest.fixture(scope="module")
+def authority(short_folder: Path) -> Certificates:
+    return ensure_certificates(short_folder / "serving-tls", [ipaddress.ip_address("127.0.0.1")], real_now())
+
+
+@pytest.fixture(scope="module")
+async def serving(shelf: Shelf, authority: Certificates) -> AsyncIterator[Running]:
+    """One `latchkey serve` for the tests that only look at it. It must end cleanly."""
+    async with shelf.lend() as database:
+        with Running("serve", "--workers", "2", **safe_settings(database.url, authority)) as running:
+            running.wait_for_event("ready")
+            yield running
+            assert running.terminate() == 0
+            assert "Traceback" not in running.output
 
 
 def address_of(running: Running) -> str:
     return f"https://127.0.0.1:{running.wait_for_event('ready')['port']}"
 
 
-def test_it_serves_over_tls_and_stops_cleanly(serving: Running, certificates: Certificates) -> None:
+def test_it_serves_over_tls(serving: Running, authority: Certificates) -> None:
     address = address_of(serving)
     for _ in range(8):
-        assert get(address, str(certificates.authority), "/readyz")[0] == 200
-    assert serving.terminate() == 0
-    assert "Traceback" not in serving.output
+        assert get(address, str(authority.authority), "/readyz")[0] == 200
 
 
-def test_its_secrets_are_in_no_log_argument_or_environment_of_its_processes(
-    serving: Running, safe: dict[str, str]
-) -> None:
-    for child in psutil.Process(serving.process.pid).children(recursive=True):
+def test_its_secrets_are_in_no_log_argument_or_environment_of_its_processes(serving: Running) -> None:
+    children = psutil.Process(serving.process.pid).children(recursive=True)
+    assert len(children) == 3
+    for child in children:
         assert KEY not in " ".join(child.cmdline())
         assert KEY not in child.environ().values()
     assert KEY not in serving.output
