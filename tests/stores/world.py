@@ -28,7 +28,7 @@ from tests.api.client import Client, Reply
 from tests.api.serving import serving
 
 PROJECT = "proj_store"
-STORES = {"apple": "app_store", "google": "play_store"}
+STORES = {"apple": "app_store", "google": "play_store", "stripe": "stripe"}
 
 
 @dataclass

@@ -60,10 +60,17 @@ def serving(builds: Path) -> Iterator[str]:
 
 
 @dataclass
+class Service:
+    """A Latchkey in this process, as far as a page knows it."""
+
+    connection: dict[str, Any]
+
+
+@dataclass
 class Shopper:
     """Somebody with a browser of their own in the shop."""
 
-    up: Up
+    up: Up | Service
     page: Page
     key: str
     console: list[str] = field(default_factory=list)
@@ -95,7 +102,7 @@ class Shopper:
 
 
 @asynccontextmanager
-async def shopping(browser: Browser, up: Up, shop: str, key: str | None = None) -> AsyncIterator[Shopper]:
+async def shopping(browser: Browser, up: Up | Service, shop: str, key: str | None = None) -> AsyncIterator[Shopper]:
     # The certificate is of a local authority that this browser does not know.
     context = await browser.new_context(ignore_https_errors=True)
     context.set_default_timeout(PATIENCE * 1000)
@@ -112,7 +119,7 @@ async def shopping(browser: Browser, up: Up, shop: str, key: str | None = None) 
         await context.close()
 
 
-def call(up: Up, method: str, path: str, value: Any = None) -> Any:
+def call(up: Up | Service, method: str, path: str, value: Any = None) -> Any:
     """A request of the shop's own server, with the secret key. V2 paths begin below the project."""
     there = up.connection
     trusted = ssl.create_default_context(cafile=there["ca_cert"])
@@ -130,7 +137,7 @@ def call(up: Up, method: str, path: str, value: Any = None) -> Any:
         connection.close()
 
 
-def act(up: Up, action: str, app_user_id: str, product_id: str) -> None:
+def act(up: Up | Service, action: str, app_user_id: str, product_id: str) -> None:
     call(up, "POST", "test_store/actions", {"action": action, "app_user_id": app_user_id, "product_id": product_id})
 
 

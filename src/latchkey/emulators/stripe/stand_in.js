@@ -105,7 +105,8 @@
   const makeElements = (options) => {
     const shared = { options: { ...options }, card: "" };
     const made = {};
-    return {
+    // Not a plain object, as Stripe's is none: frameworks wrap those, and then see old values of what changes inside.
+    return Object.assign(Object.create({ isElements: true }), {
       shared,
       update: (changed) => Object.assign(shared.options, changed),
       create: (kind, its) => (made[kind] = makeElement(kind, its, shared)),
@@ -115,7 +116,7 @@
         made.payment && shared.card.length < 14
           ? { error: { type: "validation_error", code: "incomplete_number", message: "Your card number is incomplete." } }
           : {},
-    };
+    });
   };
 
   const confirming = (key, what, answersAs) => async (asked) => {

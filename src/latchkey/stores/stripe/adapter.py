@@ -12,6 +12,7 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Target
 from latchkey.stores.errors import InvalidReceipt, Malformed, Misdirected
 from latchkey.stores.http import StoreHttp
+from latchkey.stores.selling import Begun, Confirmation, Order, PaymentForm, Sale
 from latchkey.stores.stripe import checkout, notification, subscription
 from latchkey.stores.stripe import credentials as given_credentials
 from latchkey.stores.stripe.acting import Acting
@@ -19,6 +20,7 @@ from latchkey.stores.stripe.api import StripeApi, Unknown
 from latchkey.stores.stripe.credentials import StripeCredentials
 from latchkey.stores.stripe.reading import Reader
 from latchkey.stores.stripe.refunds import gone_back
+from latchkey.stores.stripe.selling import Selling
 
 STORE = "stripe"
 WEB_BILLING = "rc_billing"
@@ -35,6 +37,7 @@ class StripeAdapter:
         self.api = StripeApi(http or StoreHttp("Stripe", now))
         self._reader = Reader(self.api)
         self._acting = Acting(self.api, self._reader)
+        self._selling = Selling(self.api, hosted=store == STORE)
 
     def parse_credentials(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> StripeCredentials:
         return given_credentials.parse(given, allowed_hosts)
@@ -105,6 +108,20 @@ class StripeAdapter:
                 yield notification.notification(app.credentials, event, {"source": "Stripe's list of events"})
             except (Malformed, Misdirected):
                 continue
+
+    # What `Sells` asks for.
+
+    async def payment_form(self, app: ConnectedApp, order: Order, account_id: str | None) -> PaymentForm:
+        return await self._selling.payment_form(app, order, account_id)
+
+    async def begin_sale(self, app: ConnectedApp, order: Order, account_id: str | None) -> Begun:
+        return await self._selling.begin_sale(app, order, account_id)
+
+    async def confirm_sale(self, app: ConnectedApp, order: Order, handle: str | None) -> Confirmation:
+        return await self._selling.confirm_sale(app, order, handle)
+
+    async def sale(self, app: ConnectedApp, order: Order, handle: str) -> Sale:
+        return await self._selling.sale(app, order, handle)
 
     async def close(self) -> None:
         await self.api.close()

@@ -1,0 +1,139 @@
+"""The vendor's web SDK, unmodified from npm, sells in a real browser: Latchkey and a pretend Stripe on loopback.
+
+Stripe's script comes from the pretend Stripe, in place of js.stripe.com. With a key of a Stripe app the SDK embeds
+Stripe's own page; with a key of a web billing app it shows its own form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from playwright.async_api import Browser, Route, expect
+
+from latchkey.emulators.stripe.keys import make_keys
+from latchkey.storage.database import Database
+from latchkey.usecases.access import keys, projects
+from latchkey.usecases.stores import credentials
+from latchkey.wire.management import AppStore
+from tests.emulators.stripe.shop import stripe_account
+from tests.npm import installed
+from tests.stores.world import PROJECT, World, world
+from tests.web_sdk.shopping import Service, Shopper, serving, shopping
+
+KEYS = make_keys()
+GOOD, DECLINED = "4242 4242 4242 4242", "4000 0000 0000 0002"
+BUYER = "ada@example.com"
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[str]:
+    modules = installed(Path(__file__).parent, "the vendor's web SDK (tests/web_sdk)")
+    with serving(modules / "@revenuecat" / "purchases-js" / "dist") as address:
+        yield address
+
+
+@pytest.fixture
+async def stripe(database: Database) -> AsyncIterator[World]:
+    async with stripe_account(KEYS) as store, world(database, store) as made:
+        yield made
+
+
+async def key_of(stripe: World, store: AppStore) -> str:
+    """The key of an app that sells through the pretend Stripe."""
+    if store == "stripe":
+        return stripe.public_key
+    app = await projects.create_app(stripe.database, PROJECT, "Web", store, stripe.now)
+    found = await credentials.load(stripe.connections, PROJECT, app.id)
+    assert found is not None
+    origin = stripe.store.notification_url
+    assert origin is not None
+    stripe.store.notification_url = f"{_origin(origin)}{found.notification_path}"
+    await credentials.save(stripe.connections, PROJECT, app.id, stripe.store.credentials(stripe.served.base_url))
+    return (await keys.create_public_key(stripe.database, PROJECT, app.id, "Web", stripe.now)).plaintext
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+@asynccontextmanager
+async def visiting(browser: Browser, stripe: World, shop: str, store: AppStore) -> AsyncIterator[Shopper]:
+    key = await key_of(stripe, store)
+    assert stripe.store.notification_url is not None
+    service = Service({"base_url": _origin(stripe.store.notification_url), "public_api_key": key})
+    script = await asyncio.to_thread(requests.get, f"{stripe.served.base_url}/dahlia/stripe.js")
+
+    async def stand_in(route: Route) -> None:
+        await route.fulfill(body=script.text, content_type="text/javascript")
+
+    async with shopping(browser, service, shop, key) as shopper:
+        await shopper.page.route("https://js.stripe.com/dahlia/stripe.js", stand_in)
+        yield shopper
+        asked = {urlsplit(one.url).hostname for one in shopper.requests}
+        assert asked == {"127.0.0.1", "js.stripe.com"}
+
+
+async def finished(shopper: Shopper) -> Any:
+    await shopper.page.get_by_role("button", name="Continue").click()
+    await shopper.page.wait_for_function("window.outcome !== undefined")
+    return await shopper.run("window.outcome")
+
+
+async def v1(stripe: World, app_user_id: str) -> Any:
+    return (await stripe.client.get(f"/v1/subscribers/{app_user_id}")).json()["subscriber"]
+
+
+@pytest.mark.parametrize("store", ["stripe", "rc_billing"])
+async def test_a_subscription_is_bought_on_the_web(browser: Browser, stripe: World, shop: str, store: AppStore) -> None:
+    async with visiting(browser, stripe, shop, store) as shopper:
+        page = shopper.page
+        await shopper.configure("ada")
+        assert await shopper.holds() == []
+        await shopper.run("buy('$rc_annual')")
+        await page.get_by_label("Email").fill(BUYER)
+        await page.get_by_label("Card number").fill(DECLINED)
+        pay = page.get_by_role("button", name="Pay")
+        async with page.expect_response(lambda reply: reply.url.endswith("/confirm")) as paying:
+            await pay.click()
+        assert (await paying.value).status == 402
+        assert await shopper.holds() == []
+        await page.get_by_label("Card number").fill(GOOD)
+        await pay.click()
+        assert await finished(shopper) == {"bought": "pro_yearly"}
+        # The SDK has read the customer already, before Stripe has told us anything.
+        assert await shopper.holds() == ["pro"]
+        before = await stripe.events("ada")
+        assert [one["type"] for one in before] == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+        # Stripe's webhook changes nothing more.
+        await stripe.settle()
+        assert await stripe.events("ada") == before
+        told = await stripe.journal()
+        assert {one.source for one in told} == {"notification", "receipt"}
+        assert {one.status for one in told} <= {"applied", "ignored"}
+        assert await shopper.holds() == ["pro"]
+    info = await v1(stripe, "ada")
+    [(product, bought)] = info["subscriptions"].items()
+    assert (product, bought["store"], bought["product_plan_identifier"]) == ("pro_yearly", store, "price_pro_yearly")
+    assert bought["price"] == {"amount": 79.99, "currency": "USD"}
+
+
+async def test_who_has_it_already_is_told_so_by_the_sdk(browser: Browser, stripe: World, shop: str) -> None:
+    id = stripe.store.sell(product_id="pro_yearly", buyer="ada", account_token="ada")
+    await stripe.settle()
+    assert await stripe.is_known(id)
+    async with visiting(browser, stripe, shop, "stripe") as shopper:
+        await shopper.configure("ada")
+        assert await shopper.holds() == ["pro"]
+        await shopper.page.evaluate("fetch('https://js.stripe.com/dahlia/stripe.js')")
+        async with shopper.page.expect_response(lambda reply: reply.url.endswith("/checkout/start")) as starting:
+            await shopper.run("buy('$rc_annual')")
+        assert (await (await starting.value).json())["code"] == 7772
+        await expect(shopper.page.get_by_text("already")).to_be_visible()
