@@ -18,7 +18,7 @@ from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.emulators.stripe.keys import make_keys
 from latchkey.now import real_now
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Reading
-from latchkey.stores.errors import ActionRefused, CredentialsRefused
+from latchkey.stores.errors import ActionRefused, CredentialsRefused, InvalidReceipt
 from latchkey.stores.selling import HostedPage, NotPayable, Order, PaymentForm, Sale, Sells, Standing
 from latchkey.stores.stripe.adapter import STORE, WEB_BILLING, StripeAdapter
 from latchkey.stores.stripe.sold import SoldPrice, SoldProduct, locale_of, session_of
@@ -175,6 +175,39 @@ async def test_a_trial_in_a_form_begins_when_the_card_is_saved_and_only_once(for
     [seen] = (await form.read(sale)).seen
     assert isinstance(seen.snapshot, Subscription)
     assert (seen.account_token, seen.snapshot.current.period_type) == ("ada", PeriodType.TRIAL)
+
+
+async def test_a_one_time_product_in_a_form_is_a_payment_and_its_id_is_no_receipt(form: Counter) -> None:
+    order = ordered("coins_100", 1.99, subscription=False)
+    made = await form.stripe.confirm_sale(form.app, order, None)
+    assert made.handle.startswith("pi_")
+    sale = await form.sale(made.handle, order)
+    assert (sale.standing, sale.receipt) == (Standing.OPEN, made.client_secret)
+    assert (await form.read(sale)).seen == ()
+    assert await form.pays(made.client_secret) == 200
+    sale = await form.sale(made.handle, order)
+    assert sale.standing is Standing.PAID
+    [seen] = (await form.read(sale)).seen
+    bought = seen.snapshot
+    assert isinstance(bought, Purchase)
+    assert (bought.id, seen.handle, seen.account_token) == (made.handle, made.handle, "ada")
+    assert (bought.product_id, bought.price) == ("coins_100:price_coins_100", order.price)
+    # V1 shows the id to everybody. Who knows no more has no receipt.
+    for token in (made.handle, f"{made.handle}_secret_{'0' * 24}"):
+        with pytest.raises(InvalidReceipt):
+            await form.read(Sale(standing=Standing.PAID, receipt=token))
+    # Money that goes back is told of the payment.
+    await form.desk.ask(lambda v1: v1.refunds.create({"payment_intent": made.handle}))
+    [again] = (await form.stripe.read_again(form.app, made.handle, bought.environment)).seen
+    assert isinstance(again.snapshot, Purchase)
+    assert again.snapshot.refunded_at is not None
+
+
+async def test_a_payment_that_was_not_sold_here_is_nothing_of_ours(form: Counter) -> None:
+    given: Any = {"amount": 100, "currency": "usd", "metadata": {"app_user_id": "ada"}}
+    other = await form.desk.ask(lambda v1: v1.payment_intents.create(given))
+    assert await form.pays(other.client_secret) == 200
+    assert (await form.read(Sale(standing=Standing.PAID, receipt=other.client_secret))).seen == ()
 
 
 async def test_a_buyer_with_another_email_is_another_customer_of_stripe(form: Counter) -> None:

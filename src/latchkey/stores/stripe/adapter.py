@@ -3,6 +3,7 @@ stand is always read from Stripe's API, in one pinned version."""
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -20,12 +21,16 @@ from latchkey.stores.stripe.api import StripeApi, Unknown
 from latchkey.stores.stripe.credentials import StripeCredentials
 from latchkey.stores.stripe.reading import Reader
 from latchkey.stores.stripe.refunds import gone_back
+from latchkey.stores.stripe.resources import Session
 from latchkey.stores.stripe.selling import Selling
 
 STORE = "stripe"
 WEB_BILLING = "rc_billing"
 
 _RECEIPT = re.compile(r"(sub|cs)_[A-Za-z0-9_]{8,250}", re.ASCII)
+# The client secret of a payment that was sold in a form of a web page: only its buyer and Stripe know it. Its id alone
+# is no receipt, because V1 shows it.
+_PAYMENT = re.compile(r"(pi_[A-Za-z0-9]{8,100})_secret_[A-Za-z0-9]{8,200}", re.ASCII)
 # Stripe lists its events for 30 days.
 _LISTED_FOR: Ms = 30 * DAY - 60_000
 _UNKNOWN = "Stripe knows no such object in this account and mode."
@@ -66,9 +71,12 @@ class StripeAdapter:
 
     async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> Reading:
         token = receipt.token
-        if token is None or _RECEIPT.fullmatch(token) is None:
+        payment = _PAYMENT.fullmatch(token or "")
+        if token is None or (_RECEIPT.fullmatch(token) is None and payment is None):
             raise InvalidReceipt("The receipt is not the id of a subscription (sub_…) or a checkout session (cs_…).")
         try:
+            if payment is not None:
+                return await self._sold(app, payment[1], secret=token)
             return await self._named(app, token)
         except Unknown:
             raise InvalidReceipt("Stripe knows no such purchase in this account and mode.") from None
@@ -127,6 +135,8 @@ class StripeAdapter:
         await self.api.close()
 
     async def _named(self, app: ConnectedApp, id: str, *, whole: bool = False) -> Reading:
+        if id.startswith("pi_"):
+            return await self._sold(app, id)
         return await (self._subscription(app, id, whole=whole) if id.startswith("sub_") else self._session(app, id))
 
     async def _subscription(
@@ -140,6 +150,19 @@ class StripeAdapter:
         session = await self._reader.session(app, id)
         if session.subscription is not None:
             return await self._subscription(app, session.subscription)
+        return await self._paid(app, session)
+
+    async def _sold(self, app: ConnectedApp, payment_intent: str, secret: str | None = None) -> Reading:
+        """A payment without a checkout session: it was sold in a form of a web page, or it is nothing of ours."""
+        intent = await self._reader.intent(app, payment_intent)
+        if secret is not None and not hmac.compare_digest(intent.client_secret or "", secret):
+            raise Unknown("The payment has another client secret.")
+        session = checkout.session_of(intent)
+        if session is None:
+            return Reading(note="The payment was neither for a subscription nor at checkout.")
+        return await self._paid(app, session)
+
+    async def _paid(self, app: ConnectedApp, session: Session) -> Reading:
         if note := checkout.why_nothing_follows(session):
             return Reading(note=note)
         paid = session.payment_intent
@@ -158,4 +181,6 @@ class StripeAdapter:
         )
         if session is not None:
             return await self._session(app, session)
+        if told.payment_intent is not None:
+            return await self._sold(app, told.payment_intent)
         return Reading(note="The payment was neither for a subscription nor at checkout.")

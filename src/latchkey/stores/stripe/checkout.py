@@ -8,7 +8,17 @@ from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKi
 from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.stripe.amounts import micros, price_of
 from latchkey.stores.stripe.refunds import GoneBack
-from latchkey.stores.stripe.resources import Charge, Customer, Session, SessionItem, product_of
+from latchkey.stores.stripe.resources import (
+    Charge,
+    Customer,
+    Intent,
+    Listed,
+    Price,
+    Session,
+    SessionItem,
+    product_of,
+)
+from latchkey.stores.stripe.sold import PRODUCT_KEY
 
 ITEM = "#"
 
@@ -20,6 +30,26 @@ def why_nothing_follows(session: Session) -> str:
     if session.payment_status not in ("paid", "no_payment_required"):
         return "The checkout session waits for its payment."
     return "" if session.line_items is not None and session.line_items.data else "Nothing was bought."
+
+
+def session_of(intent: Intent) -> Session | None:
+    """A payment that was sold in a form of a web page, as a checkout session with one item. None: it was not."""
+    product, _, price = intent.metadata.get(PRODUCT_KEY, "").partition(":")
+    if not product or not price:
+        return None
+    sold = Price(id=price, product=product, currency=intent.currency)
+    item = SessionItem(id=intent.id, amount_total=intent.amount_received, currency=intent.currency, price=sold)
+    return Session(
+        id=intent.id,
+        mode="payment",
+        created=intent.created,
+        livemode=intent.livemode,
+        payment_status="paid" if intent.status == "succeeded" else "unpaid",
+        customer=intent.customer,
+        metadata=intent.metadata,
+        payment_intent=intent.id,
+        line_items=Listed(data=[item]),
+    )
 
 
 def account_of(session: Session, key: str) -> str | None:

@@ -17,6 +17,7 @@ from latchkey.stores.stripe.resources import (
     Charge,
     Customer,
     Dispute,
+    Intent,
     Invoice,
     InvoiceItem,
     InvoicePayment,
@@ -83,6 +84,11 @@ class Reader:
 
     async def session(self, app: ConnectedApp, id: str) -> Session:
         found = await self._get(app, f"checkout/sessions/{id}", Session, expand=["line_items", "customer"])
+        _same_mode(app, found.livemode)
+        return found
+
+    async def intent(self, app: ConnectedApp, id: str) -> Intent:
+        found = await self._get(app, f"payment_intents/{id}", Intent)
         _same_mode(app, found.livemode)
         return found
 

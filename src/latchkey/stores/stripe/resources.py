@@ -335,6 +335,20 @@ class Session(msgspec.Struct):
     line_items: Listed[SessionItem] | None = None
 
 
+class Intent(msgspec.Struct):
+    """A payment intent."""
+
+    id: str
+    created: int
+    livemode: bool
+    status: str
+    currency: str
+    amount_received: int = 0
+    client_secret: str | None = None
+    customer: str | None = None
+    metadata: dict[str, str] = {}
+
+
 class Listing(msgspec.Struct):
     """Only that something is listed."""
 

@@ -108,7 +108,9 @@ class Selling:
         if handle.startswith("seti_") and payment.standing is Standing.PAID:
             assert isinstance(payment, OpenIntent)
             return Sale(standing=Standing.PAID, receipt=await self._trial(app, order, payment))
-        return Sale(standing=payment.standing, receipt=handle)
+        # The id of a payment is no receipt: V1 shows it.
+        secret = payment.client_secret if handle.startswith("pi_") else None
+        return Sale(standing=payment.standing, receipt=secret or handle)
 
     async def _new_payment(self, app: ConnectedApp, order: Order) -> OpenSubscription | OpenIntent:
         price = await self._price(app, order, shown=True)
