@@ -1,7 +1,7 @@
-"""Every row of both tables through the whole service: the raw signed payload over HTTP, sent twice; the journal; the
-events that a webhook receives; and both read APIs.
+"""Every row of the stores' tables through the whole service: the raw signed payload over HTTP, sent twice; the
+journal; the events that a webhook receives; and both read APIs.
 
-`apple/test_table.py` and `google/test_table.py` have the details of each row, and every order of three neighbours."""
+`test_table.py` of each store has the details of each row, and every order of three neighbours."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from latchkey.emulators.apple.certificates import Chain, make_chain
 from latchkey.emulators.google.keys import Keys, generate
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.google.adapter import GoogleAdapter
+from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.usecases.access import keys as api_keys
 from latchkey.usecases.access import projects
 from latchkey.usecases.engine.clock import pass_time
@@ -37,10 +38,18 @@ from tests.stores.apple.story import Story, Told, day
 from tests.stores.google.play import AUDIENCE, HOST, PUSHER, Play, given, pushed
 from tests.stores.google.test_table import ROWS as GOOGLE_ROWS
 from tests.stores.google.test_table import Step
+from tests.stores.stripe import account
+from tests.stores.stripe.shop import Shop
+from tests.stores.stripe.test_table import ROWS as STRIPE_ROWS
+from tests.stores.stripe.test_table import Step as StripeStep
 
-# What the rows sell. A product of Google's stands for all its base plans.
-SUBSCRIPTIONS = {"app_store": ("monthly", "yearly", "basic"), "play_store": ("pro", "max", "basic")}
-ONE_TIME = ("coins",)
+# What the rows sell. A product of Google's stands for all its base plans, one of Stripe's for all its prices.
+SUBSCRIPTIONS = {
+    "app_store": ("monthly", "yearly", "basic"),
+    "play_store": ("pro", "max", "basic"),
+    "stripe": ("prod_pro", "prod_max", "prod_basic"),
+}
+ONE_TIME = {"app_store": "coins", "play_store": "coins", "stripe": "prod_coins"}
 # Apple's API: nobody listens there. The rows say everything themselves.
 NOWHERE = "http://127.0.0.1:1"
 
@@ -132,9 +141,8 @@ async def place(post: Post, store: str, credentials: Mapping[str, Any], now: Ms)
     price = {"price": 4.99, "currency": "USD"}
     for id in SUBSCRIPTIONS[store]:
         await made.ask("POST", "products", {"id": id, "kind": "subscription", "duration": "P1M", **price})
-    for id in ONE_TIME:
-        await made.ask("POST", "products", {"id": id, "kind": "one_time", **price})
-    attached = {"product_ids": [*SUBSCRIPTIONS[store], *ONE_TIME]}
+    await made.ask("POST", "products", {"id": ONE_TIME[store], "kind": "one_time", **price})
+    attached = {"product_ids": [*SUBSCRIPTIONS[store], ONE_TIME[store]]}
     await made.ask("POST", "entitlements/pro/actions/attach_products", attached)
     await made.ask("POST", "integrations/webhooks", {"name": "Rows", "url": f"{post.address}/"})
     saved = await made.ask("PUT", f"apps/{app.id}/credentials", credentials)
@@ -180,5 +188,21 @@ async def test_a_row_of_google(
         bearer = "Bearer " + google_keys.push_token(AUDIENCE, PUSHER, int(time.time()))
         push = pushed(notification, bearer, str(next(numbers)))
         told = await here.hear(push.body, push.headers, play.now)
+    assert sorted(told) == sorted(one.partition(" ")[0] for one in wanted)
+    await here.check(len(steps), access)
+
+
+@pytest.mark.parametrize(("steps", "wanted", "access"), STRIPE_ROWS.values(), ids=STRIPE_ROWS)
+async def test_a_row_of_stripe(post: Post, steps: list[StripeStep], wanted: list[str], access: bool) -> None:
+    shop = Shop()
+    front: Any = post.client.app
+    services: Services = front.services
+    services.stores.adapters = {**services.stores.adapters, "stripe": StripeAdapter(lambda: shop.now, shop)}
+    services.stores.allowed_hosts = frozenset({account.HOST})
+    here, told = await place(post, "stripe", account.given(), shop.now), []
+    for happens, type, about in steps:
+        happens(shop)
+        sent = account.sent(account.event(type, about(shop), shop.now))
+        told = await here.hear(sent.body, sent.headers, shop.now)
     assert sorted(told) == sorted(one.partition(" ")[0] for one in wanted)
     await here.check(len(steps), access)
