@@ -7,9 +7,12 @@ import pytest
 from latchkey.emulators.apple.keys import AppleKeys, make_keys
 from latchkey.emulators.google.emulator import GoogleKeys
 from latchkey.emulators.google.emulator import make_keys as make_google_keys
+from latchkey.emulators.stripe.keys import StripeKeys
+from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
 from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
+from tests.emulators.stripe.shop import stripe_account
 from tests.stores.world import World, world
 
 
@@ -32,4 +35,16 @@ def google_keys() -> GoogleKeys:
 @pytest.fixture
 async def google(database: Database, google_keys: GoogleKeys) -> AsyncIterator[World]:
     async with play_store(google_keys) as store, world(database, store) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def stripe_keys() -> StripeKeys:
+    return make_stripe_keys()
+
+
+@pytest.fixture
+async def billing(database: Database, stripe_keys: StripeKeys) -> AsyncIterator[World]:
+    """Stripe Billing."""
+    async with stripe_account(stripe_keys) as store, world(database, store) as made:
         yield made

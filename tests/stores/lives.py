@@ -41,13 +41,35 @@ GOOGLE_ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("top_up", {}),
     ("fail_billing", {"grace_days": 7}),
 )
-ACTS = {"apple": APPLE_ACTS, "google": GOOGLE_ACTS}
+STRIPE_ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("cancel", {}),
+    ("uncancel", {}),
+    ("cancel_now", {}),
+    ("fail_billing", {}),
+    ("fail_billing", {"then": "unpaid"}),
+    ("recover", {}),
+    ("refund", {}),
+    ("refund", {"amount": 1}),
+    ("fail_refund", {}),
+    ("dispute", {}),
+    ("win_dispute", {}),
+    ("pause", {}),
+    ("pause", {"for": "P20D"}),
+    ("resume", {}),
+    ("change", {"product_id": "team_monthly"}),
+    ("change", {"product_id": "pro_yearly"}),
+    ("change", {"product_id": "team_monthly", "proration": "create_prorations"}),
+    ("change", {"product_id": "basic_monthly", "deferred": True}),
+    ("extend_trial", {"days": 10}),
+)
+ACTS = {"apple": APPLE_ACTS, "google": GOOGLE_ACTS, "stripe": STRIPE_ACTS}
 SUBSCRIPTIONS = {
     "apple": ("pro_monthly", "pro_yearly", "team_monthly"),
+    "stripe": ("pro_monthly", "pro_yearly", "team_monthly"),
     "google": ("pro_monthly:monthly", "pro_yearly:yearly", "team_monthly:monthly", "pro_monthly:prepaid"),
 }
 FAULTS: dict[str, Any] = {"drop": 0.15, "duplicate": 0.2, "reorder": 0.2, "late": 0.2, "late_by_hours": 9.0}
-GIVE_BACK = frozenset({"refund", "revoke"})
+GIVE_BACK = frozenset({"refund", "revoke", "fail_refund", "dispute", "win_dispute"})
 ONE_TIME = ("pro_lifetime", "coins_100")
 
 
@@ -76,10 +98,13 @@ async def live(world: World, seed: int, steps: int = 25, buyers: int = 4) -> Non
         else:
             act, options = dice.choice(ACTS[world.store.name])
             at = dice.randrange(len(bought))
-            if world.store.name == "google":
+            if world.store.name != "apple":
                 # What was lost of a refund is in Google's list of voided purchases, by the real clock's last 30 days;
-                # this clock is elsewhere. The adapter's own tests read the list.
+                # this clock is elsewhere. Stripe's list of events is as long. The adapters' own tests read the lists.
                 world.store.misbehave(**{**FAULTS, "seed": seed, "drop": 0.0 if act in GIVE_BACK else FAULTS["drop"]})
+            if world.store.name == "stripe" and act == "change" and world.store.known(bought[at]).in_trial:
+                # Stripe does not date a change that costs nothing, so one that is undone may be lost.
+                continue
             try:
                 bought[at] = world.store.act(bought[at], act, **options)
             except Refusal:
@@ -96,6 +121,9 @@ async def converges(world: World) -> None:
     if world.store.name == "google":
         # Google keeps no list of what it sent. A lost cancellation is found when the paid time is over.
         await world.move(world.now + 400 * DAY, 20 * DAY)
+    if world.store.name == "stripe":
+        # Stripe lists what it sent for 30 days. What runs longer is read again within that time.
+        await world.move(world.now + 35 * DAY, 7 * DAY)
     # The safety net asks within its rhythm; the store's history has what never arrived at all.
     for _ in range(6):
         await world.move(world.now + 8 * HOUR)
@@ -104,14 +132,14 @@ async def converges(world: World) -> None:
     await world.move(world.now + 1)
     for truth in world.store.truth():
         if not truth.replaced:
-            if world.store.name == "google" and not await world.is_known(truth.id):
+            if world.store.name != "apple" and not await world.is_known(truth.id):
                 # Google can only be asked about a token. Phones show what they hold at every launch.
                 assert (await world.show_receipt(truth.purchase, truth.buyer)).status == 200, truth
-                if truth.ends_at is not None and truth.ends_at < world.now - 60 * DAY:
+                if world.store.name == "google" and truth.ends_at is not None and truth.ends_at < world.now - 60 * DAY:
                     # Google forgets the token of what ended 60 days ago. Nobody has heard of this one.
                     continue
             await agrees(world, truth)
-    assert not [entry.message for entry in await world.journal(status="failed")]
+    assert [entry.message for entry in await world.journal(status="failed")] == []
 
 
 async def agrees(world: World, truth: Truth) -> None:
@@ -125,9 +153,14 @@ async def agrees(world: World, truth: Truth) -> None:
         _same_refund(world, known.refunded_at, truth)
         assert (known.access_ends_at is None or known.access_ends_at > world.now) == truth.active, truth
         return
-    assert _product(known.current.product_id) == _product(truth.product_id), (truth, known)
     assert (known.access_ends_at > world.now) == truth.active, (truth, known)
-    if store == "app_store" or truth.active:
+    if store != "stripe" or (truth.active and not truth.billing_problem):
+        # What Stripe has changed to after the last payment, nobody has paid for.
+        assert _product(known.current.product_id) == _product(truth.product_id), (truth, known)
+    if store == "stripe" and not truth.active:
+        # Of what is over Stripe's truth leaves the grace period out.
+        assert truth.access_ends_at == known.current.access_ends_at, (truth, known)
+    elif store == "app_store" or truth.active:
         assert known.current.ends_at == truth.ends_at, (truth, known)
     else:
         # Of what is over Google tells only when access ended. Whether a grace period was a part of it may be lost.

@@ -8,9 +8,11 @@ import pytest
 from latchkey.domain.instants import DAY
 from latchkey.emulators.apple.keys import AppleKeys
 from latchkey.emulators.google.emulator import GoogleKeys
+from latchkey.emulators.stripe.keys import StripeKeys
 from latchkey.storage.database import Database
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
+from tests.emulators.stripe.shop import stripe_account
 from tests.stores.lives import agrees, converges, live
 from tests.stores.world import world
 
@@ -25,6 +27,13 @@ async def test_google_converges(database: Database, google_keys: GoogleKeys, see
 @pytest.mark.parametrize("seed", range(4))
 async def test_apple_converges(database: Database, apple_keys: AppleKeys, seed: int) -> None:
     async with app_store(apple_keys, environment="Production") as store, world(database, store) as made:
+        await live(made, seed)
+        await converges(made)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_stripe_converges(database: Database, stripe_keys: StripeKeys, seed: int) -> None:
+    async with stripe_account(stripe_keys) as store, world(database, store) as made:
         await live(made, seed)
         await converges(made)
 

@@ -86,7 +86,7 @@ def of_item(subscription: Subscription, item: Item, around: Around) -> tuple[Per
         if line:
             _add_changes(line, parts.lines, main)
         trial = _is_trial(subscription, item, parts, main, first=not line)
-        if trial and line:
+        if trial and line and line[-1].refunded_at is None:
             _extend(line, main.period.end * 1000)
         else:
             line.append(_period(line, parts, main, around, trial=trial))
@@ -218,8 +218,10 @@ def _add_running_change(line: list[Period], subscription: Subscription, item: It
         if invoice.status == "open"
         for one in parts_of(subscription, item, invoice).lines
     )
-    if last.product_id != item.product and subscription.status in ("active", "trialing") and not waits:
+    paid = item.current_period_start * 1000 < last.ends_at
+    if last.product_id != item.product and subscription.status in ("active", "trialing") and paid and not waits:
         at = around.told_at if around.told_at is not None else last.purchased_at + 1
+        at = min(at, last.ends_at - 1)
         _add_change(line, item.price.id, item.product, at, subscription.currency)
         if line[-1] is not last:
             line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, item.current_period_end * 1000))
@@ -230,7 +232,10 @@ def _add_change(line: list[Period], id: str, product: str, at: Ms, currency: str
     if product == last.product_id:
         return
     first_of_chain = last.id.partition("/")[0]
-    at = min(max(at, last.purchased_at + 1), last.ends_at - 1)
+    at = max(at, last.purchased_at + 1)
+    if at >= last.ends_at:
+        # The paid time is over: nothing of the new product is paid.
+        return
     line.append(
         Period(
             id=f"{first_of_chain}/{id}",

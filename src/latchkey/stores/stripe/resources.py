@@ -67,7 +67,6 @@ class PhaseItem(msgspec.Struct):
 
 class Phase(msgspec.Struct):
     start_date: int
-    end_date: int
     items: list[PhaseItem] = []
 
 

@@ -186,8 +186,7 @@ def _over(status: Status, subscription: Subscription, line: tuple[Period, ...]) 
     details = subscription.cancellation_details
     ended = _REASONS.get((details.reason if details is not None else None) or "", Reason.UNKNOWN)
     asked_at = subscription.canceled_at * 1000 if subscription.canceled_at is not None else ended_at
-    off = not status.auto_renew or subscription.cancel_at is not None
-    if off and asked_at < ended_at and ended is not Reason.BILLING_ERROR:
+    if asked_at < ended_at - MINUTE and ended is not Reason.BILLING_ERROR:
         status = replace(status, auto_renew=False, renewal_off_at=asked_at, renewal_off_reason=_reason(subscription))
     else:
         # It was ended at once. That is its end, and no cancellation that it would run out after.

@@ -1,0 +1,261 @@
+"""Stripe Billing beside the whole service: events that are only pointers, receipts, identities, and what Stripe is asked
+to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from latchkey.domain.instants import DAY, HOUR, Ms
+from tests.api.client import Reply
+from tests.stores.test_actions import act, one_time, said, subscription
+from tests.stores.test_flow_google import access, types, v1
+from tests.stores.world import World
+
+DOWN: dict[str, Any] = {"kind": "error", "status": 503}
+PRO = "pro_monthly:price_pro_monthly"
+
+
+async def bought(world: World, product: str = "pro_monthly", **more: Any) -> str:
+    purchase = world.store.sell(product_id=product, buyer="ada", **{"account_token": "ada", **more})
+    await world.settle()
+    return purchase
+
+
+async def shown(world: World, token: str, who: str = "ada") -> Reply:
+    body = {"fetch_token": token, "product_id": "pro_monthly", "product_ids": ["pro_monthly"], "app_user_id": who}
+    return await world.client.post("/v1/receipts", body, key=world.public_key)
+
+
+async def test_an_event_becomes_access_and_events(billing: World) -> None:
+    purchase = await bought(billing)
+    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+    assert await access(billing, "ada") == {"pro"}
+    [first, issued] = await billing.events("ada")
+    assert (first["product_id"], first["price_in_purchased_currency"], first["country_code"]) == (PRO, 9.99, "US")
+    assert (first["environment"], first["original_transaction_id"]) == ("SANDBOX", purchase)
+    assert issued["price_in_purchased_currency"] == 9.99
+
+
+async def test_public_keys_see_the_product_its_price_and_no_id_that_is_a_receipt(billing: World) -> None:
+    purchase = await bought(billing)
+    lifetime = await bought(billing, "pro_lifetime")
+    reply = await billing.client.get("/v1/subscribers/ada", key=billing.public_key)
+    told = reply.json()["subscriber"]
+    assert told["subscriptions"]["pro_monthly"]["product_plan_identifier"] == "price_pro_monthly"
+    assert told["subscriptions"]["pro_monthly"]["store"] == "stripe"
+    assert told["non_subscriptions"]["pro_lifetime"][0]["store_transaction_id"].startswith("pi_")
+    for receipt in (purchase, lifetime):
+        assert receipt not in reply.text
+
+
+@pytest.mark.parametrize("lie", ["signature", "no_signature", "old", "altered", "scheme"])
+async def test_a_lie_is_refused_and_nothing_is_stored(billing: World, lie: str) -> None:
+    billing.store.misbehave(lie=1.0, lies=(lie,))
+    await bought(billing)
+    assert {attempt.status for one in billing.store.outbox.messages for attempt in one.attempts} == {401}
+    assert await billing.journal() == []
+    assert (await billing.client.get("/v1/subscribers/ada")).status == 404
+
+
+async def test_the_signing_secret_is_rolled_without_a_gap(billing: World) -> None:
+    await bought(billing)
+    billing.store.rotate_secret()
+    # Stripe signs with both, so the old one is enough until the operator saves both.
+    purchase = await bought(billing, "pro_lifetime")
+    await billing.connect()
+    billing.store.act(purchase, "refund")
+    await billing.settle()
+    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE", "NON_RENEWING_PURCHASE", "REFUND"]
+
+
+@pytest.mark.parametrize("said_in", ["metadata", "session", "reference", "customer"])
+async def test_the_user_is_found_wherever_stripe_was_told(billing: World, said_in: str) -> None:
+    purchase = await bought(billing, said_in=said_in)
+    assert (await billing.owner(purchase)).app_user_id == "ada"
+
+
+async def test_without_a_name_it_is_the_customers(billing: World) -> None:
+    purchase = await bought(billing, account_token=None)
+    assert (await billing.owner(purchase)).app_user_id.startswith("cus_")
+
+
+# Receipts.
+
+
+async def test_a_page_shows_the_id_of_a_subscription_or_of_a_checkout(billing: World) -> None:
+    billing.store.misbehave(drop=1.0)
+    purchase = await bought(billing, account_token=None, checkout=True)
+    session = next(iter(billing.store.life.sessions))
+    for token in (purchase, session, purchase):
+        reply = await shown(billing, token)
+        assert reply.status == 200, reply
+    assert await access(billing, "ada") == {"pro"}
+    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "sub_1AAAAAAAAAAAAAAAAAAAAAAA",
+        "cs_test_a1AAAAAAAAAAAA",
+        "cus_1AAAAAAAAAAA",
+        "in_1AAAAAAAAAAAAA",
+        "x",
+        "sub_../x",
+    ],
+)
+async def test_what_stripe_does_not_know_is_no_receipt(billing: World, token: str) -> None:
+    reply = await shown(billing, token, "eve")
+    assert (reply.status, reply.json()["code"]) == (400, 7103)
+    assert (await billing.client.get("/v1/subscribers/eve")).status == 404
+
+
+async def test_the_id_of_another_account_is_no_receipt(billing: World) -> None:
+    """Its API key does not find it."""
+    purchase = await bought(billing)
+    one = billing.store.life.subscriptions.pop(purchase)
+    assert (await shown(billing, one.id, "eve")).json()["code"] == 7103
+
+
+async def test_a_receipt_is_kept_while_stripe_is_down_and_gives_a_day(billing: World) -> None:
+    billing.store.misbehave(drop=1.0, api=DOWN)
+    purchase = await bought(billing, account_token=None)
+    assert (await shown(billing, purchase)).status == 200
+    assert await types(billing, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    billing.store.behave()
+    billing.store.clock.move_to(billing.now + HOUR)
+    await billing.process()
+    assert await types(billing, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+    assert (await v1(billing, "ada"))["subscriptions"]["pro_monthly"]["store"] == "stripe"
+
+
+async def test_a_checkout_that_is_not_paid_gives_nothing(billing: World) -> None:
+    purchase = billing.store.sell(product_id="pro_monthly", buyer="ada", account_token="ada", incomplete=True)
+    assert (await shown(billing, purchase)).status == 200
+    await billing.settle()
+    assert await access(billing, "ada") == set()
+    billing.store.act(purchase, "pay")
+    await billing.settle()
+    assert await access(billing, "ada") == {"pro"}
+
+
+# What was lost.
+
+
+async def test_what_was_sent_during_an_outage_is_read_from_stripes_list(billing: World) -> None:
+    await billing.processor.read_histories()
+    billing.store.misbehave(drop=1.0)
+    purchase = await bought(billing)
+    billing.store.act(purchase, "cancel")
+    await billing.settle()
+    assert await billing.journal() == []
+    billing.store.behave()
+    await billing.move(billing.now + 2 * DAY)
+    await billing.processor.read_histories()
+    await billing.process()
+    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE", "CANCELLATION"]
+
+
+# A life with everything in it.
+
+
+async def test_a_trial_a_failed_payment_an_upgrade_and_the_end(billing: World) -> None:
+    purchase = await bought(billing, trial=True)
+    await billing.move(billing.now + 8 * DAY)
+    billing.store.act(purchase, "fail_billing", then="unpaid")
+    await billing.move(billing.now + 31 * DAY)
+    assert await access(billing, "ada") == {"pro"}, "while Stripe tries again"
+    billing.store.act(purchase, "recover")
+    await billing.settle()
+    billing.store.act(purchase, "change", product_id="team_monthly")
+    await billing.settle()
+    billing.store.act(purchase, "refund")
+    await billing.settle()
+    assert await types(billing, "ada") == [
+        "TRIAL_STARTED",
+        "INITIAL_PURCHASE",
+        "INVOICE_ISSUANCE",
+        "BILLING_ISSUE",
+        "INVOICE_ISSUANCE",
+        "RENEWAL",
+        "PRODUCT_CHANGE",
+        "INVOICE_ISSUANCE",
+        "REFUND",
+    ]
+
+
+async def test_each_item_is_a_subscription_of_its_own(billing: World) -> None:
+    purchase = await bought(billing, also=["team_monthly"])
+    customer = await billing.owner(purchase)
+    assert sorted(one.current.product_id.partition(":")[0] for one in customer.subscriptions) == [
+        "pro_monthly",
+        "team_monthly",
+    ]
+    paid = sum(one.current.price.micros for one in customer.subscriptions)
+    assert paid == 39_980_000
+    billing.store.act(purchase, "refund")
+    await billing.settle()
+    assert (await types(billing, "ada")).count("REFUND") == 2
+
+
+@pytest.mark.parametrize(
+    ("currency", "price", "micros"),
+    [("JPY", 1200, 1_200_000_000), ("KWD", 3.125, 3_125_000), ("ISK", 990, 990_000_000)],
+)
+async def test_amounts_of_every_currency(billing: World, currency: str, price: float, micros: int) -> None:
+    billing.store.add_product({"id": "abroad", "period": "P1M", "price": price, "currency": currency})
+    purchase = await bought(billing, "abroad")
+    billing.store.act(purchase, "refund", amount=price / 5)
+    await billing.settle()
+    [period] = (await billing.owner(purchase)).subscriptions[0].periods
+    assert (period.price.micros, period.price.currency, period.given_back) == (micros, currency, micros // 5)
+
+
+# What Stripe is asked to do.
+
+
+async def test_stripe_cancels_extends_and_refunds(billing: World) -> None:
+    purchase = await bought(billing)
+    found = await subscription(billing, purchase)
+    ends_at: Ms = billing.store.known(purchase).ends_at or 0
+    extended = {"extend_by_days": 10, "extend_reason_code": 3}
+    [period] = (await billing.owner(purchase)).subscriptions[0].periods
+    reply = await billing.client.post(f"/v1/subscribers/ada/subscriptions/{period.id}/extend", extended)
+    assert reply.status == 200, reply
+    assert billing.store.known(purchase).ends_at == ends_at + 10 * DAY
+    reply = await act(billing, found, "actions/cancel")
+    assert (reply.status, reply.json()["auto_renewal_status"]) == (200, "will_not_renew")
+    assert not billing.store.known(purchase).auto_renew
+    reply = await act(billing, found, "actions/refund")
+    assert (reply.status, reply.json()["gives_access"]) == (200, False)
+    assert billing.store.known(purchase).refunded_at is not None
+    assert not billing.store.known(purchase).active
+    await billing.settle()
+    assert await types(billing, "ada") == [
+        "INITIAL_PURCHASE",
+        "INVOICE_ISSUANCE",
+        "SUBSCRIPTION_EXTENDED",
+        "CANCELLATION",
+        "REFUND",
+    ]
+    assert said(await act(billing, found, "actions/cancel"))[0] == 422
+
+
+async def test_stripe_refunds_a_one_time_purchase(billing: World) -> None:
+    purchase = await bought(billing, "pro_lifetime")
+    found = await one_time(billing, billing.store.known(purchase).id)
+    reply = await act(billing, found, "actions/refund")
+    assert (reply.status, reply.json()["status"]) == (200, "refunded")
+    assert await types(billing, "ada") == ["NON_RENEWING_PURCHASE", "REFUND"]
+
+
+async def test_what_stripe_cannot_do_is_refused_and_changes_nothing(billing: World) -> None:
+    purchase = await bought(billing, also=["team_monthly"])
+    found = await subscription(billing, purchase)
+    for action in ("actions/cancel", "actions/refund"):
+        assert said(await act(billing, found, action)) == (422, "store_error")
+    billing.store.misbehave(api=DOWN)
+    assert said(await act(billing, found, "actions/cancel")) == (503, "server_error")
+    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
