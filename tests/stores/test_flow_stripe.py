@@ -1,5 +1,5 @@
-"""Stripe Billing beside the whole service: events that are only pointers, receipts, identities, and what Stripe is asked
-to do."""
+"""Stripe Billing beside the whole service: events that are only pointers, receipts, identities, and what Stripe is
+asked to do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.emulators.stripe.emulator import StripeEmulator
 from tests.api.client import Reply
 from tests.stores.test_actions import act, one_time, said, subscription
 from tests.stores.test_flow_google import access, types, v1
@@ -47,7 +48,7 @@ async def test_public_keys_see_the_product_its_price_and_no_id_that_is_a_receipt
     assert told["subscriptions"]["pro_monthly"]["store"] == "stripe"
     assert told["non_subscriptions"]["pro_lifetime"][0]["store_transaction_id"].startswith("pi_")
     for receipt in (purchase, lifetime):
-        assert receipt not in reply.text
+        assert receipt.encode() not in reply.body
 
 
 @pytest.mark.parametrize("lie", ["signature", "no_signature", "old", "altered", "scheme"])
@@ -61,6 +62,7 @@ async def test_a_lie_is_refused_and_nothing_is_stored(billing: World, lie: str) 
 
 async def test_the_signing_secret_is_rolled_without_a_gap(billing: World) -> None:
     await bought(billing)
+    assert isinstance(billing.store, StripeEmulator)
     billing.store.rotate_secret()
     # Stripe signs with both, so the old one is enough until the operator saves both.
     purchase = await bought(billing, "pro_lifetime")
@@ -103,7 +105,7 @@ async def test_a_page_shows_the_id_of_a_subscription_or_of_a_checkout(billing: W
         "cus_1AAAAAAAAAAA",
         "in_1AAAAAAAAAAAAA",
         "x",
-        "sub_../x",
+        "sub_1/x",
     ],
 )
 async def test_what_stripe_does_not_know_is_no_receipt(billing: World, token: str) -> None:
@@ -230,7 +232,7 @@ async def test_stripe_cancels_extends_and_refunds(billing: World) -> None:
     assert not billing.store.known(purchase).auto_renew
     reply = await act(billing, found, "actions/refund")
     assert (reply.status, reply.json()["gives_access"]) == (200, False)
-    assert billing.store.known(purchase).refunded_at is not None
+    assert [one.refunded for one in billing.store.life.charges.values()] == [999]
     assert not billing.store.known(purchase).active
     await billing.settle()
     assert await types(billing, "ada") == [
@@ -258,4 +260,4 @@ async def test_what_stripe_cannot_do_is_refused_and_changes_nothing(billing: Wor
         assert said(await act(billing, found, action)) == (422, "store_error")
     billing.store.misbehave(api=DOWN)
     assert said(await act(billing, found, "actions/cancel")) == (503, "server_error")
-    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+    assert sorted(await types(billing, "ada")) == ["INITIAL_PURCHASE", "INITIAL_PURCHASE", "INVOICE_ISSUANCE"]

@@ -86,7 +86,7 @@ def of_item(subscription: Subscription, item: Item, around: Around) -> tuple[Per
         if line:
             _add_changes(line, parts.lines, main)
         trial = _is_trial(subscription, item, parts, main, first=not line)
-        if trial and line and line[-1].refunded_at is None:
+        if trial and line and not _is_refunded(line[-1], main.period.start * 1000):
             _extend(line, main.period.end * 1000)
         else:
             line.append(_period(line, parts, main, around, trial=trial))
@@ -188,6 +188,11 @@ def _move_trial_end(line: list[Period], subscription: Subscription) -> None:
         return
     ends_at = end if line[at].period_type is PeriodType.TRIAL else max(line[at].ends_at, end)
     line[at] = replace(line[at], ends_at=ends_at)
+
+
+def _is_refunded(period: Period, by: Ms) -> bool:
+    """Whether its money was back before: what is given later is a period of its own."""
+    return period.refunded_at is not None and period.refunded_at < by
 
 
 def _extend(line: list[Period], end: Ms) -> None:
