@@ -60,8 +60,8 @@ async def test_an_app_of_a_store_that_is_not_connected_has_no_notification_url(s
     shown = {item["id"]: item["notification_url"] for item in await walk(shop, "apps")}
     assert shown == {"app_demo": None, made["id"]: made["notification_url"]}
     assert (await get(shop, "apps/app_demo")).json()["notification_url"] is None
-    stripe = (await post(shop, "apps", {"name": "Web", "store": "stripe"})).json()
-    assert stripe["notification_url"] is None
+    amazon = (await post(shop, "apps", {"name": "Fire", "store": "amazon"})).json()
+    assert amazon["notification_url"] is None
 
 
 async def test_every_app_has_a_notification_url_of_its_own_that_stays(shop: Shop) -> None:
