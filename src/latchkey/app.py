@@ -15,12 +15,16 @@ from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.usecases.checkout.checkouts import Checkouts
+from latchkey.usecases.checkout.chores import run_checkouts
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
+from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.figures.roller import run_roller
 from latchkey.usecases.money.reading import run_rates
 from latchkey.usecases.money.sources import RateSource
 from latchkey.usecases.stores.processing import Processor, run_stores
+from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
 
 if TYPE_CHECKING:
     from latchkey.dashboard.application import Dashboard
@@ -102,9 +106,15 @@ def rate_source(settings: Settings) -> RateSource:
 
 async def _hear_stores(settings: Settings, database: Database, stop: asyncio.Event) -> None:
     stores = connect(database, settings, real_now)
-    processor = Processor(database, stores, Changes(database, real_now), real_now)
+    changes = Changes(database, real_now)
+    processor = Processor(database, stores, changes, real_now)
+    grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
+    checkouts = Checkouts(stores, changes, Reader(database, changes.catalogs), Receipts(stores, changes, grants))
     try:
-        await run_stores(processor, database, real_now, settings.store_journal_kept_days, stop)
+        await asyncio.gather(
+            run_stores(processor, database, real_now, settings.store_journal_kept_days, stop),
+            run_checkouts(checkouts, database, real_now, stop),
+        )
     finally:
         await stores.close()
 

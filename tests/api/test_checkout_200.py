@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import DAY, MINUTE
+from latchkey.stores.errors import StoreDown
 from latchkey.stores.selling import Standing
+from latchkey.usecases.checkout.chores import prune
 from latchkey.usecases.stores.desk import Desk
 from latchkey.usecases.stores.taking import Taker
 from tests.api.client import NOW, Shop
@@ -260,3 +262,46 @@ async def test_a_page_that_asks_without_end_does_not_make_the_provider_work(host
     hosted.shop.clock.now += MINUTE
     hosted.provider.pays("pay_1")
     assert (await hosted.status(id))["status"] == "succeeded"
+
+
+async def test_who_closes_the_page_after_paying_has_access_all_the_same(form: Page) -> None:
+    """The provider tells nobody of this payment, so it is asked in the background."""
+    form.provider.tells = False
+    checkouts, clock = services_of(form.shop).checkouts, form.shop.clock
+    id = await form.started()
+    await form.ask("POST", f"checkout/{id}/complete", {})
+    assert await checkouts.ask_due() == 0
+    clock.now += MINUTE
+    assert (await checkouts.ask_due(), await checkouts.ask_due()) == (1, 0)
+    form.provider.pays("pay_1")
+    clock.now += MINUTE
+    assert await checkouts.ask_due() == 1
+    assert "pro" in (await subscriber(form.shop))["entitlements"]
+    clock.now += DAY
+    assert await checkouts.ask_due() == 0
+
+
+async def test_a_payment_that_never_comes_is_asked_for_less_and_less_often(form: Page) -> None:
+    form.provider.tells = False
+    checkouts, clock = services_of(form.shop).checkouts, form.shop.clock
+    id = await form.started()
+    await form.ask("POST", f"checkout/{id}/complete", {})
+    form.provider.trouble = StoreDown("It does not answer.")
+    began, asked = clock.now, []
+    for minute in (1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 64, 128, 256, 512, 1023, 1024, 1440, 1441, 1442, 3000):
+        clock.now = began + minute * MINUTE
+        asked += [minute] * await checkouts.ask_due()
+    assert asked == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1441]
+    # The last time was after the end: a payment in the last moment counts.
+    form.provider.trouble = None
+    clock.now = began + DAY
+    form.provider.pays("pay_1")
+    assert (await form.status(id))["status"] == "succeeded"
+
+
+async def test_old_checkouts_are_removed(form: Page) -> None:
+    id = await form.started()
+    await prune(form.shop.database, form.shop.clock.now + DAY)
+    assert (await form.ask("GET", f"checkout/{id}")).status == 200
+    await prune(form.shop.database, form.shop.clock.now + DAY + 1)
+    assert (await form.ask("GET", f"checkout/{id}")).status == 404

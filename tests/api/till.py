@@ -50,6 +50,8 @@ class Provider:
     trouble: StoreError | None = None
     # Raised instead of reading a receipt.
     receipts_down: bool = False
+    # Whether it tells of payments by itself.
+    tells: bool = True
     now: Ms = NOW
 
     def pays(self, handle: str) -> None:
@@ -80,7 +82,7 @@ class Provider:
             raise NotPayable("It is over.")
         self.orders.append(order)
         handle = handle or self._payment(order)
-        return Confirmation(handle=handle, client_secret=f"{handle}_secret")
+        return Confirmation(handle=handle, client_secret=f"{handle}_secret", told=self.tells)
 
     async def sale(self, app: ConnectedApp, order: Order, handle: str) -> Sale:
         self._check()

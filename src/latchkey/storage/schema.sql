@@ -822,8 +822,11 @@ create table checkouts (
     transaction_id text,
     purchased_at bigint,
     created_at bigint not null,
-    expires_at bigint not null
+    expires_at bigint not null,
+    -- When to ask the provider about a payment that it tells of to nobody; null if it need not be asked.
+    check_at bigint
 );
+create index checkouts_to_check on checkouts (check_at) where check_at is not null;
 create index checkouts_of_user on checkouts (app_user_id, project_id);
 create index checkouts_by_expiry on checkouts (expires_at);
 

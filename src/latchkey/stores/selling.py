@@ -81,6 +81,8 @@ class Confirmation:
 
     handle: str
     client_secret: str = field(repr=False)
+    # Whether the provider tells of the payment by itself. Otherwise it is asked, also if the page asks no more.
+    told: bool = True
 
 
 class Standing(Enum):

@@ -11,13 +11,31 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open', $10, $11);
 select * from checkouts where id_hash = $1 and project_id = $2 and app_id = $3;
 
 -- name: set_checkout_handle
--- the payment of a checkout; a handle that is there stays, and counts
-update checkouts set handle = coalesce(handle, $2) where id_hash = $1 returning handle;
+-- the payment of a checkout, and when to ask about it; a handle that is there stays, and counts
+update checkouts
+set handle = coalesce(handle, $2), check_at = case when handle is null then $3 else check_at end
+where id_hash = $1
+returning handle;
+
+-- name: claim_checkouts
+-- the checkouts whose provider has to be asked, leased to this process until a moment
+with due as (
+    select id_hash from checkouts where check_at <= $1 order by check_at limit $3 for update skip locked
+)
+update checkouts c
+set check_at = $2
+from due
+where c.id_hash = due.id_hash
+returning c.*;
+
+-- name: set_checkout_check
+-- when to ask again about a checkout that is still open
+update checkouts set check_at = $2 where id_hash = $1 and status = 'open';
 
 -- name: finish_checkout
 -- the outcome of a checkout; the first one counts
 update checkouts
-set status = $2, transaction_id = $3, purchased_at = $4
+set status = $2, transaction_id = $3, purchased_at = $4, check_at = null
 where id_hash = $1 and status = 'open';
 
 -- name: forget_checkouts

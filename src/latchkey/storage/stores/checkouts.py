@@ -9,12 +9,14 @@ from typing import Literal
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
-from latchkey.storage.database import Connection
+from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
 _SAVE = query("save_checkout")
 _LOAD = query("load_checkout")
 _SET_HANDLE = query("set_checkout_handle")
+_CLAIM = query("claim_checkouts")
+_SET_CHECK = query("set_checkout_check")
 _FINISH = query("finish_checkout")
 _FORGET = query("forget_checkouts")
 _PRUNE = query("prune_checkouts")
@@ -67,8 +69,18 @@ async def save(connection: Connection, new: Checkout) -> None:
 async def load(connection: Connection, project_id: str, app_id: str, id: str) -> Checkout | None:
     """None: this app has no checkout with this id."""
     row = await connection.fetchrow(_LOAD, hash_of(id), project_id, app_id)
-    if row is None:
-        return None
+    return None if row is None else _checkout(row)
+
+
+async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Checkout]:
+    return [_checkout(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
+
+
+async def set_check(connection: Connection, id_hash: bytes, at: Ms | None) -> None:
+    await connection.execute(_SET_CHECK, id_hash, at)
+
+
+def _checkout(row: Record) -> Checkout:
     return Checkout(
         id_hash=row["id_hash"],
         project_id=row["project_id"],
@@ -86,9 +98,9 @@ async def load(connection: Connection, project_id: str, app_id: str, id: str) ->
     )
 
 
-async def set_handle(connection: Connection, id_hash: bytes, handle: str) -> str | None:
+async def set_handle(connection: Connection, id_hash: bytes, handle: str, check_at: Ms | None) -> str | None:
     """The handle that counts: the first one. None: the checkout is gone."""
-    kept: str | None = await connection.fetchval(_SET_HANDLE, id_hash, handle)
+    kept: str | None = await connection.fetchval(_SET_HANDLE, id_hash, handle, check_at)
     return kept
 
 

@@ -98,7 +98,9 @@ class Selling:
         payment = await (self._payment(app, handle) if handle is not None else self._new_payment(app, order))
         if payment.standing is not Standing.OPEN or payment.client_secret is None:
             raise NotPayable("The payment is over.")
-        return Confirmation(handle=payment.id, client_secret=payment.client_secret)
+        # Stripe's events that we listen to name no such payment, and nobody but us creates the subscription of a trial.
+        told = payment.id.startswith("sub_")
+        return Confirmation(handle=payment.id, client_secret=payment.client_secret, told=told)
 
     async def sale(self, app: ConnectedApp, order: Order, handle: str) -> Sale:
         if handle.startswith("cs_"):

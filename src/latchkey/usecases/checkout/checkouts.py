@@ -17,8 +17,8 @@ import structlog
 from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
 from latchkey.domain.customers import selling
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.refusal import OwnedByAnother, StoreUnreachable
+from latchkey.domain.instants import DAY, MINUTE, Ms
+from latchkey.domain.refusal import NotFound, OwnedByAnother, StoreUnreachable
 from latchkey.storage.stores import checkouts
 from latchkey.storage.stores.checkouts import Checkout
 from latchkey.stores.adapter import ConnectedApp
@@ -30,6 +30,7 @@ from latchkey.usecases.checkout.limit import CheckoutLimit
 from latchkey.usecases.checkout.refusals import (
     CannotComplete,
     CannotSell,
+    CheckoutRefusal,
     HasAlready,
     InvalidEmail,
     NoSuchCheckout,
@@ -51,6 +52,10 @@ T = TypeVar("T")
 
 # A form that nobody has paid by then is started anew.
 OPEN_FOR: Ms = DAY
+# A page asks every second while its buyer waits. After this time we ask too: the buyer may have closed it.
+FIRST_ASKED: Ms = MINUTE
+_LEASE: Ms = 2 * MINUTE
+_AT_ONCE = 20
 _LONGEST_EMAIL = 254
 
 NOT_CONNECTED = (
@@ -152,7 +157,8 @@ class Checkouts:
         order = replace(await self._ordered(till, known), email=_checked_email(email))
         made = await _asked(till, till.provider.confirm_sale(till.app, order, known.handle))
         async with self._connections.database.transaction() as connection:
-            kept = await checkouts.set_handle(connection, known.id_hash, made.handle)
+            check_at = None if made.told else self._connections.now() + FIRST_ASKED
+            kept = await checkouts.set_handle(connection, known.id_hash, made.handle, check_at)
         if kept is None:
             raise NoSuchCheckout("There is no such checkout.")
         if kept != made.handle:
@@ -165,6 +171,23 @@ class Checkouts:
         Taking in the same purchase again changes nothing."""
         till = await self._till(project_id, app_id)
         known = await self._load(till, id)
+        return await self._progress(till, known)
+
+    async def ask_due(self) -> int:
+        """Asks about payments that the provider tells nobody of, less and less often. Returns how many there were."""
+        now = self._connections.now()
+        async with self._connections.database.transaction() as connection:
+            due = await checkouts.claim(connection, now, now + _LEASE, _AT_ONCE)
+        for known in due:
+            try:
+                await self._progress(await self._till(known.project_id, known.app_id), known)
+            except (CheckoutRefusal, NotFound, StoreUnreachable) as error:
+                log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
+            async with self._connections.database.transaction() as connection:
+                await checkouts.set_check(connection, known.id_hash, _next_check(known, now))
+        return len(due)
+
+    async def _progress(self, till: _Till, known: Checkout) -> Progress:
         now = self._connections.now()
         if known.status == "succeeded":
             return _progress(known, Standing.PAID)
@@ -294,6 +317,13 @@ async def _asked(till: _Till, answer: Awaitable[T]) -> T:
     except StoreError as error:
         log.error("payment provider refuses", app_id=till.app.app_id, store=till.app.store, reason=error.message)
         raise CannotSell(NOT_SET_UP) from error
+
+
+def _next_check(known: Checkout, now: Ms) -> Ms | None:
+    """The last time is after the end."""
+    if now >= known.expires_at:
+        return None
+    return min(now + max(FIRST_ASKED, now - known.created_at), known.expires_at + MINUTE)
 
 
 def _checked_email(email: str | None) -> str | None:

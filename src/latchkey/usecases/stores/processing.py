@@ -16,8 +16,8 @@ from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.database import Database
 from latchkey.storage.errors import CollisionError, OutageError
 from latchkey.storage.passing import PASSING
-from latchkey.storage.stores import checkouts, handles, journal
 from latchkey.storage.stores import connections as storage
+from latchkey.storage.stores import handles, journal
 from latchkey.storage.stores.handles import Handle
 from latchkey.storage.stores.journal import Entry, Outcome
 from latchkey.stores.adapter import ConnectedApp
@@ -48,8 +48,6 @@ CHECKS_AT_ONCE = 10
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
 NOT_KEPT = "The receipt was invalid and was not kept whole."
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
-# How long an expired checkout can still be asked for.
-CHECKOUTS_KEPT: Ms = 7 * DAY
 
 log = structlog.get_logger("latchkey.stores")
 
@@ -304,7 +302,6 @@ async def run_stores(
         asyncio.create_task(_every(1.0, processor.check_due)),
         asyncio.create_task(_every(60.0, processor.read_histories)),
         asyncio.create_task(_every(600.0, lambda: _prune(database, now() - kept_days * DAY))),
-        asyncio.create_task(_every(600.0, lambda: _prune_checkouts(database, now() - CHECKOUTS_KEPT))),
     ]
     try:
         while not stop.is_set():
@@ -360,13 +357,6 @@ async def _prune(database: Database, before: Ms) -> None:
     while more:
         async with database.acquire() as connection:
             more = await journal.prune(connection, before)
-
-
-async def _prune_checkouts(database: Database, before: Ms) -> None:
-    more = True
-    while more:
-        async with database.acquire() as connection:
-            more = await checkouts.prune(connection, before)
 
 
 def _complain(what: str, error: Exception) -> None:
