@@ -21,6 +21,7 @@ NAMES = {
     "package_id": "pkge_demo_monthly",
     "placement_id": "onboarding",
     "currency_code": "COIN",
+    "price_id": "-.DE.EUR",
     "code": "COIN",
 }
 
@@ -78,6 +79,7 @@ BODIES: dict[str, Any] = {
     "POST /products": {"id": "new", "kind": "one_time", "price": 1, "currency": "USD"},
     "POST /products/{product_id}": {"price": 5},
     "PATCH /products/{product_id}": {"price": 5},
+    "PUT /products/{product_id}/prices": {"price": 8.99, "currency": "EUR", "country": "DE"},
     "POST /offerings": {"lookup_key": "sale", "display_name": "Sale", "metadata": {"color": "red"}},
     "POST /offerings/{offering_id}": {"display_name": "All of it"},
     "PATCH /offerings/{offering_id}": {"is_current": True},

@@ -196,6 +196,10 @@ async def configure(story: Story) -> None:
     await story.ask("GET /products/{product_id}", product_id="max_weekly")
     await story.ask("POST /products/{product_id}", {"price": 3.99}, product_id="max_weekly")
     await story.ask("PATCH /products/{product_id}", {"trial_duration": None}, product_id="max_weekly")
+    euros = {"price": 4.49, "currency": "EUR", "country": "DE"}
+    await story.ask("PUT /products/{product_id}/prices", euros, product_id="max_weekly")
+    await story.ask("GET /products/{product_id}/prices", product_id="max_weekly")
+    await story.ask("DELETE /products/{product_id}/prices/{price_id}", product_id="max_weekly", price_id="-.DE.EUR")
     named = {"product_ids": ["max_weekly"]}
     await story.ask("POST /entitlements/{entitlement_id}/actions/attach_products", named, entitlement_id="max")
     await story.ask("GET /entitlements/{entitlement_id}/products", entitlement_id="max")

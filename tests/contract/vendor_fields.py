@@ -57,5 +57,5 @@ DELETED_OBJECTS = {
 OURS = {
     "api_key", "entitlement_explanation", "experiment", "placement", "store_credentials", "store_notification",
     "store_notifications_reprocessed", "test_clock", "webhook_delivery", "webhook_replay", "webhook_test",
-    "operational_event", "purchase_snapshot", "webhook_attempt",
+    "operational_event", "product.price", "purchase_snapshot", "webhook_attempt",
 }  # fmt: skip

@@ -206,3 +206,25 @@ async def _version(site: Site) -> int:
     async with site.database.acquire() as connection:
         version: int = await connection.fetchval("select catalog_version from projects where id = $1", site.project_id)
     return version
+
+
+async def test_a_price_is_listed_and_deleted_and_the_api_agrees(site: Site, developer: Visitor) -> None:
+    page = await developer.open("/catalog/products/pro_monthly")
+    await page.get_by_role("link", name="by store, country and currency").click()
+    await expect(page.get_by_text("it costs the same everywhere")).to_be_visible()
+    await page.get_by_label("Price").fill("8,99")
+    await page.get_by_label("Currency").fill("eur")
+    await page.get_by_label("Country").fill("xx")
+    await page.get_by_role("button", name="List this price").click()
+    await expect(page.get_by_role("alert")).to_contain_text("ISO 3166")
+    await expect(page.get_by_label("Price")).to_have_value("8,99")
+    await page.get_by_label("Country").fill("de")
+    await page.get_by_role("button", name="List this price").click()
+    await expect(page.get_by_role("status").first).to_contain_text("What was bought keeps its price")
+    assert await serious_findings(page) == []
+    listed = (await get(site, "products/pro_monthly/prices")).json()["items"]
+    assert [(one["id"], one["price"]) for one in listed] == [("-.DE.EUR", 8.99)]
+    await page.get_by_role("button", name="Delete the price -.DE.EUR").click()
+    await expect(page.get_by_role("status").first).to_contain_text("-.DE.EUR is listed no more")
+    assert (await get(site, "products/pro_monthly/prices")).json()["items"] == []
+    developer.complaints.clear()  # the refused price is a 400

@@ -142,6 +142,9 @@ CurrencyCode = Annotated[
     str, _held_to(naming.checked_currency), Field(json_schema_extra={"pattern": naming.CURRENCY_PATTERN})
 ]
 CountryCode = Annotated[str, _held_to(naming.checked_country), Field(json_schema_extra={"enum": sorted(COUNTRIES)})]
+StoreName = Annotated[
+    str, Field(pattern=naming.STORE_PATTERN, description="Lower case, such as `paddle` or `bank_transfer`.")
+]
 Amount = Annotated[float, Field(ge=0, le=HIGHEST, description="At most six decimals."), AfterValidator(_price)]
 Quantity = Annotated[int, Field(ge=1, le=MAX_BALANCE)]
 RateLimit = Annotated[int, Field(ge=1, le=FASTEST, description="Requests a minute.")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 from latchkey.domain.instants import Ms
 from latchkey.usecases.rendering.view import LastSeen
@@ -30,8 +30,13 @@ def visit_of(
         # A version is meaningless without its platform.
         _word(headers.get(b"x-platform-version")) if platform is not None else None,
         _word(headers.get(b"x-client-version")) or _word(headers.get(b"x-version")),
-        _country(headers.get(b"cf-ipcountry")) or _country(headers.get(b"x-country")),
+        country_of(headers),
     )
+
+
+def country_of(headers: Mapping[bytes, bytes]) -> str | None:
+    """Where a request comes from, as a proxy in front says."""
+    return _country(headers.get(b"cf-ipcountry")) or _country(headers.get(b"x-country"))
 
 
 def _word(value: bytes | None) -> str | None:

@@ -78,6 +78,8 @@ class Catalog:
     former: Mapping[str | None, Mapping[str, tuple[Former, ...]]] = field(default_factory=dict)
     # Stores that sell nothing and renew nothing in this project.
     closed_stores: frozenset[str] = frozenset()
+    # Whether any product has prices beside its own. They are loaded where they are needed.
+    lists_prices: bool = False
     # What apps show of it.
     offerings: Offerings = field(default_factory=Offerings)
     # Exchange rates, tax and commission, for new payments.

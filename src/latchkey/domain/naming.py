@@ -20,12 +20,14 @@ DURATION_PATTERN = (
     r"(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,5}M)?([0-9]{1,6}S)?)?$"
 )
 CURRENCY_PATTERN = r"^[A-Z]{3}$"
-COUNTRY_PATTERN = r"^[A-Z]{2}$"
+# Of a store: any name in lower case.
+STORE_PATTERN = r"^[a-z][a-z0-9_]{0,49}$"
 LONGEST_TEXT = 1500
 TEXT_PATTERN = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
+_STORE = re.compile(r"[a-z][a-z0-9_]{0,49}")
 _DURATION = re.compile(DURATION_PATTERN.rstrip("$"))
 # Clients that normalise paths would resolve these to another path.
 _PATH_SIGNS = frozenset({".", ".."})
@@ -77,6 +79,12 @@ def checked_country(code: str, param: str = "country") -> str:
     if code not in COUNTRIES:
         raise Invalid("A country is its ISO 3166-1 code: two capital letters, such as DE.", param=param)
     return code
+
+
+def checked_store(name: str, param: str = "store") -> str:
+    if _STORE.fullmatch(name) is None:
+        raise Invalid("A store is named in lower case, such as app_store or paddle.", param=param)
+    return name
 
 
 def checked_duration(text: str, param: str = "duration") -> str:

@@ -86,6 +86,19 @@ create table products (
     primary key (project_id, id)
 );
 
+-- Prices of a product beside its own: for a store, a country, a currency. '' is any store, and any country.
+create table product_prices (
+    project_id text not null,
+    product_id text not null,
+    store text not null,
+    country text not null,
+    currency text not null,
+    price_micros bigint not null check (price_micros >= 0),
+    updated_at bigint not null,
+    primary key (project_id, product_id, store, country, currency),
+    foreign key (project_id, product_id) references products (project_id, id) on delete cascade
+);
+
 -- The apps in which a product is sold; no row means in every app. No foreign key to apps: with the last row of a product
 -- gone, a product of a deleted app would be sold in all others.
 create table product_apps (

@@ -127,6 +127,20 @@ class Placement(Struct, frozen=True, kw_only=True):
     created_at: int
 
 
+class ListedPrice(Struct, frozen=True, kw_only=True):
+    """A price of a product beside its own."""
+
+    object: Literal["product.price"] = "product.price"
+    # `store.country.currency`, with `-` for any store or country.
+    id: str
+    product_id: str
+    # Null: in any store, in any country.
+    store: str | None
+    country: str | None
+    currency: str
+    price: float
+
+
 class ProductGrant(Struct, frozen=True, kw_only=True):
     """A purchase of one of these products credits the amount."""
 

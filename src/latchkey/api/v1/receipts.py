@@ -35,6 +35,7 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber
+from latchkey.api.visit import country_of
 from latchkey.domain.team.client_address import network_of
 from latchkey.usecases.customers.receipts import (
     PLATFORMS,
@@ -70,7 +71,7 @@ class NewReceipt(BaseModel):
     app_user_id: AppUserId
     # Left out by an app that only shows its app transaction.
     fetch_token: Annotated[str, Field(min_length=1)] | None = None
-    # The model does not check the types of these five: an invalid value must not refuse the purchase.
+    # The model does not check the types of these six: an invalid value must not refuse the purchase.
     product_id: Annotated[Any, Field(description="What was bought: a text. Any other type is ignored.")] = None
     product_ids: Annotated[
         Any,
@@ -87,6 +88,9 @@ class NewReceipt(BaseModel):
         ),
     ] = None
 
+    currency: Annotated[
+        Any, Field(description="In the test store: which of the listed prices counts. Otherwise ignored.")
+    ] = None
     transaction_id: Annotated[Any, Field(description="The store's id of the transaction, as the iOS SDK sends it.")] = (
         None
     )
@@ -154,6 +158,8 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 app_id=caller.app_id,
                 store=caller.store,
                 product_id=new.product,
+                currency=_text(new.currency),
+                country=country_of(exchange.headers),
                 attributes=attributes,
             )
             taken = await take_receipt(services.changes, caller.project_id, receipt)

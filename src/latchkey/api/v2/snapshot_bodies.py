@@ -10,7 +10,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
 
-from latchkey.api.models import Amount, AnyId, AppUserId, Body, CountryCode, CurrencyCode, Id, Instant, StoreId, one_of
+from latchkey.api.models import (
+    Amount,
+    AnyId,
+    AppUserId,
+    Body,
+    CountryCode,
+    CurrencyCode,
+    Id,
+    Instant,
+    StoreId,
+    StoreName,
+    one_of,
+)
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import FREE, UNKNOWN, Price, to_micros
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
@@ -19,9 +31,6 @@ from latchkey.domain.refusal import Invalid
 
 # A monthly subscription of 80 years.
 MOST_PERIODS = 1000
-STORE_PATTERN = r"^[a-z][a-z0-9_]{0,49}$"
-
-StoreName = Annotated[str, Field(pattern=STORE_PATTERN, description="Lower case, such as `paddle` or `bank_transfer`.")]
 ReasonName = Literal[
     "UNSUBSCRIBE",
     "BILLING_ERROR",

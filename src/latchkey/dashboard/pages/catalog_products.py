@@ -111,7 +111,7 @@ def _terms(form: Form) -> dict[str, Any]:
     code, wanted = form.text("code"), form.choice("type", list(ProductType), "")
     return {
         "display_name": form.text("display_name") or None,
-        "price": _price(form.needed("price")),
+        "price": price_of(form.needed("price")),
         "currency": form.needed("currency").upper(),
         "duration": form.text("duration").upper() or None,
         "trial_duration": form.text("trial_duration").upper() or None,
@@ -125,7 +125,7 @@ def _sent(form: Form) -> dict[str, Any]:
     return {**form.values(), "apps": form.all("app")}
 
 
-def _price(text: str) -> float:
+def price_of(text: str) -> float:
     try:
         # Accept 9,99, which is how many countries write prices.
         return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)

@@ -108,6 +108,7 @@ class Catalogs:
             closed_stores=frozenset() if row["test_store"] == "open" else frozenset({"test_store"}),
             offerings=offerings_of(row["offerings"], row["placements"], row["variants"]),
             tariff=Tariff(fees_of(row["fees"])),
+            lists_prices=row["lists_prices"],
         )
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog

@@ -3,6 +3,7 @@
 -- one version
 select
     p.catalog_version, p.test_store, p.fees,
+    exists (select from product_prices l where l.project_id = p.id) as lists_prices,
     array(select e.id from entitlements e where e.project_id = p.id) as entitlements,
     coalesce(
         (

@@ -120,3 +120,37 @@ on conflict do nothing;
 -- name: delete_product
 -- take a product off sale; its owners keep it
 update products set deleted_at = $3 where project_id = $1 and id = $2 and deleted_at is null;
+
+-- name: load_product_prices
+-- the listed prices of some products
+select product_id, store, country, currency, price_micros
+from product_prices
+where project_id = $1 and product_id = any($2::text[])
+order by product_id, store, country, currency;
+
+-- name: count_product_prices
+-- how many prices a product has
+select count(*) from product_prices where project_id = $1 and product_id = $2;
+
+-- name: save_product_price
+-- list a price of a product, or change its amount
+insert into product_prices (project_id, product_id, store, country, currency, price_micros, updated_at)
+values ($1, $2, $3, $4, $5, $6, $7)
+on conflict (project_id, product_id, store, country, currency) do update set
+    price_micros = excluded.price_micros, updated_at = excluded.updated_at;
+
+-- name: delete_product_price
+-- take a listed price of a product away
+delete from product_prices
+where project_id = $1 and product_id = $2 and store = $3 and country = $4 and currency = $5;
+
+-- name: delete_product_prices
+-- take all listed prices of a product away
+delete from product_prices where project_id = $1 and product_id = $2;
+
+-- name: last_seen_country
+-- where a customer was seen last
+select c.last_seen_country
+from aliases a
+join customers c on c.project_id = a.project_id and c.id = a.customer_id
+where a.project_id = $1 and a.app_user_id = $2;

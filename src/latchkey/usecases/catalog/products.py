@@ -14,7 +14,7 @@ from latchkey.domain.naming import checked_currency, checked_duration, checked_i
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.storage.access import projects
 from latchkey.storage.access.projects import App
-from latchkey.storage.catalog import currencies, products
+from latchkey.storage.catalog import currencies, prices, products
 from latchkey.storage.catalog.products import Product as Product
 from latchkey.storage.catalog.products import ProductTerms
 from latchkey.storage.database import Connection, Database
@@ -112,10 +112,11 @@ async def update_product(
 
 
 async def delete_product(database: Database, project_id: str, product_id: str, now: Ms) -> None:
-    """Takes it off sale. Its owners keep what it grants; their subscriptions renew."""
+    """Takes it off sale, with its listed prices. Its owners keep what it grants; their subscriptions renew."""
     async with changing_catalog(database, project_id) as connection:
         if not await products.delete(connection, project_id, product_id, now):
             raise _missing(product_id)
+        await prices.delete_all(connection, project_id, product_id)
 
 
 async def load_product(database: Database, project_id: str, product_id: str) -> Product:

@@ -83,11 +83,15 @@ class Checkouts:
         self._receipts = receipts
         self.limit = CheckoutLimit()
 
+    def sells(self, store: str | None) -> bool:
+        """Whether the apps of this store sell through a payment provider, whose price counts."""
+        return store is not None and isinstance(self._connections.adapters.get(store), Sells)
+
     async def without_used_trials(
         self, project_id: str, store: str | None, app_user_id: str, products: Sequence[Product]
     ) -> Sequence[Product]:
         """The products as a page shows them to this user: with a free trial only where the checkout would give one."""
-        if store is None or not isinstance(self._connections.adapters.get(store), Sells):
+        if not self.sells(store) or store is None:
             return products
         if all(one.trial is None for one in products):
             return products

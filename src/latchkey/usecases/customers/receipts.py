@@ -15,8 +15,10 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.attributes import not_later_than, with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
+from latchkey.domain.prices import ListedPrice, price_for
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.storage.catalog import prices
 from latchkey.storage.errors import CollisionError
 from latchkey.stores.registry import PLATFORMS as PLATFORMS
 from latchkey.stores.test_store import actions, billing
@@ -36,6 +38,10 @@ class InvalidReceipt(Refusal):
     """The receipt is certainly not proof of a purchase."""
 
 
+class _PricesNeeded(Refusal):
+    """Prices are not part of the catalog, so that reads need not load them."""
+
+
 class CannotCheck(Refusal):
     """The receipt may be valid, but there is no connection to its store to verify it."""
 
@@ -48,6 +54,9 @@ class Receipt:
     app_id: str | None
     store: str | None
     product_id: str | None = None
+    # What the buyer saw the price in, and where: they choose among the prices that the operator listed.
+    currency: str | None = None
+    country: str | None = None
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
 
 
@@ -57,6 +66,8 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
     _check_token(receipt)
     key = TEST_STORE, receipt.token
     attributes = not_later_than(changes.now(), receipt.attributes)
+    listed: tuple[ListedPrice, ...] | None = None
+    country = receipt.country
 
     def bought(situation: Situation) -> Customer:
         _require_open(situation.catalog)
@@ -69,6 +80,11 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
             if not receipt.product_id:
                 problem = "is missing or cannot be read."
             raise InvalidReceipt(f"The product_id of a test store purchase {problem}", param="product_id")
+        if situation.catalog.lists_prices:
+            if listed is None:
+                raise _PricesNeeded("Some products have prices beside their own.")
+            price = price_for(product.price, listed, store=TEST_STORE, country=country, currency=receipt.currency)
+            product = replace(product, price=price)
         seen = actions.sell(
             product, situation.now, id=receipt.token, environment=Environment.SANDBOX, app_id=receipt.app_id
         )
@@ -85,6 +101,12 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
     for _ in range(_TRIES):
         try:
             taken = await changes.make(change)
+        except _PricesNeeded:
+            async with changes.database.acquire() as connection:
+                known = await prices.load(connection, project_id, [receipt.product_id or ""])
+                country = country or await prices.country_of(connection, project_id, receipt.app_user_id)
+            listed = known.get(receipt.product_id or "", ())
+            continue
         except OwnedByAnother:
             restored = await restore(changes, project_id, receipt.app_user_id, key, _require_open)
             if restored is not None:
