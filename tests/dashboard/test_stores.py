@@ -11,6 +11,7 @@ from playwright.async_api import Browser, Page, expect
 from latchkey.domain.team.account import Role
 from latchkey.storage.stores import handles
 from latchkey.usecases.access import audit, projects
+from latchkey.usecases.stores.credentials import STRIPE_EVENTS
 from tests.api.apple import AppStore, app_store, connected_app, new_app, process
 from tests.api.management import get
 from tests.dashboard.asking import somebody
@@ -164,6 +165,27 @@ async def test_google_play_has_a_set_up_of_its_own_and_takes_no_nonsense(site: S
     developer.complaints.clear()
 
 
+@pytest.mark.parametrize("store", ["stripe", "rc_billing"])
+async def test_stripe_has_a_set_up_of_its_own_and_repeats_no_secret(site: Site, developer: Visitor, store: str) -> None:
+    app = await new_app(site, store)
+    page = await developer.open(f"/apps/{app['id']}/setup")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("to Stripe")
+    steps = page.locator(".steps")
+    for told in (*STRIPE_EVENTS, "subscription_data[metadata][app_user_id]", "prod_…:price_…"):
+        await expect(steps).to_contain_text(told)
+    path = app["notification_url"].removeprefix("https://localhost")
+    await expect(steps.locator(".snippet code").first).to_have_text(site.url + path)
+    assert await serious_findings(page) == []
+    await page.locator("[name=api_key]").fill("sk_test_verys3cretkey")
+    await page.locator("[name=webhook_secret]").fill("sk_test_verys3cretkey")
+    await page.locator("[name=user_id_metadata_key]").fill("uid")
+    await page.get_by_role("button", name="Save and check").click()
+    await expect(page.get_by_role("alert").first).to_contain_text("webhook_secret must be the signing secret")
+    await expect(page.locator("[name=user_id_metadata_key]")).to_have_value("uid")
+    assert "s3cret" not in await page.content()
+    developer.complaints.clear()
+
+
 async def test_pages_for_an_app_of_the_test_store_or_of_nobody_are_404(site: Site) -> None:
     me = await somebody(site, Role.OWNER)
     start = f"/dashboard/projects/{site.project_id}/apps"
@@ -177,6 +199,7 @@ async def test_pages_for_an_app_of_the_test_store_or_of_nobody_are_404(site: Sit
 
 async def test_every_page_fits_a_phone_in_the_dark(browser: Browser, site: Site, store: AppStore) -> None:
     app, play = await connected_app(site, store), await new_app(site, "play_store")
+    stripe = await new_app(site, "stripe")
     store.emulator.sell(product_id="pro_monthly", buyer="phoebe")
     await store.send(site, app["notification_url"])
     await process(site)
@@ -185,6 +208,7 @@ async def test_every_page_fits_a_phone_in_the_dark(browser: Browser, site: Site,
         f"/apps/{app['id']}",
         f"/apps/{app['id']}/setup",
         f"/apps/{play['id']}/setup",
+        f"/apps/{stripe['id']}/setup",
         "/journal",
         f"/journal/{entry['id']}",
     )

@@ -93,6 +93,8 @@ class Account(StoreHttp):
     calls: list[str] = field(default_factory=list)
     refuse: Callable[[str], Answer | None] = lambda path: None
     page: int = 100
+    # Of invoices with more lines than they show, by invoice.
+    more_lines: dict[str, list[Json]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__init__("Stripe", lambda: self.now)
@@ -133,6 +135,8 @@ class Account(StoreHttp):
                 )
             case ["checkout", "sessions", id]:
                 return self._one({**self.sessions[id], "customer": self.customer} if id in self.sessions else None)
+            case ["invoices", id, "lines"]:
+                return self._list(self.more_lines[id], asked)
             case ["invoices", id]:
                 return self._one(next((one for one in self.invoices if one["id"] == id), None))
             case ["subscriptions"]:

@@ -171,6 +171,21 @@ class Shop(Account):
         self.sub["status"] = "active" if paid else "past_due"
         return self.bill("subscription_cycle", item["price"]["unit_amount"], paid=paid)
 
+    def begin_period(self, **more: Any) -> Json:
+        """The next period begins with a draft, for which Stripe charges an hour later."""
+        invoice = self.renew(paid=False)
+        self.sub["status"], invoice["status"], self.charges = "active", "draft", self.charges[:-1]
+        invoice["status_transitions"]["finalized_at"] = None
+        invoice["payments"]["data"] = []
+        invoice.update({"automatically_finalizes_at": s(self.now + HOUR), **more})
+        return invoice
+
+    def send_invoice(self) -> Json:
+        """The next period begins, and its invoice is sent to the customer."""
+        invoice = self.begin_period(status="open", automatically_finalizes_at=None, due_date=s(self.now + MONTH // 2))
+        invoice["status_transitions"]["finalized_at"] = s(self.now)
+        return invoice
+
     def try_again(self) -> None:
         invoice = self.invoices[-1]
         self.charge(invoice["payments"]["data"][0]["payment"]["payment_intent"], invoice["total"], "failed")

@@ -283,7 +283,26 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
             ),
         ],
         ["INVOICE_ISSUANCE"],
+        True,
+    ),
+    "a period begins with a draft": ([BOUGHT, (at(END, Shop.begin_period), UPDATED, subscription)], [], True),
+    "a draft that nobody charges": (
+        [
+            BOUGHT,
+            (at(END, Shop.begin_period), UPDATED, subscription),
+            (at(END + 3 * DAY, nothing), UPDATED, subscription),
+        ],
+        ["EXPIRATION UNKNOWN"],
         False,
+    ),
+    "an invoice is sent": (
+        [
+            BOUGHT,
+            (at(END, Shop.send_invoice), "invoice.finalized", invoice),
+            (at(END + 9 * DAY, nothing), UPDATED, subscription),
+        ],
+        [],
+        True,
     ),
     "checkout of a payment": ([SOLD], ["NON_RENEWING_PURCHASE"], True),
     "checkout that is paid later": (

@@ -46,8 +46,8 @@ def _by_subscriptions(customer: Customer, catalog: Catalog) -> Iterator[Access]:
     former = catalog.former.get(customer.test_clock_id) if catalog.former else None
     for subscription in customer.subscriptions:
         periods, status = subscription.periods, subscription.status
-        # The period after which a payment failed: a store may keep access open beyond its end.
-        failing = periods[-1] if status.billing_issue_at is not None else None
+        # The period after which a payment failed or has not come yet: a store may keep access open beyond its end.
+        failing = periods[-1] if status.grace_ends_at is not None else None
         for period in periods:
             product_id, purchased_at = period.product_id, period.purchased_at
             grace = status.grace_ends_at if period is failing and subscription.in_grace else None

@@ -123,6 +123,7 @@ class Status:
     renewal_off_at: Ms | None = None
     renewal_off_reason: Reason | None = None
     billing_issue_at: Ms | None = None
+    # Until when the store keeps access open beyond the paid time. Without a billing issue: it has not charged yet.
     grace_ends_at: Ms | None = None
     next_product_id: str | None = None
     pause: Pause | None = None
@@ -172,10 +173,11 @@ class Subscription:
 
     @property
     def in_grace(self) -> bool:
-        """A payment failed and the store keeps access open. A grace end before the end of the paid time does not count.
-        A refund within the grace period ends it; a later one has no effect on it."""
+        """The store keeps access open: a payment failed, or the store charges for the next period only some time after
+        it has begun. A grace end before the end of the paid time does not count. A refund within the grace period ends
+        it; a later one has no effect on it."""
         status, current = self.status, self.current
-        if status.billing_issue_at is None or status.grace_ends_at is None or status.grace_ends_at <= current.ends_at:
+        if status.grace_ends_at is None or status.grace_ends_at <= current.ends_at:
             return False
         refunded = current.refunded_at
         return refunded is None or refunded >= status.grace_ends_at
@@ -184,7 +186,7 @@ class Subscription:
     def access_would_end_at(self) -> Ms:
         """When access ends without a refund: the grace end in a grace period."""
         status, end = self.status, self.current.ends_at
-        return end if status.billing_issue_at is None else max(end, status.grace_ends_at or end)
+        return end if status.grace_ends_at is None else max(end, status.grace_ends_at)
 
     @property
     def access_ends_at(self) -> Ms:

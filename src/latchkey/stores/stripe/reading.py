@@ -57,7 +57,7 @@ class Reader:
         pages = _MOST_PAGES if whole else 1
         query = {"subscription": subscription.id, "expand": ["data.payments"]}
         listed, all_invoices = await self._list(app, "invoices", Invoice, query, pages)
-        invoices = [await self._with_lines(app, one) for one in listed if one.status != "draft"]
+        invoices = [await self._with_lines(app, one) for one in listed]
         charges = await self._charges(app, subscription, invoices, pages)
         return Around(
             invoices=tuple(sorted(invoices, key=lambda one: (one.created, one.id))),

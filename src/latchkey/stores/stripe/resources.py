@@ -206,6 +206,10 @@ class Invoice(msgspec.Struct):
     lines: Listed[Line]
     status: str | None = None
     billing_reason: str | None = None
+    # Of a draft: when Stripe charges.
+    automatically_finalizes_at: int | None = None
+    # Of an invoice that is sent to the customer.
+    due_date: int | None = None
     customer_address: Address | None = None
     parent: InvoiceParent | None = None
     payments: Listed[InvoicePayment] | None = None

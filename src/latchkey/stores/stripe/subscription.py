@@ -102,7 +102,22 @@ def _standing(
     if (paused := subscription.pause_collection) is not None:
         resumes_at = paused.resumes_at * 1000 if paused.resumes_at is not None else UNTIL_RESUMED
         return line, replace(status, pause=Pause(0, resumes_at))
+    if subscription.status == "active" and status.auto_renew:
+        return line, replace(status, grace_ends_at=_charged_by(subscription, item, line[-1], around))
     return line, status
+
+
+def _charged_by(subscription: Subscription, item: Item, running: Period, around: Around) -> Ms | None:
+    """Stripe begins a period, and charges for it an hour later, or waits until the customer pays the invoice that was
+    sent. Meanwhile it says active, so access stays: a day longer than the charge or the payment is due."""
+    for invoice in reversed(around.invoices):
+        main = periods.parts_of(subscription, item, invoice).main
+        if main is None:
+            continue
+        due = invoice.due_date or invoice.automatically_finalizes_at or invoice.status_transitions.finalized_at
+        follows = abs(main.period.start * 1000 - running.ends_at) <= MINUTE
+        return due * 1000 + DAY if invoice.status in ("draft", "open") and due is not None and follows else None
+    return None
 
 
 def _renewal(subscription: Subscription, item: Item) -> Status:

@@ -135,7 +135,7 @@ def _subscription(view: View, subscription: Subscription, period: Period, id: st
         billing_issues_detected_at=_iso(failed_at) if running else None,
         expires_date=end_to_iso(period.ends_at, now),
         grace_period_expires_date=end_to_iso(status.grace_ends_at, now)
-        if failed_at is not None and running and subscription.in_grace and status.grace_ends_at is not None
+        if running and subscription.in_grace and status.grace_ends_at is not None
         else None,
         original_purchase_date=to_iso(periods[0].purchased_at),
         purchase_date=to_iso(period.purchased_at),
