@@ -29,6 +29,14 @@ _SALES: dict[str, list[dict[str, Any]]] = {
         {"product_id": "coins_100"},
         {"product_id": "pro_lifetime"},
     ],
+    "stripe": [
+        {"product_id": "pro_monthly", "trial": True},
+        {"product_id": "pro_monthly"},
+        {"product_id": "basic_monthly", "checkout": True},
+        {"product_id": "pro_yearly", "incomplete": True},
+        {"product_id": "coins_100"},
+        {"product_id": "pro_lifetime"},
+    ],
 }
 _ACTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "apple": [
@@ -60,6 +68,28 @@ _ACTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("change", {"product_id": "team_monthly:monthly"}),
         ("change", {"product_id": "pro_yearly:yearly", "deferred": True}),
         ("resubscribe", {}),
+    ],
+    "stripe": [
+        ("cancel", {}),
+        ("uncancel", {}),
+        ("cancel_now", {}),
+        ("fail_billing", {}),
+        ("fail_billing", {"then": "unpaid"}),
+        ("recover", {}),
+        ("pay", {}),
+        ("refund", {}),
+        ("refund", {"amount": 1.5}),
+        ("fail_refund", {}),
+        ("dispute", {}),
+        ("lose_dispute", {}),
+        ("win_dispute", {}),
+        ("pause", {"for": "P1M"}),
+        ("resume", {}),
+        ("extend_trial", {"days": 5}),
+        ("change", {"product_id": "team_monthly"}),
+        ("change", {"product_id": "basic_monthly", "proration": "create_prorations"}),
+        ("change", {"product_id": "pro_yearly"}),
+        ("change", {"product_id": "pro_yearly", "deferred": True}),
     ],
 }
 

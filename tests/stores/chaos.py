@@ -3,8 +3,8 @@ the time is over.
 
     python -m tests.stores.chaos --seed 7 --seconds 60
 
-Each seed is lived at Apple and at Google. Afterwards Latchkey must know what the store knows. The first seed that fails
-ends the run; the same seed makes the same life again.
+Each seed is lived at Apple, at Google and at Stripe. Afterwards Latchkey must know what the store knows. The first seed
+that fails ends the run; the same seed makes the same life again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ import structlog
 from latchkey.emulators.apple.keys import make_keys as make_apple_keys
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.google.emulator import make_keys as make_google_keys
+from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.emulators.apple.shop import app_store
 from tests.emulators.google.shop import play_store
+from tests.emulators.stripe.shop import stripe_account
 from tests.stores.lives import converges, live
 from tests.stores.world import PROJECT, world
 
@@ -45,8 +47,12 @@ Opening = Callable[[], AbstractAsyncContextManager[Emulator[Any, Any]]]
 
 
 def stores() -> dict[str, Opening]:
-    apple, google = make_apple_keys(), make_google_keys()
-    return {"apple": lambda: app_store(apple, environment="Production"), "google": lambda: play_store(google)}
+    apple, google, stripe = make_apple_keys(), make_google_keys(), make_stripe_keys()
+    return {
+        "apple": lambda: app_store(apple, environment="Production"),
+        "google": lambda: play_store(google),
+        "stripe": lambda: stripe_account(stripe),
+    }
 
 
 async def chaos(

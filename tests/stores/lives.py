@@ -157,10 +157,7 @@ async def agrees(world: World, truth: Truth) -> None:
     if store != "stripe" or (truth.active and not truth.billing_problem):
         # What Stripe has changed to after the last payment, nobody has paid for.
         assert _product(known.current.product_id) == _product(truth.product_id), (truth, known)
-    if store == "stripe" and not truth.active:
-        # Of what is over Stripe's truth leaves the grace period out.
-        assert truth.access_ends_at == known.current.access_ends_at, (truth, known)
-    elif store == "app_store" or truth.active:
+    if store == "app_store" or truth.active:
         assert known.current.ends_at == truth.ends_at, (truth, known)
     else:
         # Of what is over Google tells only when access ended. Whether a grace period was a part of it may be lost.

@@ -42,9 +42,10 @@ SENT = frozenset(
         "refund.created",
         "refund.updated",
         "refund.failed",
-        "charge.dispute.closed",
         "charge.dispute.funds_withdrawn",
         "charge.dispute.funds_reinstated",
+        "subscription_schedule.updated",
+        "subscription_schedule.released",
     }
 )
 # In live mode Stripe tries for three days; in test mode three times.

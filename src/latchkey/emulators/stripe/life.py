@@ -42,7 +42,7 @@ def cancel(life: Life, at: Seconds, id: str) -> Step:
         cancel_at_period_end=True,
         canceled_at=at,
         cancel_reason="cancellation_requested",
-        **_released(one),
+        **_released(w, one),
     )
     return w.done()
 
@@ -160,7 +160,7 @@ def change(
         new = replace(new, starts=at, ends=next_period(price, at, at))
     items = tuple(new if each.id == old.id else each for each in one.items)
     previous = {"items": {"data": [{"id": old.id, "price": {"id": before.id, "product": before.product}}]}}
-    one = w.put(one, items=items, anchor=at if anew else one.anchor, **_released(one))
+    one = w.put(one, items=items, anchor=at if anew else one.anchor, **_released(w, one))
     lines = () if trialing or proration == "none" else _prorated(w, old, new, before, price, anew=anew)
     if not anew and proration == "create_prorations":
         one, lines = w.put(one, pending=(*one.pending, *lines)), ()
@@ -193,6 +193,7 @@ def change_later(life: Life, at: Seconds, id: str, name: str) -> Step:
         raise Refusal("It ends with the period; use uncancel first.", param="act")
     schedule = one.schedule or w.id("sub_sched")
     _changed(w, one, {"schedule": one.schedule}, schedule=schedule, next_price=price.id)
+    w.tell_schedule(f"subscription_schedule.{'updated' if one.schedule else 'created'}", w.subscription(id))
     return w.done()
 
 
@@ -294,9 +295,12 @@ def _changed(w: Work, one: Subscription, previous: dict[str, Any], **fields: Any
     w.tell("customer.subscription.updated", w.put(one, **fields), subject=one.id, **previous)
 
 
-def _released(one: Subscription) -> dict[str, Any]:
+def _released(w: Work, one: Subscription) -> dict[str, Any]:
     """A change by hand ends a schedule."""
-    return {"schedule": None, "next_price": None} if one.schedule is not None else {}
+    if one.schedule is None:
+        return {}
+    w.tell_schedule("subscription_schedule.released", one)
+    return {"schedule": None, "next_price": None}
 
 
 def _prorated(w: Work, old: Item, new: Item, before: Price, price: Price, *, anew: bool) -> tuple[Line, ...]:

@@ -23,15 +23,17 @@ def truth_of_subscription(life: Life, one: Subscription, now: Seconds) -> Truth:
     paid = _paid(life, one)
     latest = paid[-1] if paid else None
     ends = one.trial_end if one.status is Status.TRIALING else (latest[1].ends if latest else one.starts)
-    taken_at = money_taken_back_at(life, _paid_for_by(paid)) if paid else None
+    taken_at = _taken_back_at(life, paid)
     access = ends or one.starts
-    if one.status is Status.PAST_DUE:
-        access = max(access, _kept_until(life, one))
     if one.ended_at is not None:
         access = min(access, one.ended_at)
+    if one.status in (Status.PAST_DUE, Status.UNPAID, Status.CANCELED):
+        access = max(access, _kept_until(life, one, paid))
     if taken_at is not None:
         access = min(access, taken_at)
-    price = life.prices[one.items[0].price]
+    in_debt = latest is not None and one.status in (Status.PAST_DUE, Status.UNPAID, Status.CANCELED)
+    # A change that nobody has paid for is not bought yet.
+    price = life.prices[latest[1].price if in_debt and latest else one.items[0].price]
     following = life.prices[one.next_price].name if one.next_price else None
     customer = life.customers[one.customer]
     ended = one.status in (Status.CANCELED, Status.INCOMPLETE_EXPIRED, Status.UNPAID, Status.INCOMPLETE)
@@ -56,15 +58,25 @@ def truth_of_subscription(life: Life, one: Subscription, now: Seconds) -> Truth:
     )
 
 
-def _kept_until(life: Life, one: Subscription) -> Seconds:
+def _kept_until(life: Life, one: Subscription, paid: list[tuple[Invoice, Line]]) -> Seconds:
     """While Stripe tries to collect, the customer keeps access: to the end of the period that is not paid, but at least
-    14 and at most 60 days of it."""
-    unpaid = [each for each in life.invoices.values() if each.subscription == one.id and each.status == "open"]
-    lines = [line for invoice in unpaid for line in invoice.lines if line.item == one.items[0].id and line.amount >= 0]
-    if not lines:
+    14 and at most 60 days of it. When Stripe gives up, to its last try."""
+    last = paid[-1][1].starts if paid else 0
+    unpaid = [
+        (invoice, line)
+        for invoice in life.invoices.values()
+        if invoice.subscription == one.id and invoice.status in ("open", "uncollectible")
+        for line in invoice.lines
+        if line.item == one.items[0].id and line.amount > 0 and line.starts > last
+    ]
+    if not unpaid:
         return 0
-    first = min(lines, key=lambda each: each.starts)
-    return max(first.starts + 14 * DAY_S, min(first.ends, first.starts + 60 * DAY_S))
+    invoice, line = min(unpaid, key=lambda each: each[1].starts)
+    until = max(line.starts + 14 * DAY_S, min(line.ends, line.starts + 60 * DAY_S))
+    if one.status is Status.UNPAID or one.cancel_reason == "payment_failed":
+        tries = [each.created for each in life.charges.values() if each.intent == invoice.intent]
+        return min(until, max([*tries, invoice.finalized_at or invoice.created]))
+    return until if one.ended_at is None else min(until, one.ended_at)
 
 
 def truth_of_session(life: Life, one: Session) -> list[Truth]:
@@ -113,12 +125,16 @@ def _charge_taken_at(life: Life, charge_id: str | None) -> Seconds | None:
     return refunds[-1].created
 
 
-def _paid_for_by(paid: list[tuple[Invoice, Line]]) -> Invoice:
-    """Free time that was given to a paid subscription belongs to the payment before it."""
+def _taken_back_at(life: Life, paid: list[tuple[Invoice, Line]]) -> Seconds | None:
+    """When the money for the running time went back. Free time that was given to a paid subscription belongs to the
+    payment before it, unless that had gone back by then."""
+    given: Seconds | None = None
     for invoice, line in reversed(paid):
         if line.amount or invoice.reason != "subscription_update":
-            return invoice
-    return paid[-1][0]
+            taken_at = money_taken_back_at(life, invoice)
+            return None if taken_at is not None and given is not None and taken_at < given else taken_at
+        given = line.starts
+    return None
 
 
 def _paid(life: Life, one: Subscription) -> list[tuple[Invoice, Line]]:

@@ -90,11 +90,18 @@ class Work:
         return f"{id}_secret_{drawn(self.life.series, f'secret of {id}', 25)}"
 
     def tell(self, type: str, one: Kept, *, subject: str | None = None, **previous: Any) -> None:
+        """`previous` are the values before, of fields that have changed."""
+        self._tell(type, resources.rendered(self.life, one), subject, previous)
+
+    def tell_schedule(self, type: str, of: Subscription) -> None:
+        self._tell(type, resources.schedule(self.life, of), of.id, {})
+
+    def _tell(self, type: str, shown: dict[str, Any], subject: str | None, previous: dict[str, Any]) -> None:
         event = Event(
             id=self.id("evt"),
             type=type,
             created=self.at,
-            object=resources.rendered(self.life, one),
+            object=shown,
             previous=previous or None,
             subject=subject,
         )
