@@ -56,7 +56,7 @@ def test_connection_json_says_where_everything_is_and_only_to_its_owner(up: Up) 
         "base_url", "ca_cert", "project_id", "api_key", "public_api_key", "database_url", "push", "consumer",
         "dashboard", "stores",
     }  # fmt: skip
-    assert set(up.connection["stores"]) == {"apple", "google"}
+    assert set(up.connection["stores"]) == {"apple", "google", "stripe"}
     assert stat.S_IMODE((up.folder / "connection.json").stat().st_mode) == 0o600
     assert up.connection["api_key"].startswith("sk_")
     assert up.connection["public_api_key"].startswith("test_")
@@ -104,7 +104,7 @@ def entitlement(up: Up, customer: str) -> dict[str, Any]:
     return found
 
 
-def test_a_customer_buys_as_apple_and_as_google_and_both_are_verified(up: Up) -> None:
+def test_a_customer_buys_in_each_pretend_store_and_all_are_verified(up: Up) -> None:
     # Its id is no UUID, so the receipt is shown for it; then the notification finds it known.
     emulate(up, "sell", "pro_monthly", "--customer", "ada")
     assert entitlement(up, "ada")["product_identifier"] == "pro_monthly"
@@ -113,6 +113,9 @@ def test_a_customer_buys_as_apple_and_as_google_and_both_are_verified(up: Up) ->
     sold = emulate(up, "sell", "pro_monthly:monthly", "--customer", grace)
     id = sold.split("purchase ")[-1].strip()
     wait_until(lambda: entitlement(up, grace), "the notification of Google Play was not processed")
+    # Stripe's metadata takes any id.
+    emulate(up, "sell", "pro_monthly:price_pro_monthly", "--customer", "alan")
+    wait_until(lambda: entitlement(up, "alan"), "the webhook of Stripe was not processed")
     for app in up.connection["stores"].values():
         path = f"/v2/projects/{up.connection['project_id']}/apps/{app['app_id']}/credentials"
         _, said = up.get(path, Authorization=f"Bearer {up.connection['api_key']}")
@@ -120,7 +123,7 @@ def test_a_customer_buys_as_apple_and_as_google_and_both_are_verified(up: Up) ->
         assert shown["check"]["result"] == "ok"
         assert shown["credentials"]["api_base_url"] == app["api_url"]
     before = emulate(up, "clock")
-    assert before.count("The clock of") == 2
+    assert before.count("The clock of") == 3
     emulate(up, "act", id[:12], "refund")
     wait_until(lambda: not entitlement(up, grace) or is_over(up, grace), "the refund of Google Play had no effect")
     listed = emulate(up, "notifications")
@@ -202,7 +205,7 @@ async def test_a_purchase_is_made_and_lives_on_the_page_of_the_pretend_store(
 
 def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:
     # The last thing that the pretend stores write at their first start.
-    wait_until(lambda: (up.folder / "stores" / "google" / "credentials.json").exists())
+    wait_until(lambda: (up.folder / "stores" / "stripe" / "credentials.json").exists())
     for name in (
         "connection.json",
         "demo.json",
@@ -210,6 +213,7 @@ def test_every_file_with_a_secret_is_closed_to_others(up: Up) -> None:
         "consumer/consumer.json",
         "stores/apple/keys.json",
         "stores/google/keys.json",
+        "stores/stripe/keys.json",
         "secret.key",
         "tls/server.key",
         "tls/authority.key",

@@ -17,6 +17,7 @@ from playwright.async_api import expect
 from latchkey.domain.team.account import Role
 from latchkey.emulators.google.emulator import GoogleEmulator, make_keys
 from latchkey.emulators.serving import Served, running
+from latchkey.emulators.stripe.keys import make_keys as make_stripe_keys
 from tests.api.apple import new_app, processor, put
 from tests.api.client import NOW
 from tests.api.doings import make_clock, move_in
@@ -24,6 +25,7 @@ from tests.api.management import get, walk
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor, serious_findings
 from tests.emulators.google.shop import play_store
+from tests.emulators.stripe.shop import stripe_account
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +143,24 @@ async def test_a_clock_that_is_not_there_and_what_is_not_processed_are_said(site
     viewer = await somebody(site, Role.VIEWER)
     assert (await viewer.post(f"{start}/clock", {"by": "PT1H"})).status == 403
     assert "Buy as Google" not in (await viewer.get(start)).body.decode()
+
+
+async def test_a_purchase_is_made_as_stripe(site: Site) -> None:
+    app = await new_app(site, "stripe")
+    async with stripe_account(make_stripe_keys()) as emulator, running(emulator) as served:
+        kept: Any = site.dashboard[0]._guard
+        named = kept._settings.store_emulators
+        name_stores(site, *named, f"{site.project_id}/{app['id']}={served.control_url}")
+        try:
+            me = await somebody(site, Role.DEVELOPER)
+            start = f"/dashboard/projects/{site.project_id}/apps/{app['id']}/pretend-store"
+            assert "Buy as Stripe" in (await me.get(start)).body.decode()
+            sale = {"customer": "sven", "product": "pro_monthly:price_pro_monthly"}
+            assert (await me.post(f"{start}/sell", sale)).status == 303
+        finally:
+            name_stores(site, *named)
+        [truth] = emulator.truth()
+        assert (truth.account_token, truth.active) == ("sven", True)
 
 
 async def test_a_store_that_is_down_is_said_and_offers_nothing(site: Site, developer: Visitor) -> None:

@@ -59,5 +59,5 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     push: PushConnection
     consumer: ConsumerConnection
     dashboard: DashboardConnection
-    # By "apple" and "google"; empty with --no-stores.
+    # By "apple", "google" and "stripe"; empty with --no-stores.
     stores: dict[str, StoreConnection] = {}

@@ -1,7 +1,7 @@
-"""The pretend App Store and Google Play of `latchkey up`: their sockets, and what is told to their process.
+"""The pretend App Store, Google Play and Stripe of `latchkey up`: their sockets, and what is told to their process.
 
-ports.json        so that the next `up` has the same addresses, which are in the credentials of the demo's apps
-apple/, google/   their keys and purchases (see emulate/folder.py)
+ports.json                 so that the next `up` has the same addresses, which are in the credentials of the demo's apps
+apple/, google/, stripe/   their keys and purchases (see emulate/folder.py)
 
 They run in one process of their own (`demo_stores_server.py`), which is started when everything else is up: the start
 of `up` does not wait for them. Their sockets listen from the beginning, so whoever is early waits for a moment.
@@ -59,7 +59,7 @@ class DemoStores:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """For `store_allow_hosts`: these two ports, and nothing else on this machine."""
+        """For `store_allow_hosts`: these ports, and nothing else on this machine."""
         return tuple(f"{_HOST}:{self._port(store, 'api')}" for store in STORE_APPS)
 
     @property

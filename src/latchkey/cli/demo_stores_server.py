@@ -1,4 +1,4 @@
-"""The pretend stores of `latchkey up` as one process: serves both, and connects the demo's apps to them as an operator
+"""The pretend stores of `latchkey up` as one process: serves them, and connects the demo's apps to them as an operator
 would, through the service's API."""
 
 from __future__ import annotations
@@ -100,13 +100,18 @@ class _Connecting:
 
     async def _connect(self) -> str:
         known = await self._ask("GET")
-        # Whoever has put credentials of their own into the app keeps them.
-        is_ours = _app_in(known["credentials"] or {}) in (None, _PACKAGE)
-        if known["credentials"] is None or (is_ours and read_json(self._folder.credentials) != self._credentials):
+        shown, last = known["credentials"], read_json(self._folder.credentials)
+        if shown is None or (self._is_ours(shown, last) and last != self._credentials):
             known = await self._ask("PUT", self._credentials)
             write_json(self._folder.credentials, self._credentials)
             log.info("demo app connected", app_id=self._app_id, check=known["check"]["result"])
         return str(known["notification_url"])
+
+    def _is_ours(self, shown: dict[str, Any], last: dict[str, Any]) -> bool:
+        """Whoever has put credentials of their own into the app keeps them."""
+        if "bundle_id" in self._credentials or "package_name" in self._credentials:
+            return (shown.get("bundle_id") or shown.get("package_name")) in (None, _PACKAGE)
+        return shown.get("api_base_url") in (self._credentials["api_base_url"], last.get("api_base_url"))
 
     async def _ask(self, method: str, body: Any = None) -> dict[str, Any]:
         try:
@@ -126,13 +131,11 @@ class _Connecting:
         return msgspec.json.decode(reply.body, type=dict[str, Any])
 
 
-def _app_in(credentials: dict[str, Any]) -> str | None:
-    return credentials.get("bundle_id") or credentials.get("package_name")
-
-
 def _open(one: StoreOrders, folder: Folder, authority: Authority) -> Emulator[Any, Any]:
     if one.name == "apple":
         return folder.apple(bundle_id=_PACKAGE, app_apple_id=None, production=None, extra_ca=authority)
+    if one.name == "stripe":
+        return folder.stripe(extra_ca=authority)
     return folder.google(package_name=_PACKAGE, audience=None, production=None, extra_ca=authority)
 
 

@@ -51,7 +51,7 @@ def up(
         int | None, typer.Option(help="How many processes answer requests. [default: one for two cores]", min=0)
     ] = None,
     stores: Annotated[
-        bool, typer.Option("--stores/--no-stores", help="A pretend App Store and Google Play beside it.")
+        bool, typer.Option("--stores/--no-stores", help="A pretend App Store, Google Play and Stripe beside it.")
     ] = True,
 ) -> None:
     """Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project."""
@@ -273,7 +273,8 @@ def announce(console: Console, folder: DataFolder, connection: Connection, chose
     where = "" if folder.path == DATA.absolute() else f" --data {folder.path}"
     if connection.stores:
         selling = f"latchkey emulate sell pro_monthly --customer ada{where}"
-        table.add_row("Pretend stores", f"{selling} (as Apple; pro_monthly:monthly as Google)")
+        others = "pro_monthly:monthly as Google, pro_monthly:price_pro_monthly as Stripe"
+        table.add_row("Pretend stores", f"{selling} (as Apple; {others})")
         moving = f"latchkey emulate clock P1M{where}"
         table.add_row(
             "  their time", f"{moving}; Latchkey's own time stays, but a test clock can follow (--test-clock)"

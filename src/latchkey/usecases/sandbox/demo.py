@@ -25,6 +25,7 @@ APP_ID = "app_demo"
 STORE_APPS = {
     "apple": ("app_demo_ios", "Demo app for iOS", "app_store"),
     "google": ("app_demo_android", "Demo app for Android", "play_store"),
+    "stripe": ("app_demo_web", "Demo app for the web", "stripe"),
 }
 OWNER = "owner@latchkey.local"
 
