@@ -3,6 +3,7 @@ that asks for one."""
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -38,6 +39,10 @@ from tests.patience import PATIENCE
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Collecting the tests makes millions of objects that stay. Until it is done (`pytest_collection_finish`), Python need
+# not look for garbage among them.
+gc.disable()
+
 # Nothing here survives the run, so nothing needs to reach the disk. Tests about crashes start a server of their own.
 UNSAFE_BUT_FAST = {
     "fsync": "off",
@@ -72,6 +77,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return LONG_FIRST.index(folder) if folder in LONG_FIRST else len(LONG_FIRST)
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
