@@ -11,12 +11,10 @@ from pathlib import Path
 from socket import AF_INET, SOCK_STREAM, socket
 from typing import Any
 
-from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.async_api import Browser, BrowserContext, Page
 
 from latchkey.dashboard.application import Dashboard
 from latchkey.dashboard.cookie import NAME
-from latchkey.dashboard.pages.static import FILES, TYPES
 from latchkey.domain.team.account import Role
 from latchkey.server import Listener
 from latchkey.settings import Settings
@@ -24,12 +22,10 @@ from latchkey.storage.database import Database
 from latchkey.usecases.access import accounts, sessions, team
 from latchkey.usecases.services import Services
 from tests.api.receiving import Post, delivering, posting
+from tests.dashboard.accessibility import serious_findings as serious_findings
 from tests.patience import PATIENCE
 
 PASSWORD = "correct horse battery"
-# The accessibility checker is served as a static file: the driver need not send half a megabyte each time.
-AXE = "axe.js"
-FILES[AXE] = (Path(AXE_FILE_PATH).read_bytes(), TYPES["js"])
 _people = itertools.count(1)
 
 
@@ -90,18 +86,6 @@ async def visiting(
         assert not visitor.complaints, visitor.complaints
     finally:
         await context.close()
-
-
-async def serious_findings(page: Page) -> list[str]:
-    """What the accessibility checker finds serious or critical on a page, in the present theme."""
-    await page.add_script_tag(url=f"/dashboard/static/{AXE}")
-    found: dict[str, Any] = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{one['id']}: {node['html'][:200]} ({node['failureSummary'][:300]})"
-        for one in found["violations"]
-        if one["impact"] in {"serious", "critical"}
-        for node in one["nodes"]
-    ]
 
 
 @asynccontextmanager
