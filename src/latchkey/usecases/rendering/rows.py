@@ -247,7 +247,7 @@ class _Money:
         self.rate_date = rate.day if rate is not None else None
         self.tax = terms.tax if terms is not None else None
         self.commission = terms.commission if terms is not None else None
-        back = price.micros if refunded_at is not None else given_back
+        back = price.micros if refunded_at is not None else min(given_back, price.micros)
         self.price = price.micros if price.known else None
         self.currency = price.currency if price.known else None
         self.refunded = back if price.known else None

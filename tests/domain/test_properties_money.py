@@ -1,0 +1,79 @@
+"""Sums of payments, refunds and conversions agree between events, figures, V2 and the export, to the last millionth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from latchkey.domain.instants import DAY
+from latchkey.domain.purchases.terms import Terms, usd_micros
+from latchkey.domain.tariff.rate_file import date_of
+from latchkey.domain.tariff.rates import NO_RATES
+from latchkey.domain.tariff.tariff import Tariff
+from tests.domain.book import Book
+from tests.domain.money_lives import (
+    Arrival,
+    arrivals,
+    check_events,
+    check_revenue,
+    check_rows,
+    figures_of,
+    moment,
+    money_only,
+    payments,
+    sums_of,
+)
+from tests.domain.shop import CATALOG
+
+
+def live(told: list[Arrival]) -> tuple[Book, dict[str, Terms | None]]:
+    """The customer after all of it, and the terms that each payment had when it was first seen."""
+    rates = NO_RATES
+    book = Book(catalog=replace(CATALOG, tariff=Tariff(rates=rates)))
+    first_seen: dict[str, Terms | None] = {}
+    for place, one in enumerate(told):
+        if isinstance(one, tuple):
+            rates = rates.plus(one)
+            book.catalog = replace(CATALOG, tariff=Tariff(rates=rates))
+        else:
+            book.take_in(one, moment(place))
+        for id, payment in payments(book.customer).items():
+            first_seen.setdefault(id, payment.terms)
+    return book, first_seen
+
+
+@given(arrivals())
+def test_events_figures_rows_and_revenue_agree(told: list[Arrival]) -> None:
+    book, _ = live(told)
+    paid = payments(book.customer)
+    check_events(book.customer, (one.wire for one in book.told))
+    wanted = sums_of(paid.values())
+    figures = figures_of(book.customer, book.catalog)
+    assert {currency: figures.get(currency) for currency in wanted} == wanted
+    assert all(currency in wanted or tally == money_only(tally)._replace(paid=0) for currency, tally in figures.items())
+    check_rows(book.customer, book.catalog)
+    check_revenue(book.customer)
+
+
+@given(arrivals())
+def test_the_terms_of_a_payment_are_those_it_was_first_seen_with(told: list[Arrival]) -> None:
+    book, first_seen = live(told)
+    for id, payment in payments(book.customer).items():
+        assert payment.terms is not None
+        assert payment.terms == first_seen[id]
+        assert payment.usd == usd_micros(payment.price, payment.terms)
+        if payment.terms.rate is not None:
+            day = payment.at // DAY
+            assert date_of(day - 7) <= payment.terms.rate.day <= date_of(day)
+
+
+@given(arrivals())
+def test_repeating_everything_changes_no_sum(told: list[Arrival]) -> None:
+    once, _ = live(told)
+    again = Book(customer=once.customer, catalog=once.catalog, now=once.now)
+    for one in told:
+        if not isinstance(one, tuple):
+            again.take_in(one, moment(len(told)))
+    assert figures_of(again.customer, again.catalog) == figures_of(once.customer, once.catalog)
+    assert payments(again.customer) == payments(once.customer)

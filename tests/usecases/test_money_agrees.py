@@ -1,0 +1,86 @@
+"""The same in the database: events as they were stored, the sums by day, and the rows of the export."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.intake import take_in
+from latchkey.domain.figures.tally import NOTHING, Tally
+from latchkey.domain.tariff.rate_file import date_of
+from latchkey.domain.tariff.rates import DayRate
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.engine.changes import Change, Situation, load_projects
+from latchkey.usecases.figures.overview import catch_up
+from latchkey.usecases.money.missing_rates import listed
+from latchkey.usecases.money.rates import take
+from latchkey.usecases.sandbox.demo import add_catalog
+from tests.domain.money_lives import (
+    LATE,
+    Arrival,
+    Report,
+    arrivals,
+    check_events,
+    check_revenue,
+    check_rows,
+    moment,
+    money_only,
+    payments,
+    sums_of,
+)
+from tests.usecases.conftest import Shop
+from tests.usecases.figures_books import agree
+
+
+async def told(shop: Shop, one: Report) -> Customer:
+    def apply(situation: Situation) -> Customer:
+        return take_in(situation.customer, one, situation.now)
+
+    claims = frozenset({(one.store, one.id)})
+    change = Change(project_id=shop.project_id, app_user_id="alice", apply=apply, create=True, claims=claims)
+    return (await shop.changes.make(change)).customer
+
+
+def as_file(rates: tuple[DayRate, ...]) -> str:
+    rows = "".join(f"{date_of(one.day)},{one.currency},{one.usd}\n" for one in rates)
+    return f"date,currency,usd\n{rows}"
+
+
+async def figures(shop: Shop) -> dict[str, Tally]:
+    rows = await shop.database.pool.fetch("select * from figure_days where project_id = $1", shop.project_id)
+    sums: dict[str, Tally] = {}
+    for row in rows:
+        tally = Tally(*(row[column] for column in Tally._fields))
+        sums[row["currency"]] = money_only(sums.get(row["currency"], NOTHING).plus(tally))
+    return {currency: tally for currency, tally in sums.items() if tally.payments}
+
+
+@given(told_of=arrivals())
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_what_is_stored_agrees_to_the_last_millionth(shop: Shop, told_of: list[Arrival]) -> None:
+    project = await create_project(shop.database, "Another", LATE)
+    await add_catalog(shop.database, project.id, LATE)
+    shop.project_id = project.id
+    customer: Customer | None = None
+    for place, one in enumerate(told_of):
+        shop.time = moment(place)
+        if isinstance(one, tuple):
+            if one:
+                await take(shop.database, as_file(one), "rates.csv", LATE, replace=True)
+        else:
+            customer = await told(shop, one)
+    if customer is None:
+        return
+    check_events(customer, await shop.events())
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    await agree(shop.database, shop.project_id)
+    assert await figures(shop) == sums_of(payments(customer).values())
+    async with shop.database.acquire() as connection:
+        found = await load_projects(connection, Catalogs(), {shop.project_id})
+    check_rows(customer, found[shop.project_id].catalog)
+    check_revenue(customer)
+    unconverted = {one.price.currency for one in payments(customer).values() if one.usd is None}
+    assert {
+        one.currency for one in await listed(shop.database, shop.project_id, LATE - 190 * 86_400_000)
+    } == unconverted
