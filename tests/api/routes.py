@@ -109,6 +109,7 @@ BODIES: dict[str, Any] = {
     "POST /store_notifications/reprocess": {"since_ms": NOW, "status": "failed"},
     "POST /api_keys": {"name": "mine", "scopes": ["read"]},
     "PATCH ": {"restore_behavior": "keep"},
+    "POST /money": {"percentages": [{"from": "2026-01-01", "country": "DE", "tax_rate": 0.19}]},
     "POST /v2/projects": {"name": "Second"},
     "POST /integrations/webhooks": {"name": "mine", "url": "https://example.com/hook"},
     "POST /integrations/webhooks/{webhook_id}": {"name": "yours"},

@@ -185,6 +185,10 @@ async def configure(story: Story) -> None:
     """The operator sets up a project."""
     await story.ask("GET ")
     await story.ask("PATCH ", {"restore_behavior": "transfer"})
+    program = {"store": "app_store", "program": "small_business", "from": "2026-01-01"}
+    percentages = {"from": "2026-01-01", "country": "DE", "tax_rate": 0.19}
+    await story.ask("POST /money", {"programs": [program], "percentages": [percentages]})
+    await story.ask("GET /money")
     await story.ask("POST /entitlements", {"id": "max", "display_name": "Max"})
     await story.ask("GET /entitlements")
     await story.ask("GET /entitlements/{entitlement_id}", entitlement_id="max")

@@ -55,7 +55,8 @@ DELETED_OBJECTS = {
 }  # fmt: skip
 # Objects of our own, on paths that the vendor does not have.
 OURS = {
-    "api_key", "entitlement_explanation", "experiment", "placement", "store_credentials", "store_notification",
+    "api_key", "entitlement_explanation", "experiment", "money_settings", "placement", "store_credentials",
+    "store_notification",
     "store_notifications_reprocessed", "test_clock", "webhook_delivery", "webhook_replay", "webhook_test",
     "operational_event", "product.price", "purchase_snapshot", "webhook_attempt",
 }  # fmt: skip

@@ -263,7 +263,8 @@ def check_rows(customer: Customer, catalog: Catalog) -> None:
 
 def check_revenue(customer: Customer) -> None:
     """V2's sums of each purchase."""
-    for one in (*customer.subscriptions, *customer.purchases):
+    everything: list[Report] = [*customer.subscriptions, *customer.purchases]
+    for one in everything:
         bought: Iterable[Period | Purchase] = one.periods if isinstance(one, Subscription) else (one,)
         paid = [payment for part in bought if (payment := payment_of(part)) is not None]
         earned = revenue(one)

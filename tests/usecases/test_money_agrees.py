@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.figures.tally import NOTHING, Tally
+from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.domain.tariff.rates import DayRate
 from latchkey.storage.catalog.catalogs import Catalogs
@@ -81,6 +82,5 @@ async def test_what_is_stored_agrees_to_the_last_millionth(shop: Shop, told_of: 
     check_rows(customer, found[shop.project_id].catalog)
     check_revenue(customer)
     unconverted = {one.price.currency for one in payments(customer).values() if one.usd is None}
-    assert {
-        one.currency for one in await listed(shop.database, shop.project_id, LATE - 190 * 86_400_000)
-    } == unconverted
+    noted = await listed(shop.database, shop.project_id, LATE - 190 * DAY)
+    assert {one.currency for one in noted} == unconverted

@@ -15,6 +15,8 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from latchkey.usecases.money.missing_rates import counted as without_rate
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
@@ -84,6 +86,13 @@ class Metrics(Collector):
         for kind, tally in self._batches.items():
             batches.add_metric((kind,), tally.buckets(), tally.sum)
         yield batches
+
+        missing = CounterMetricFamily(
+            "latchkey_missing_rates", "Changes with a payment that had no exchange rate.", labels=("currency",)
+        )
+        for currency, count in sorted(without_rate.items()):
+            missing.add_metric((currency,), count)
+        yield missing
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

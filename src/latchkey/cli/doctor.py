@@ -24,14 +24,19 @@ from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.reach import DATA, ConfigOption, DataOption
+from latchkey.domain.instants import DAY
+from latchkey.domain.tariff.rate_file import date_of
 from latchkey.now import real_now
 from latchkey.safety import problems_of
 from latchkey.settings import Problem, Settings, gather
 from latchkey.storage import migrate
 from latchkey.storage.database import connect, without_password
 from latchkey.storage.errors import StorageError
+from latchkey.storage.money import missing as missing_rates
+from latchkey.storage.money import rates as stored_rates
 from latchkey.storage.stores.connections import count_troubles
 from latchkey.stores.adapters import adapters
+from latchkey.usecases.money.missing_rates import SHOWN_DAYS
 
 OLDEST_POSTGRESQL = 15
 LEAST_DISK = 2 * 1024**3
@@ -146,6 +151,9 @@ async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
         yield await skew(connection)
         if fitting.mark == "good" and (finding := await stores(connection)):
             yield finding
+        if fitting.mark == "good":
+            for rate_finding in await rates(connection, real_now()):
+                yield rate_finding
         if key and fitting.mark != "bad":
             yield await sealing(connection, key)
     finally:
@@ -200,6 +208,21 @@ async def stores(connection: Any) -> Finding | None:
         remedy = "See `latchkey journal list --status failed`; after a fix, `latchkey journal reprocess --since 3d`."
         return Finding("unknown", "stores", f"{found.failed:,} journal entries failed", remedy)
     return None
+
+
+async def rates(connection: Any, now_ms: int) -> list[Finding]:
+    """`serve` starts all the same, but payments without a rate have no amount in USD."""
+    found: list[Finding] = []
+    reading = await stored_rates.reading(connection)
+    if reading.problem:
+        remedy = "Correct the file, then `latchkey rates import` it, or wait: it is read again."
+        found.append(Finding("unknown", "exchange rates", f"{reading.source}: {reading.problem}", remedy))
+    missing = await missing_rates.listed(connection, None, now_ms // DAY - SHOWN_DAYS)
+    if missing:
+        said = ", ".join(f"{one.currency} (last {date_of(one.last)})" for one in missing)
+        remedy = "Set LATCHKEY_EXCHANGE_RATES, or run `latchkey rates import`. Payments seen meanwhile stay without."
+        found.append(Finding("unknown", "exchange rates", f"payments had no rate: {said}", remedy))
+    return found
 
 
 async def sealing(connection: Any, key: bytes) -> Finding:

@@ -18,6 +18,7 @@ from latchkey.domain.figures.overview import Card, Overview
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.usecases.customers.listing import list_customers
 from latchkey.usecases.figures import overview as figures
+from latchkey.usecases.money import missing_rates
 from latchkey.usecases.stores.standing import standing_of
 from latchkey.usecases.webhooks.troubles import troubles_of
 
@@ -55,6 +56,7 @@ async def show_overview(visit: Visit) -> Response:
         anybody=anybody,
         troubles=await troubles_of(visit.database, visit.project_id),
         standing=await standing_of(visit.services.stores, visit.project_id),
+        missing_rates=await missing_rates.listed(visit.database, visit.project_id, visit.now),
         purchase="" if anybody else await first_purchase(visit),
     )
 

@@ -1,0 +1,94 @@
+"""Tax and commission of a project, and what is known of exchange rates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import AfterValidator, ConfigDict, Field
+from starlette.responses import Response
+
+from latchkey.api.audited import audited
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.models import Body, not_null
+from latchkey.api.replies import reply, shows
+from latchkey.api.services import Provided
+from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
+from latchkey.domain.tariff.rate_file import day_of
+from latchkey.usecases.money import fees, missing_rates, rates
+from latchkey.usecases.rendering import money as render
+from latchkey.wire import money as wire
+
+router = APIRouter(prefix="/v2/projects/{project_id}/money", tags=["V2 project"])
+
+
+def _day(text: str) -> str:
+    day_of(text)
+    return text
+
+
+Day = Annotated[
+    str, AfterValidator(_day), Field(description="A day such as 2026-01-31, UTC.", json_schema_extra={"format": "date"})
+]
+Rate = Annotated[float, Field(ge=0, le=1, strict=False)]
+StoreName = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class _Dated(Body):
+    model_config = ConfigDict(validate_by_alias=True, serialize_by_alias=True)
+
+    starts: Annotated[Day, Field(alias="from")]
+
+
+class ProgramBody(_Dated):
+    store: StoreName
+    program: Literal["small_business"]
+    until: Day | None = None
+
+
+class PercentagesBody(_Dated):
+    store: StoreName | None = None
+    country: Annotated[str, Field(pattern="^[A-Z]{2}$")] | None = None
+    commission_rate: Rate | None = None
+    tax_rate: Rate | None = None
+
+
+class MoneyChanges(Body):
+    programs: Annotated[list[ProgramBody], Field(max_length=fees.MOST)] = not_null()
+    percentages: Annotated[list[PercentagesBody], Field(max_length=fees.MOST)] = not_null()
+
+
+@router.get("", responses=shows(wire.MoneySettings), response_class=Response)
+async def read_money(services: Provided, caller: ReadKey) -> Response:
+    """The project's programs and percentages, the days with exchange rates, and currencies without one."""
+    return await _reply(services, caller.project_id)
+
+
+@router.post("", responses=shows(wire.MoneySettings), response_class=Response)
+@audited("money.changed")
+async def change_money(services: Provided, caller: WriteKey, changes: MoneyChanges) -> Response:
+    """Replace the given lists. They count for payments that are first seen from now on."""
+    given = changes.model_fields_set
+    await fees.change_fees(
+        services.database,
+        caller.project_id,
+        programs=[_program(one) for one in changes.programs] if "programs" in given else None,
+        percentages=[_percentages(one) for one in changes.percentages] if "percentages" in given else None,
+    )
+    return await _reply(services, caller.project_id)
+
+
+def _program(one: ProgramBody) -> Enrolment:
+    until = None if one.until is None else day_of(one.until)
+    return Enrolment(one.store, Program(one.program), day_of(one.starts), until)
+
+
+def _percentages(one: PercentagesBody) -> Percentages:
+    return Percentages(day_of(one.starts), one.store, one.country, one.commission_rate, one.tax_rate)
+
+
+async def _reply(services: Provided, project_id: str) -> Response:
+    known = await rates.standing(services.database)
+    missing = await missing_rates.listed(services.database, project_id, services.now())
+    found = await fees.load_fees(services.database, project_id)
+    return reply(render.money_settings(project_id, found, known.currencies, missing))

@@ -1,0 +1,116 @@
+"""The page about money: programs, tax and commission of the project, and the exchange rates of the installation."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.statuses import status_of
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
+from latchkey.domain.tariff.rate_file import date_of, day_of
+from latchkey.stores.registry import STORES
+from latchkey.usecases.money import fees, missing_rates, rates
+
+pages = Pages()
+
+SELLING = [(name, store.title) for name, store in STORES.items() if name not in ("promotional", "test_store")]
+
+
+@pages.get("/money")
+async def show_money(visit: Visit) -> Response:
+    return await _page(visit)
+
+
+@pages.post("/money/programs", Needs.MANAGE, "money.changed")
+async def add_program(visit: Visit) -> Response:
+    form = visit.form
+    visit.subject = "programs"
+    try:
+        store = form.choice("program_store", fees.PROGRAM_STORES)
+        until = _day(visit, "program_until") if form.text("program_until") else None
+        new = Enrolment(store, Program.SMALL_BUSINESS, _day(visit, "program_from"), until)
+        known = await fees.load_fees(visit.database, visit.project_id)
+        await fees.change_fees(visit.database, visit.project_id, programs=[*known.enrolments, new])
+    except Refusal as refusal:
+        return await _page(visit, refusal)
+    return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
+
+
+@pages.post("/money/percentages", Needs.MANAGE, "money.changed")
+async def add_percentages(visit: Visit) -> Response:
+    form = visit.form
+    visit.subject = "percentages"
+    try:
+        new = Percentages(
+            _day(visit, "from"),
+            form.text("store") or None,
+            form.text("country").upper() or None,
+            _share(visit, "commission"),
+            _share(visit, "tax"),
+        )
+        known = await fees.load_fees(visit.database, visit.project_id)
+        await fees.change_fees(visit.database, visit.project_id, percentages=[*known.percentages, new])
+    except Refusal as refusal:
+        return await _page(visit, refusal)
+    return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
+
+
+@pages.post("/money/remove", Needs.MANAGE, "money.changed")
+async def remove(visit: Visit) -> Response:
+    """The entry at a place of one of the lists, which must still be the one that the page showed."""
+    form = visit.form
+    visit.subject = kind = form.choice("kind", ("programs", "percentages"))
+    place, shown = form.number("place", high=fees.MOST), form.text("shown")
+    known = await fees.load_fees(visit.database, visit.project_id)
+    if kind == "programs":
+        programs = [one for at, one in enumerate(known.enrolments) if at != place or repr(one) != shown]
+        await fees.change_fees(visit.database, visit.project_id, programs=programs)
+    else:
+        percentages = [one for at, one in enumerate(known.percentages) if at != place or repr(one) != shown]
+        await fees.change_fees(visit.database, visit.project_id, percentages=percentages)
+    return await visit.to(visit.path("money"), "Removed. Payments that were seen before keep their terms.")
+
+
+async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
+    status, error = status_of(refusal) if refusal else (200, "")
+    if refusal:
+        visit.audit(refusal=error)
+    standing = await rates.standing(visit.database)
+    return visit.page(
+        "money.html",
+        status,
+        here="money",
+        error=error,
+        values=visit.form.values(),
+        fees=await fees.load_fees(visit.database, visit.project_id),
+        program_stores=[(name, STORES[name].title) for name in fees.PROGRAM_STORES],
+        stores=[("", "All stores"), *SELLING],
+        titles={name: store.title for name, store in STORES.items()},
+        standing=standing,
+        missing=await missing_rates.listed(visit.database, visit.project_id, visit.now),
+        date_of=date_of,
+        told=repr,
+    )
+
+
+def _day(visit: Visit, name: str) -> int:
+    try:
+        return day_of(visit.form.text(name))
+    except ValueError:
+        raise Invalid("A day is written such as 2026-01-31.", param=name) from None
+
+
+def _share(visit: Visit, name: str) -> float | None:
+    """A percentage, as a share of 1; None if nothing was given."""
+    text = visit.form.text(name).removesuffix("%").strip().replace(",", ".")
+    if not text:
+        return None
+    try:
+        share = round(float(text) / 100, 6)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise Invalid("A percentage is a number from 0 to 100, such as 15.", param=name)
+    return share
