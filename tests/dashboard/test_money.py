@@ -6,7 +6,6 @@ from playwright.async_api import expect
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.team.account import Role
-from latchkey.now import real_now
 from latchkey.storage.money import missing
 from latchkey.usecases.money.rates import take
 from tests.dashboard.asking import somebody
@@ -41,7 +40,7 @@ async def test_programs_and_percentages_are_added_and_removed(site: Site, develo
 
 
 async def test_rates_and_missing_ones_are_shown_here_and_on_the_overview(site: Site, viewer: Visitor) -> None:
-    now = real_now()
+    now = site.clock.now
     await take(site.database, "date,currency,usd\n2026-01-05,NOK,0.0991\n", "rates.csv", now)
     async with site.database.acquire() as connection:
         await missing.note(connection, [(site.project_id, "SEK", now // DAY)], now)

@@ -17,6 +17,11 @@ pages = Pages()
 
 SELLING = [(name, store.title) for name, store in STORES.items() if name not in ("promotional", "test_store")]
 
+FIELDS = (
+    *("program_store", "program_from", "program_until"),
+    *("from", "store", "country", "commission", "tax"),
+)
+
 
 @pages.get("/money")
 async def show_money(visit: Visit) -> Response:
@@ -83,7 +88,7 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
         status,
         here="money",
         error=error,
-        values=visit.form.values(),
+        values={**dict.fromkeys(FIELDS, ""), **visit.form.values()},
         fees=await fees.load_fees(visit.database, visit.project_id),
         program_stores=[(name, STORES[name].title) for name in fees.PROGRAM_STORES],
         stores=[("", "All stores"), *SELLING],
