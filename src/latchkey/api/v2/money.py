@@ -65,7 +65,7 @@ async def read_money(services: Provided, caller: ReadKey) -> Response:
 
 
 @router.post("", responses=shows(wire.MoneySettings), response_class=Response)
-@audited("money.changed")
+@audited("money.changed", about="tax and commission")
 async def change_money(services: Provided, caller: WriteKey, changes: MoneyChanges) -> Response:
     """Replace the given lists. They count for payments that are first seen from now on."""
     given = changes.model_fields_set

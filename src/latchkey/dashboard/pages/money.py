@@ -10,12 +10,11 @@ from latchkey.dashboard.visit import Visit
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
 from latchkey.domain.tariff.rate_file import date_of, day_of
-from latchkey.stores.registry import STORES
 from latchkey.usecases.money import fees, missing_rates, rates
 
 pages = Pages()
 
-SELLING = [(name, store.title) for name, store in STORES.items() if name not in ("promotional", "test_store")]
+SELLING = [(name, title) for name, title in fees.TITLES.items() if name not in ("promotional", "test_store")]
 
 FIELDS = (
     *("program_store", "program_from", "program_until"),
@@ -90,9 +89,9 @@ async def _page(visit: Visit, refusal: Refusal | None = None) -> Response:
         error=error,
         values={**dict.fromkeys(FIELDS, ""), **visit.form.values()},
         fees=await fees.load_fees(visit.database, visit.project_id),
-        program_stores=[(name, STORES[name].title) for name in fees.PROGRAM_STORES],
+        program_stores=[(name, fees.TITLES[name]) for name in fees.PROGRAM_STORES],
         stores=[("", "All stores"), *SELLING],
-        titles={name: store.title for name, store in STORES.items()},
+        titles=fees.TITLES,
         standing=standing,
         missing=await missing_rates.listed(visit.database, visit.project_id, visit.now),
         date_of=date_of,

@@ -13,6 +13,8 @@ from latchkey.storage.money import fees as stored
 from latchkey.stores.registry import STORES
 
 MOST = 500
+# The stores, with their names for people.
+TITLES = {name: store.title for name, store in STORES.items()}
 # Stores with terms for small businesses.
 PROGRAM_STORES = tuple(name for name, terms in STORE_TERMS.items() if terms.small_business is not None)
 # Whoever pays to be bought from does not need this service.
