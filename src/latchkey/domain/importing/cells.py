@@ -36,7 +36,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 def text(cells: Mapping[str, Any], name: str) -> str | None:
     """None for an empty cell."""
     value = cells.get(name)
-    if value is None or value == "":
+    if value is None:
         return None
     if isinstance(value, str):
         return value.strip() or None
@@ -146,13 +146,21 @@ def decimal(cells: Mapping[str, Any], name: str) -> Decimal | None:
     written = text(cells, name)
     if written is None:
         return None
-    try:
-        value = Decimal(written)
-    except InvalidOperation:
-        raise RowError(f"{name} is not a number.") from None
+    value = _decimal(written)
+    if value is None:
+        raise RowError(f"{name} is not a number.")
     if not value.is_finite() or abs(value) > HIGHEST:
         raise RowError(f"{name} is not an amount from 0 to {HIGHEST:,}.")
     return value
+
+
+# A file has a handful of prices.
+@lru_cache(maxsize=16_384)
+def _decimal(written: str) -> Decimal | None:
+    try:
+        return Decimal(written)
+    except InvalidOperation:
+        return None
 
 
 def micros(value: Decimal) -> int:

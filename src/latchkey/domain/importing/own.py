@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, cast
 
 from latchkey.domain.importing import cells as read
 from latchkey.domain.importing.rates import implied_rate
@@ -16,6 +17,22 @@ from latchkey.domain.purchases.subscription import Cause, PeriodType
 from latchkey.domain.purchases.terms import USD, Rate, Terms
 
 TEMPORARY = "temporary"
+
+# Columns that only the last row of a subscription fills in.
+_TELLS_STANDING = frozenset(
+    {
+        "auto_renew",
+        "unsubscribe_detected_at",
+        "cancellation_reason",
+        "billing_issues_detected_at",
+        "grace_period_expires_at",
+        "next_product_id",
+        "paused_at",
+        "auto_resume_at",
+        "ended_reason",
+    }
+)
+_UNTOLD = Standing()
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -66,7 +83,7 @@ def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> 
         credited=read.integer(cells, "credited") or 0,
         revoked_at=read.instant(cells, "revoked_at"),
         resolved_at=read.instant(cells, "resolved_at"),
-        standing=_standing(cells),
+        standing=_UNTOLD if _TELLS_STANDING.isdisjoint(cells) else _standing(cells),
         token=_token(cells),
     )
 
@@ -109,10 +126,15 @@ def _word(cells: Mapping[str, Any], name: str, words: type[Word]) -> Word | None
 
 
 def _known(written: str, name: str, words: type[Word]) -> Word:
-    for word in words:
-        if word.value.lower() == written.lower():
-            return word
-    raise RowError(f"{name} is none of {', '.join(words)}.")
+    found = _spelt(words).get(written.lower())
+    if found is None:
+        raise RowError(f"{name} is none of {', '.join(words)}.")
+    return cast(Word, found)
+
+
+@cache
+def _spelt(words: type[StrEnum]) -> dict[str, StrEnum]:
+    return {word.value.lower(): word for word in words}
 
 
 def _price(cells: Mapping[str, Any]) -> Price:

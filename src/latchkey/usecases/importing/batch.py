@@ -9,7 +9,7 @@ from latchkey.domain.importing.person import Person, PurchaseKey, person, togeth
 from latchkey.domain.importing.row import CustomerRow, TransactionRow
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.usecases.importing.packing import Placed, unpack
+from latchkey.usecases.importing.packing import is_transaction, unpack_customer, unpack_transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ def read_batch(groups: Mapping[str, Iterable[bytes]]) -> Batch:
         transactions: list[TransactionRow] = []
         told: list[CustomerRow] = []
         for one in packed:
-            placed: Placed[TransactionRow] | Placed[CustomerRow] = unpack(one)
-            file, line, row = placed
-            if isinstance(row, TransactionRow):
+            if is_transaction(one):
+                file, line, row = unpack_transaction(one)
                 transactions.append(row)
                 places.setdefault((row.store, row.chain), []).append((file, line))
             else:
-                told.append(row)
+                file, line, about = unpack_customer(one)
+                told.append(about)
             homes.setdefault(key, (file, line))
         made = person(key, transactions, told)
         homes[made.app_user_id] = homes[key]

@@ -153,7 +153,8 @@ def _rows(path: Path, header: Sequence[str], delimiter: str, lines: Iterator[str
         if any("\\" in line for line in raw):
             cells = _unescaped(cells, "".join(raw), width, delimiter)
         if len(cells) == width:
-            yield Record(number, dict(zip(header, cells, strict=True)))
+            # Most cells are empty; leaving them out makes everything after this faster.
+            yield Record(number, {name: cell for name, cell in zip(header, cells, strict=True) if cell})
         elif cells:
             yield Record(number, {}, RowError("The row does not have as many cells as the header."))
         number += len(raw)
