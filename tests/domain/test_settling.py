@@ -109,6 +109,16 @@ def test_a_replaced_period_read_again_with_its_old_end_is_not_extended() -> None
     assert [one.ends_at for one in after.periods] == [one.ends_at for one in known.periods]
 
 
+@pytest.mark.parametrize("unordered", [False, True])
+@pytest.mark.parametrize(("more", "moved"), [(0, False), (1, False), (999, False), (1_000, True), (-1, True)])
+def test_milliseconds_that_an_import_did_not_know_extend_nothing(more: Ms, moved: bool, unordered: bool) -> None:
+    first = period("t1", Cause.PURCHASE, 0)
+    known = told(snapshot(first), unordered=unordered)
+    precise = replace(first, ends_at=first.ends_at + more, as_of=Moment(first.as_of.at + 1))
+    after = observe(known, settle(known, snapshot(precise), START + DAY, unordered=unordered))
+    assert (after.current.ends_at != first.ends_at) is moved
+
+
 def test_buying_again_after_the_end_is_a_purchase_and_no_change() -> None:
     known = told(snapshot(period("1", Cause.PURCHASE, 0)), snapshot(period("2", Cause.PURCHASE, 60, product="yearly")))
     assert [one.cause for one in known.periods] == [Cause.PURCHASE, Cause.PURCHASE]

@@ -16,6 +16,7 @@ from latchkey.usecases.access.projects import create_app
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.importing import applying, running
+from latchkey.usecases.money import rates
 from latchkey.usecases.sandbox.clocks import create_clock, create_customer
 from tests.importing.conftest import Desk
 from tests.importing.vendor_rows import file_of, row
@@ -356,3 +357,24 @@ async def test_a_project_with_several_apps_of_a_store_must_say_which(desk: Desk)
     assert ada.subscriptions[0].app_id == second.id
     with pytest.raises(Invalid, match="has no app app_9 in app_store"):
         await desk.take(file_of([month("ada")]), apps={"app_store": "app_9"})
+
+
+# Money.
+
+
+async def test_a_payment_without_a_rate_of_its_own_gets_the_operators_and_a_missing_one_is_named(desk: Desk) -> None:
+    given = "date,currency,usd\n2026-01-01,EUR,1.25\n"
+    await rates.take(desk.database, given, "rates.csv", desk.shop.time)
+    no_usd = {"purchase_price_in_usd": "", "price_in_usd": ""}
+    result = await desk.take(
+        file_of([month("ada", **no_usd), month("bob"), month("cleo", purchased_currency="SEK", **no_usd)])
+    )
+    assert result.currencies_without_rate == ("SEK",)
+    found = {user: await desk.customer(user) for user in ("ada", "bob", "cleo")}
+    terms = {user: one.subscriptions[0].current.terms for user, one in found.items() if one is not None}
+    assert {user: one.rate and one.rate.usd[:5] for user, one in terms.items() if one is not None} == {
+        "ada": "1.25",
+        "bob": "1.111",
+        "cleo": None,
+    }
+    assert {one.tax for one in terms.values() if one is not None} == {0.16}

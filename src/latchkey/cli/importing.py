@@ -177,5 +177,12 @@ def _show(console: Console, result: Result, dry: bool, report: Path | None) -> N
             "about them.[/yellow]",
             soft_wrap=True,
         )
+    if result.currencies_without_rate:
+        named = escape(", ".join(result.currencies_without_rate))
+        console.print(
+            f"[yellow]Payments in {named} have no amount in USD: neither the file nor `latchkey rates` has a rate of "
+            "that day.[/yellow]",
+            soft_wrap=True,
+        )
     words = "Dry run: nothing was written." if dry else f"Imported as {result.run_id}."
     console.print(f"[green]✓[/green] {words}", soft_wrap=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.catalog import without_plan
-from latchkey.domain.instants import HOUR, MINUTE, Ms
+from latchkey.domain.instants import HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
@@ -154,10 +154,15 @@ def _as_of(known: dict[str, Period], period: Period, moment: Moment) -> Moment:
     was = known.get(period.id)
     if was is None:
         return moment
-    unchanged = (was.ends_at, was.given_back) == (period.ends_at, period.given_back) and (
-        (was.refunded_at is None) == (period.refunded_at is None)
-    )
+    same_end = was.ends_at == period.ends_at or _same_second(was.ends_at, period.ends_at)
+    same_refund = (was.refunded_at is None) == (period.refunded_at is None)
+    unchanged = same_end and same_refund and was.given_back == period.given_back
     return was.as_of if unchanged else moment
+
+
+def _same_second(known: Ms, seen: Ms) -> bool:
+    """An imported file may have whole seconds only. The store's own milliseconds do not extend the period."""
+    return known % SECOND == 0 and known <= seen < known + SECOND
 
 
 def _merged(known: Period | None, seen: Period) -> Period:
@@ -168,7 +173,7 @@ def _merged(known: Period | None, seen: Period) -> Period:
     # What was once concluded about a period (why it began, its number) stays; the store can only move its end.
     return replace(
         known,
-        ends_at=seen.ends_at if newer else known.ends_at,
+        ends_at=seen.ends_at if newer and not _same_second(known.ends_at, seen.ends_at) else known.ends_at,
         as_of=seen.as_of if newer else known.as_of,
         money_back=facts,
         given_back=seen.given_back if newer else known.given_back,

@@ -36,6 +36,8 @@ from latchkey.stores.http import StoreHttp
 
 # Purchase tokens have some 150 to 200 of these signs. Google promises no form, so what is only possible is asked about.
 _POSSIBLE = re.compile(r"[!-~]{1,2000}")
+# Of an order. No purchase token looks like this.
+_ORDER = re.compile(r"GPA\.\d{4}-\d{4}-\d{4}-\d{5}(\.\.\d+)?")
 _USUAL = re.compile(r"[A-Za-z0-9._-]{24,1000}")
 # Voided purchases are listed for 30 days.
 _VOIDED_FOR: Ms = 30 * DAY - 60_000
@@ -108,7 +110,8 @@ class GoogleAdapter:
         environment: Environment,  # noqa: ARG002 - a token says it itself
     ) -> Reading:
         try:
-            return await self._either(app, _token_of(handle), with_history=True)
+            token = await self._token_of_order(app, handle) if _ORDER.fullmatch(handle) else _token_of(handle)
+            return await self._either(app, token, with_history=True)
         except Unknown:
             return Reading(note="Google knows no such purchase.")
         except Gone:
@@ -155,6 +158,14 @@ class GoogleAdapter:
             return await self._subscription(app, token, with_history=with_history)
         except Unknown:
             return await self._product(app, token)
+
+    async def _token_of_order(self, app: ConnectedApp, order_id: str) -> str:
+        """An import may know a purchase only by its last order. Without the right to read orders there is no token, and
+        the purchase waits until the app shows it."""
+        order = (await self._publisher.orders(app, [order_id])).get(order_id)
+        if order is None or not order.purchase_token:
+            raise Unknown("Google knows no such order, or does not tell of orders.")
+        return order.purchase_token
 
     async def _subscription(
         self,

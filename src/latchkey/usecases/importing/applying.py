@@ -13,8 +13,10 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import is_anonymous_customer
 from latchkey.domain.importing.person import Person, last_seen_of, met, new_customer, taken_in, with_balances
+from latchkey.domain.importing.rates import with_rates, without_rate
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.reference import underivable_transactions
@@ -45,6 +47,8 @@ _KINDS = {PurchaseKind.ONE_TIME: "one-time purchases", PurchaseKind.PROMOTIONAL:
 class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[Problem] = field(default_factory=list)
+    # Currencies of payments for which neither the file nor the operator has a rate.
+    without_rate: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -100,16 +104,18 @@ class Applier:
                 owner = known.owner(one)
                 if owner is not None and (whom is None or owner.key != whom.key):
                     # Whoever owns a purchase here keeps it, as when its store tells of it.
-                    met_here.append((owner, replace(person, ids=(), attributes={}), (one,)))
+                    met_here.append(
+                        (owner, replace(person, ids=(), attributes={}), (with_rates(one, self.catalog.tariff),))
+                    )
                 elif not known.erased(one):
-                    mine.append(one)
+                    mine.append(with_rates(one, self.catalog.tariff))
             part = replace(person, bought=tuple(mine))
             if whom is None:
                 fresh.append(part)
             else:
                 met_here.append((whom, part, part.bought))
             _count(outcome, part, whom is None)
-        asked = await self._create(connection, fresh, now, known)
+        asked = await self._create(connection, fresh, now, known, outcome)
         if self.told:
             met_here += [(known.by_id[one.app_user_id], one, one.bought) for one in fresh]
         asked += await self._meet(connection, met_here, known, batch, now, outcome)
@@ -133,7 +139,7 @@ class Applier:
         )
 
     async def _create(
-        self, connection: Connection, people: list[Person], now: Ms, known: _Known
+        self, connection: Connection, people: list[Person], now: Ms, known: _Known, outcome: Outcome
     ) -> list[tuple[Handle, Ms]]:
         """Those whom nobody here knows. With `told` their purchases follow, with their events."""
         made: list[Newcomer] = []
@@ -143,7 +149,7 @@ class Applier:
             if not self.told:
                 customer = taken_in(customer, one, one.bought, now)
                 # What ended before now is over, and is not told.
-                customer = pinned(at_present(customer, self.catalog, now), self.catalog.tariff).customer
+                customer = self._pinned(at_present(customer, self.catalog, now), outcome)
                 asked += self.questions.of(customer, frozenset(one.keys), one.tokens, now)
             balances = {code: amount for code, amount in one.balances.items() if code in self.currencies}
             customer = with_balances(customer, balances, f"import:{self.run_id}", now)
@@ -194,7 +200,7 @@ class Applier:
             free = frozenset(id for id in person.ids if id not in known.by_id)
             if any(known.by_id[id].key != stored.key for id in person.ids if id not in free):
                 outcome.problems.append(Problem(*batch.homes[person.app_user_id], TAKEN_ID))
-            self._change(unit, stored, person, bought, free, now)
+            self._change(unit, stored, person, bought, free, now, outcome)
             known.by_id |= dict.fromkeys(free, stored)
             keys = frozenset((one.store, one.id) for one in bought)
             asked += self.questions.of(unit.current(stored), keys, person.tokens, now)
@@ -203,7 +209,14 @@ class Applier:
         return asked
 
     def _change(
-        self, unit: UnitOfWork, stored: Stored, person: Person, bought: Bought, free: frozenset[str], now: Ms
+        self,
+        unit: UnitOfWork,
+        stored: Stored,
+        person: Person,
+        bought: Bought,
+        free: frozenset[str],
+        now: Ms,
+        outcome: Outcome,
     ) -> None:
         before = unit.catch_up(stored, self.catalog, now)
         after = met(before, person, free, now) if person.ids else before
@@ -213,7 +226,13 @@ class Applier:
             unit.catch_up(stored, self.catalog, now)
         else:
             until = passes_until(after, unit.unheard, now)
-            unit.adopt(stored, pinned(at_present(after, self.catalog, until), self.catalog.tariff).customer)
+            unit.adopt(stored, self._pinned(at_present(after, self.catalog, until), outcome))
+
+    def _pinned(self, customer: Customer, outcome: Outcome) -> Customer:
+        """With the terms that the file does not tell, as for any new payment."""
+        customer = pinned(customer, self.catalog.tariff).customer
+        outcome.without_rate |= without_rate((*customer.subscriptions, *customer.purchases))
+        return customer
 
 
 def _count(outcome: Outcome, person: Person, new: bool) -> None:

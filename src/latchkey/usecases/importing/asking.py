@@ -16,9 +16,10 @@ from latchkey.usecases.stores.taking import check_at
 # Purchases of one app that are read again in a second. Google counts several calls for each, and allows 200,000 a day.
 PACE: Mapping[str, float] = {"app_store": 5, "mac_app_store": 5, "play_store": 1, "stripe": 5, "rc_billing": 5}
 # Stores that tell of a purchase by an id that every file has. Others need a purchase token.
-_ASKED_BY_ID = frozenset({"app_store", "mac_app_store", "stripe", "rc_billing"})
-# Google gives the purchase token of an order.
-_ASKED_BY_ORDER = frozenset({"play_store"})
+_ASKED_BY_ID = frozenset({"app_store", "mac_app_store"})
+# How ids begin with which other stores can be asked: Google for the purchase token of an order, Stripe for a
+# subscription or a payment on a page.
+_ASKED_BY = {"play_store": ("GPA.",), "stripe": ("sub_", "cs_"), "rc_billing": ("sub_", "cs_")}
 
 
 @dataclass(slots=True)
@@ -73,6 +74,5 @@ def _handle(one: Subscription | Purchase, token: str | None) -> str | None:
         return token
     if one.store in _ASKED_BY_ID:
         return one.id
-    if one.store in _ASKED_BY_ORDER and isinstance(one, Subscription):
-        return one.current.id
-    return None
+    last = one.current.id if isinstance(one, Subscription) and one.store == "play_store" else one.id
+    return last if last.startswith(_ASKED_BY.get(one.store, ())) else None

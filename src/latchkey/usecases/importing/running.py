@@ -45,6 +45,7 @@ _TRIES = 8
 _TURN_TRIES, _TURN_PAUSE = 5, 0.2
 # Marks the counts of questions by app among the counts of an import.
 _ASKED = "asked "
+_WITHOUT_RATE = "without rate "
 
 Progress = Callable[[str, int, int], None]
 READING, WRITING = "Reading", "Writing"
@@ -77,6 +78,7 @@ class Result:
     skipped: Mapping[str, int] = field(default_factory=dict)
     unknown_products: tuple[str, ...] = ()
     stores_without_app: tuple[str, ...] = ()
+    currencies_without_rate: tuple[str, ...] = ()
 
 
 async def run_import(
@@ -256,9 +258,10 @@ class _Import:
         await runs.add_skips(connection, project_id, run.id, skips)
         counts = Counter(run.counts) + outcome.counts
         counts["applied"] += sum(len(rows) for rows in groups.values())
-        counts.update({_ASKED + app: 0 for app in applier.questions.asked})
         for app, asked in applier.questions.asked.items():
             counts[_ASKED + app] = asked
+        # Kept among the counts, so that a resumed import names them too.
+        counts.update({_WITHOUT_RATE + one: 1 for one in outcome.without_rate if not counts[_WITHOUT_RATE + one]})
         cursor = max(groups)
         if not await runs.advance(connection, project_id, run, cursor, counts, now):
             raise Conflict("Another process goes on with this import.")
@@ -282,7 +285,10 @@ class _Import:
             run_id=run.id,
             known_since=known_since,
             resumed_at=resumed_at,
-            counts={name: count for name, count in run.counts.items() if not name.startswith(_ASKED)},
+            counts={name: count for name, count in run.counts.items() if not name.startswith((_ASKED, _WITHOUT_RATE))},
+            currencies_without_rate=tuple(
+                sorted(name.removeprefix(_WITHOUT_RATE) for name in run.counts if name.startswith(_WITHOUT_RATE))
+            ),
             skipped=reasons,
             unknown_products=tuple(sorted(reader.unknown_products)),
             stores_without_app=tuple(sorted(reader.stores_without_app)),

@@ -208,7 +208,8 @@ class Processor:
         except Exception:
             log.exception("purchase not read again", store=handle.store, app_id=handle.app_id)
             return await self._check_at(handle, self._now() + HOUR)
-        if not taken:
+        if all(one.handle != handle.handle for one in reading.seen):
+            # Nothing more is expected, or the store goes on under another handle: an import knew only an order.
             await self._check_at(handle, None)
         healed = any(one.events for one in taken)
         if healed:
