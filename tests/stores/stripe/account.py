@@ -133,6 +133,11 @@ class Account(StoreHttp):
                 return self._one(
                     {**self.subscriptions[id], "customer": self.customer} if id in self.subscriptions else None
                 )
+            case ["subscription_items", id]:
+                items = (
+                    (one["id"], item["id"]) for one in self.subscriptions.values() for item in one["items"]["data"]
+                )
+                return self._one(next(({"id": id, "subscription": of} for of, item in items if item == id), None))
             case ["checkout", "sessions", id]:
                 return self._one({**self.sessions[id], "customer": self.customer} if id in self.sessions else None)
             case ["invoices", id, "lines"]:

@@ -28,9 +28,15 @@ from latchkey.domain.purchases.subscription import (
 _NEXT: Ms = MINUTE
 
 
+# A subscription of Stripe that an import knew only by its item. Its periods have ids that the import made up.
+_IMPORTED = "si_"
+
+
 def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordered: bool = False) -> Subscription:
     """The snapshot with everything that follows from the periods known before it. `unordered`: the store told how
     things stood when it was asked, at `now`, and not since when."""
+    if before is not None and before.id.startswith(_IMPORTED):
+        seen = _under_known_ids(before, seen)
     if unordered:
         seen = _stamped(before, seen, now)
     known = {period.id: period for period in before.periods} if before is not None else {}
@@ -39,6 +45,20 @@ def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordere
     line = [_as_planned(before, period) for period in line]
     changed = [_told_again(known.get(period.id), period) for period in line if period != known.get(period.id)]
     return replace(seen, periods=tuple(changed), status=_settled_status(before, seen))
+
+
+def _under_known_ids(before: Subscription, seen: Subscription) -> Subscription:
+    """A period that begins with an imported one is that one, whatever its name. Its invoice is of the past."""
+    known = {period.id for period in before.periods}
+    made_up = [period for period in before.periods if period.id.startswith(_IMPORTED)]
+    imported_to = max((period.purchased_at + HOUR for period in made_up), default=0)
+
+    def named(period: Period) -> Period:
+        same = (one.id for one in made_up if abs(one.purchased_at - period.purchased_at) <= HOUR)
+        return period if period.id in known else replace(period, id=next(same, period.id))
+
+    invoices = tuple(one for one in seen.invoices if one.issued_at > imported_to)
+    return replace(seen, periods=tuple(named(period) for period in seen.periods), invoices=invoices)
 
 
 def settle_purchase(before: Purchase | None, seen: Purchase, *, read_at: Ms | None = None) -> Purchase:

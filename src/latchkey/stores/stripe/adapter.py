@@ -6,10 +6,12 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Extension, Incoming, Notification, Reading, Target
 from latchkey.stores.errors import InvalidReceipt, Malformed, Misdirected
 from latchkey.stores.http import StoreHttp
@@ -27,6 +29,8 @@ from latchkey.stores.stripe.selling import Selling
 STORE = "stripe"
 WEB_BILLING = "rc_billing"
 
+# How the ids of items begin.
+_IMPORTED = "si_"
 _RECEIPT = re.compile(r"(sub|cs)_[A-Za-z0-9_]{8,250}", re.ASCII)
 # The client secret of a payment that was sold in a form of a web page: only its buyer and Stripe know it. Its id alone
 # is no receipt, because V1 shows it.
@@ -91,6 +95,8 @@ class StripeAdapter:
         environment: Environment,  # noqa: ARG002 - the key has only one mode
     ) -> Reading:
         try:
+            if handle.startswith(_IMPORTED):
+                return await self._imported(app, handle)
             return await self._named(app, handle.partition(subscription.ITEM)[0], whole=True)
         except Unknown:
             return Reading(note=_UNKNOWN)
@@ -138,6 +144,16 @@ class StripeAdapter:
         if id.startswith("pi_"):
             return await self._sold(app, id)
         return await (self._subscription(app, id, whole=whole) if id.startswith("sub_") else self._session(app, id))
+
+    async def _imported(self, app: ConnectedApp, item_id: str) -> Reading:
+        """An import knew a subscription by its item only. It goes on under that id, and is asked about by its own."""
+        found = await self._reader.subscription_of_item(app, item_id)
+        reading = await self._subscription(app, found, whole=True)
+        of_item = [one for one in reading.seen if one.handle == f"{found}{subscription.ITEM}{item_id}"]
+        seen = of_item[0] if of_item else next((one for one in reading.seen if one.handle == found), None)
+        if seen is None or not isinstance(seen.snapshot, Subscription):
+            return replace(reading, seen=())
+        return replace(reading, seen=(replace(seen, snapshot=replace(seen.snapshot, id=item_id)),))
 
     async def _subscription(
         self, app: ConnectedApp, id: str, *, whole: bool = False, told_at: Ms | None = None

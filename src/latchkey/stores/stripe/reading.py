@@ -21,6 +21,7 @@ from latchkey.stores.stripe.resources import (
     Invoice,
     InvoiceItem,
     InvoicePayment,
+    ItemOfSubscription,
     Line,
     Listed,
     Listing,
@@ -50,6 +51,9 @@ class Reader:
         )
         _same_mode(app, found.livemode)
         return found
+
+    async def subscription_of_item(self, app: ConnectedApp, item_id: str) -> str:
+        return (await self._get(app, f"subscription_items/{item_id}", ItemOfSubscription)).subscription
 
     async def around(
         self, app: ConnectedApp, subscription: Subscription, *, whole: bool, told_at: Ms | None = None

@@ -39,6 +39,12 @@ class Price(msgspec.Struct):
     unit_amount: int | None = None
 
 
+class ItemOfSubscription(msgspec.Struct):
+    """An item that was asked for by itself."""
+
+    subscription: str
+
+
 class Item(msgspec.Struct):
     id: str
     price: Price

@@ -18,8 +18,8 @@ PACE: Mapping[str, float] = {"app_store": 5, "mac_app_store": 5, "play_store": 1
 # Stores that tell of a purchase by an id that every file has. Others need a purchase token.
 _ASKED_BY_ID = frozenset({"app_store", "mac_app_store"})
 # How ids begin with which other stores can be asked: Google for the purchase token of an order, Stripe for a
-# subscription or a payment on a page.
-_ASKED_BY = {"play_store": ("GPA.",), "stripe": ("sub_", "cs_"), "rc_billing": ("sub_", "cs_")}
+# subscription, one of its items, or a payment on a page.
+_ASKED_BY = {"play_store": ("GPA.",), "stripe": ("sub_", "cs_", "si_"), "rc_billing": ("sub_", "cs_", "si_")}
 
 
 @dataclass(slots=True)

@@ -31,6 +31,8 @@ from latchkey.wire.event import Event
 _TRIES = 8
 # How many replaced purchases are followed back. Longer chains exist only in a store that lies.
 _LONGEST_CHAIN = 20
+# Stores whose subscriptions an import may know by another id: by an item of Stripe instead of the subscription.
+_IMPORTED_BY_ITEM = frozenset({"stripe", "rc_billing"})
 # The store has this long to tell of a renewal, or of the end, before it is asked.
 SILENCE: Ms = 2 * HOUR
 # Whatever runs longer is asked for this often meanwhile. Google forgets a purchase 60 days after its end: a lost
@@ -111,9 +113,11 @@ class Taker:
         return replace(taken, events=(*told, *taken.events))
 
     async def _in_its_chain(self, seen: Seen, depth: int) -> Seen:
-        """A purchase that replaced another goes on under the other's id."""
-        if not seen.replaces or not isinstance(seen.snapshot, Subscription):
+        """A purchase that replaced another goes on under the other's id, and an imported one under the import's."""
+        if not isinstance(seen.snapshot, Subscription):
             return seen
+        if not seen.replaces:
+            return await self._as_imported(seen, seen.snapshot) if self.app.store in _IMPORTED_BY_ITEM else seen
         asked = (seen.handle, *seen.replaces)
         async with self.changes.database.acquire() as connection:
             known = await handles.load(connection, self.app.project_id, self.app.store, asked)
@@ -128,6 +132,12 @@ class Taker:
         if found is None:
             return seen
         return replace(seen, snapshot=replace(seen.snapshot, id=found.store_id))
+
+    async def _as_imported(self, seen: Seen, snapshot: Subscription) -> Seen:
+        async with self.changes.database.acquire() as connection:
+            known = await handles.load(connection, self.app.project_id, self.app.store, [seen.handle])
+        store_id = known[seen.handle].store_id if seen.handle in known else snapshot.id
+        return seen if store_id == snapshot.id else replace(seen, snapshot=replace(snapshot, id=store_id))
 
     async def _apply(self, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
         key = seen.snapshot.store, seen.snapshot.id
