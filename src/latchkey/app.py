@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from latchkey.api.exporting import exports_of
 from latchkey.api.store_connections import connect
 from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
@@ -20,6 +21,7 @@ from latchkey.usecases.checkout.chores import run_checkouts
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
 from latchkey.usecases.engine.reading import Reader
+from latchkey.usecases.exports.runner import run_exports
 from latchkey.usecases.figures.roller import run_roller
 from latchkey.usecases.money.reading import run_rates
 from latchkey.usecases.money.sources import RateSource
@@ -88,6 +90,7 @@ async def _forever(
                     run_clock(database, real_now, stop),
                     run_roller(database, real_now, stop),
                     _hear_stores(settings, database, stop),
+                    run_exports(exports_of(database, settings), real_now, stop),
                     run_rates(database, rate_source(settings), settings.exchange_rates, real_now, stop),
                 )
             case "delivery":

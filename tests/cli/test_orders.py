@@ -20,6 +20,8 @@ FULL = Settings(
     store_extra_ca=Path("/etc/stores.pem"),
     store_allow_hosts=("127.0.0.1:9443",),
     store_emulators=("proj_a/app_b=http://127.0.0.1:9001/control",),
+    export_folder=Path("/var/lib/latchkey/exports"),
+    export_allow_hosts=("minio.example.com:9000",),
     openid_extra_ca=Path("/etc/openid.pem"),
     operations_url="https://ops.example.com",
 )

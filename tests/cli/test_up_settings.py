@@ -43,6 +43,8 @@ SAMPLES = {
     "temporary_grants": "false",
     "temporary_grants_per_hour": "3",
     "exchange_rates": "/etc/latchkey/rates.csv",
+    "export_folder": "/var/lib/latchkey/exports",
+    "export_allow_hosts": "minio.example.com:9000",
     "openid_issuer": "https://login.example.com",
     "openid_client_id": "latchkey",
     "openid_client_secret": "hunter2",

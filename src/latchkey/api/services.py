@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from latchkey.api.exchange import SERVICES_KEY
+from latchkey.api.exporting import exports_of
 from latchkey.api.metrics import Metrics
 from latchkey.api.store_connections import connect
 from latchkey.delivery.sealing import Sealer
@@ -54,6 +55,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
         receipts=receipts,
         receipt_limit=ReceiptLimit(),
         checkouts=Checkouts(stores, changes, reader, receipts),
+        exports=exports_of(database, settings),
         phone_limit=PhoneLimit(settings.address_requests_per_minute),
         write_probe=WriteProbe(database),
         behind_proxy=settings.behind_proxy,

@@ -8,6 +8,7 @@ demo.json         the demo's keys and the dashboard's first password, so that th
 connection.json   where everything is, for scripts and tests; written before the service is ready
 consumer/         the reference consumer: its secrets, its local copy
 stores/           the pretend App Store and Google Play: their keys, their purchases
+exports/          exports that run by themselves, to a folder
 push/             the push sandbox: its key, its devices, what was sent
 device/           the phone of `latchkey device`
 latchkey.log      the log of the service's processes
@@ -35,6 +36,7 @@ class DataFolder:
         self.push = self.path / "push"
         self.consumer = self.path / "consumer"
         self.stores = self.path / "stores"
+        self.exports = self.path / "exports"
         self.log = self.path / "latchkey.log"
 
     def prepare(self) -> None:

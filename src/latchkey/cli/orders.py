@@ -10,7 +10,7 @@ import msgspec
 
 from latchkey.settings import Settings
 
-_PATHS = ("tls_cert", "tls_key", "webhook_extra_ca", "store_extra_ca", "openid_extra_ca")
+_PATHS = ("tls_cert", "tls_key", "webhook_extra_ca", "store_extra_ca", "openid_extra_ca", "export_folder")
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -44,6 +44,7 @@ def settings_from_wire(values: dict[str, Any]) -> Settings:
             "secret_key": msgspec.convert(values["secret_key"], bytes),
             "roles": tuple(values["roles"]),
             "store_allow_hosts": tuple(values["store_allow_hosts"]),
+            "export_allow_hosts": tuple(values["export_allow_hosts"]),
             "store_emulators": tuple(values["store_emulators"]),
             "webhook_allow_networks": tuple(ip_network(network) for network in values["webhook_allow_networks"]),
         }

@@ -166,6 +166,7 @@ async def prepare(
         folder.authorities,
         store_hosts=stores.hosts if stores is not None else (),
         store_emulators=stores.emulators if stores is not None else (),
+        exports=folder.exports,
         database_url=parts.server.url(),
         port=port,
         secret_key=folder.secret_key(),

@@ -16,6 +16,7 @@ from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.phone_limit import PhoneLimit
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
+from latchkey.usecases.exports.schedules import Exports
 from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.incoming import Inbox
 from latchkey.usecases.stores.receipt_limit import ReceiptLimit
@@ -43,6 +44,8 @@ class Services:
     receipt_limit: ReceiptLimit
     # Sales of web pages.
     checkouts: Checkouts
+    # Exports that run by themselves.
+    exports: Exports
     # For requests with public keys.
     phone_limit: PhoneLimit
     # For the health check.

@@ -132,8 +132,9 @@ class OperationalEvent(Struct, frozen=True, kw_only=True):
     object: Literal["operational_event"] = "operational_event"
     id: str
     project_id: str
-    type: Literal["webhook.failing", "webhook.paused", "webhook.recovered"]
-    webhook_id: str
+    type: Literal["webhook.failing", "webhook.paused", "webhook.recovered", "export.failed", "export.recovered"]
+    # Null for an export: `data` names it.
+    webhook_id: str | None
     occurred_at: int
     data: Raw
     # When the operations URL accepted it; null when it has not yet, or no URL is set.

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v2/projects/{project_id}/operational_events", tags=[
 async def list_operational_events(
     services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
 ) -> Response:
-    """Webhooks that began to fail, were paused, or work again; newest first."""
+    """Webhooks that began to fail, were paused, or work again, and exports that failed or work again; newest first."""
     found = await page_of_operational_events(
         services.database, caller.project_id, after=starting_after, limit=limit + 1
     )

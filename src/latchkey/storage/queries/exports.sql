@@ -61,3 +61,99 @@ limit $5;
 select store, store_id, handle from store_handles
 where project_id || '' = $1 and store_id = any($2::text[])
 order by store, store_id, first_seen_at desc, last_told_at desc;
+
+-- name: create_export
+-- add an export that runs by itself
+insert into exports (
+    project_id, id, name, what, format, incremental, with_tokens, destination, endpoint, region, credentials, access_key,
+    every, enabled, created_at, updated_at, next_at
+) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $16)
+returning *;
+
+-- name: change_export
+-- change an export; a run under way loses its lease, so that it records nothing about what was changed
+update exports set
+    name = $3, what = $4, format = $5, incremental = $6, with_tokens = $7, destination = $8, endpoint = $9, region = $10,
+    credentials = $11, access_key = $12, every = $13, enabled = $14, updated_at = $15, next_at = $16, cursor = $17,
+    lease_until = 0, token = token + 1
+where project_id = $1 and id = $2
+returning *;
+
+-- name: load_export
+-- one export that runs by itself
+select * from exports where project_id = $1 and id = $2;
+
+-- name: list_exports
+-- the exports of a project that run by themselves, oldest first
+select * from exports
+where project_id = $1
+    and ($2::text is null or (created_at, id) > (select created_at, id from exports where project_id = $1 and id = $2))
+order by created_at, id
+limit $3;
+
+-- name: delete_export
+-- delete an export with its runs; what it wrote stays where it is
+delete from exports where project_id = $1 and id = $2;
+
+-- name: run_export_now
+-- let an export run as soon as a process has time; with a new beginning it exports everything
+update exports set next_at = $3, cursor = case when $4::boolean then null else cursor end
+where project_id = $1 and id = $2
+returning *;
+
+-- name: claim_export
+-- claim the export that has waited longest; no other process gets it until the lease runs out
+update exports e set lease_until = $2, token = e.token + 1
+from (
+    select project_id, id from exports
+    where next_at <= $1 and lease_until <= $1
+    order by next_at
+    limit 1
+    for update skip locked
+) as due
+where e.project_id = due.project_id and e.id = due.id
+returning e.*;
+
+-- name: renew_export
+-- keep an export that is running, unless another process has it
+update exports set lease_until = $4 where project_id = $1 and id = $2 and token = $3 returning id;
+
+-- name: finish_export
+-- record the end of a run, unless another process has the export
+update exports set next_at = $4, failures = $5, cursor = $6, lease_until = 0
+where project_id = $1 and id = $2 and token = $3
+returning id;
+
+-- name: begin_export_run
+-- begin a run; one that is still called running was interrupted
+with interrupted as (
+    update export_runs set state = 'failed', finished_at = $3, error = $4
+    where project_id = $1 and export_id = $2 and state = 'running'
+), old as (
+    delete from export_runs
+    where project_id = $1 and export_id = $2
+        and id <= (select id from export_runs where project_id = $1 and export_id = $2 order by id desc limit 1 offset $5)
+)
+insert into export_runs (project_id, export_id, started_at) values ($1, $2, $3) returning id;
+
+-- name: finish_export_run
+-- record what became of a run
+update export_runs
+set finished_at = $4, state = $5, kind = $6, folder = $7, rows = $8, bytes = $9, files = $10, error = $11
+where project_id = $1 and export_id = $2 and id = $3;
+
+-- name: list_export_runs
+-- the runs of an export, newest first
+select id, started_at, finished_at, state, kind, folder, rows, bytes, files, error from export_runs
+where project_id = $1 and export_id = $2 and ($3::bigint is null or id < $3)
+order by id desc
+limit $4;
+
+-- name: last_export_runs
+-- the newest run of each export of a project
+select r.export_id, r.id, r.started_at, r.finished_at, r.state, r.kind, r.folder, r.rows, r.bytes, r.files, r.error
+from exports e
+cross join lateral (
+    select * from export_runs r where r.project_id = e.project_id and r.export_id = e.id order by r.id desc limit 1
+) as r
+where e.project_id = $1;

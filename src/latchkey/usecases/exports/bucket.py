@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SCHEME = "s3://"
 DEFAULT_REGION = "us-east-1"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.\-_]{1,61}[a-z0-9]", re.IGNORECASE)
+_REGION = re.compile(r"[a-z0-9\-]{1,40}", re.IGNORECASE)
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 # By the error code of the protocol.
@@ -69,8 +70,11 @@ def parse_address(text: str, endpoint: str | None = None, region: str | None = N
         raise Invalid("A bucket is named as s3://bucket or s3://bucket/prefix.", param="destination")
     if any(part in {"", ".", ".."} for part in prefix.strip("/").split("/")) and prefix.strip("/"):
         raise Invalid("A prefix has no empty parts, '.' or '..'.", param="destination")
-    if endpoint is not None:
+    if endpoint:
         _check_endpoint(endpoint)
+    # A region becomes part of the host's name.
+    if region and _REGION.fullmatch(region) is None:
+        raise Invalid("A region is a name such as eu-central-1.", param="region")
     return Address(bucket, prefix.strip("/"), endpoint.rstrip("/") if endpoint else None, region or None)
 
 

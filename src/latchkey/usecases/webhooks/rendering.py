@@ -105,7 +105,7 @@ def operational_event(one: OperationalEvent) -> wire.OperationalEvent:
         id=one.id,
         project_id=one.project_id,
         type=one.type,  # type: ignore[arg-type]  # the engine emits no other type
-        webhook_id=one.webhook_id,
+        webhook_id=one.webhook_id or None,
         occurred_at=one.at,
         data=Raw(one.body),
         delivered_at=one.delivered_at,
