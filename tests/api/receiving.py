@@ -100,6 +100,7 @@ async def posting(
             webhook_extra_ca=certificates.authority,
             webhook_timeout_ms=5_000,
             store_allow_hosts=("127.0.0.1",),
+            export_folder=folder / "exports",
             tls_cert=certificates.cert,
             tls_key=certificates.key,
         )

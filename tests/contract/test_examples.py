@@ -38,6 +38,7 @@ from tests.api.doings import app_key
 from tests.api.routes import Route, routes_of
 from tests.contract.administration_story import administer
 from tests.contract.checkout_story import sell
+from tests.contract.exports_story import export
 from tests.contract.ledger_story import look_up
 from tests.contract.offerings_story import ASKS
 from tests.contract.store_credentials import APPLE
@@ -163,6 +164,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await clear(story)
     await administer(story.ask, shop)
     await sell(story, shop)
+    await export(story, shop)
     assert story.promised <= story.seen, story.promised - story.seen
     told = {f"{folder}/{type}.json" for folder in ("events", "events_revenuecat") for type in EventType}
     there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}

@@ -58,5 +58,5 @@ OURS = {
     "api_key", "entitlement_explanation", "experiment", "money_settings", "placement", "store_credentials",
     "store_notification",
     "store_notifications_reprocessed", "test_clock", "webhook_delivery", "webhook_replay", "webhook_test",
-    "operational_event", "product.price", "purchase_snapshot", "webhook_attempt",
+    "operational_event", "product.price", "purchase_snapshot", "webhook_attempt", "export", "export_run",
 }  # fmt: skip

@@ -13,9 +13,9 @@ from msgspec import json
 
 from latchkey.delivery.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.storage.exports import schedules as storage
-from latchkey.usecases.exports import runner
+from latchkey.usecases.exports import engine, runner
 from latchkey.usecases.exports.destination import Destination, DestinationRefused, Upload
 from latchkey.usecases.exports.runner import LEASE, run_exports, run_next
 from latchkey.usecases.exports.schedules import MOST, Export, Exports
@@ -135,7 +135,7 @@ async def test_an_error_inside_shows_no_detail(shop: Shop, exports: Exports, mon
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the password is hunter2")
 
-    monkeypatch.setattr(runner.engine, "run", broken)
+    monkeypatch.setattr(engine, "run", broken)
     made = await exports.create(shop.project_id, GIVEN, shop.time)
     shop.time = made.next_at or 0
     [failed] = await ended(shop, exports)
@@ -258,10 +258,10 @@ async def test_keys_are_encrypted_and_never_sent_to_another_place(shop: Shop, ex
     assert KEYS["access_key_id"] not in repr(dict(row))
     assert made.settings.access_key == "…1234"
     assert "secret" not in repr(exports.destination(made).__dict__)
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Refusal) as refused:
         await exports.update(shop.project_id, made.id, {"endpoint": "https://127.0.0.1:9443"}, shop.time)
     assert refused.value.param == "access_key_id"
-    with pytest.raises(Invalid):
+    with pytest.raises(Refusal):
         await exports.update(shop.project_id, made.id, {"destination": "s3://another"}, shop.time)
     # The same place keeps its key.
     kept = await exports.update(shop.project_id, made.id, {"name": "Other"}, shop.time)
@@ -296,7 +296,7 @@ async def test_keys_are_encrypted_and_never_sent_to_another_place(shop: Shop, ex
     ],
 )
 async def test_what_is_not_allowed(shop: Shop, exports: Exports, change: dict[str, Any], param: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Refusal) as refused:
         await exports.create(shop.project_id, {**GIVEN, **change}, shop.time)
     assert refused.value.param == param
     assert await exports.page(shop.project_id, None, 10) == []
@@ -314,9 +314,9 @@ async def test_endpoints_that_are_allowed(shop: Shop, exports: Exports, endpoint
 async def test_without_the_operators_folder_there_are_none(shop: Shop, exports: Exports) -> None:
     made = await exports.create(shop.project_id, GIVEN, shop.time)
     closed = Exports(shop.database, exports.sealer, None, ())
-    with pytest.raises(Invalid, match="export_folder"):
+    with pytest.raises(Refusal, match="export_folder"):
         await closed.create(shop.project_id, GIVEN, shop.time)
-    with pytest.raises(Invalid, match="export_folder"):
+    with pytest.raises(Refusal, match="export_folder"):
         closed.destination(made)
 
 

@@ -27,29 +27,29 @@ router = APIRouter(prefix="/v2/projects/{project_id}/exports", tags=["V2 exports
 What = Annotated[
     list[Literal["events", "transactions", "customers", "entitlements"]], Field(min_length=1, max_length=4)
 ]
+_PART = r"[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*"
 Destination = Annotated[
     str,
     Field(
-        min_length=1,
         max_length=LONGEST_DESTINATION,
         description="s3://bucket/prefix, or a folder below the one that the operator allows.",
         examples=["s3://exports/latchkey"],
-        json_schema_extra={"pattern": r"^[!-~]+$"},
+        pattern=rf"^(s3://[A-Za-z0-9][A-Za-z0-9._\-]{{1,61}}[A-Za-z0-9](/{_PART})*|{_PART}(/{_PART})*)$",
     ),
 ]
 Endpoint = Annotated[
     str,
     Field(
-        min_length=1,
-        max_length=1_000,
+        max_length=300,
         description="Where the bucket is, if not at Amazon.",
-        json_schema_extra={"pattern": r"^https?://[!-~]+$"},
+        examples=["https://minio.example.com:9000"],
+        pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.\-]*[A-Za-z0-9])?(:([1-9][0-9]{0,3}|[1-5][0-9]{4}))?$",
     ),
 ]
-Region = Annotated[str, Field(min_length=1, max_length=40, json_schema_extra={"pattern": r"^[A-Za-z0-9-]+$"})]
+Region = Annotated[str, Field(max_length=40, pattern=r"^[A-Za-z0-9\-]+$")]
 Secret = Annotated[
     str,
-    Field(min_length=1, max_length=1_000, json_schema_extra={"writeOnly": True, "pattern": r"^[!-~]+$"}),
+    Field(max_length=1_000, pattern=r"^[!-~]+$", json_schema_extra={"writeOnly": True}),
 ]
 Every = Annotated[
     Literal["hour", "day", "week", "never"], Field(description="`never`: only when somebody asks for it.")

@@ -18,6 +18,8 @@ from latchkey.dashboard.pages import (
     deliveries,
     events,
     experiments,
+    export_setup,
+    exports,
     home,
     journal,
     keys,
@@ -71,6 +73,9 @@ ALL = tuple(
         pretend_store,
         app_stores,
         journal,
+        # Before the pages of one export, so that `new` is not taken for an id.
+        export_setup,
+        exports,
         keys,
         settings,
         team,

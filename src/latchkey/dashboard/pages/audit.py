@@ -21,6 +21,7 @@ ELSEWHERE = (
     "customer.created",
     "customer.offering_assigned",
     "customer.offering_cleared",
+    "export.run",
     "entitlement.products_attached",
     "entitlement.products_detached",
     "project.created",

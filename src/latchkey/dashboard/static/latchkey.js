@@ -28,10 +28,10 @@ for (const form of document.querySelectorAll("form[data-at-once]")) {
   for (const button of form.querySelectorAll("button")) button.hidden = true;
 }
 
-// A double click must not submit a form twice.
+// A double click must not submit a form twice. After a download (`data-stays`) the page is still there for the next one.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "post") return;
+  if (form.method !== "post" || "stays" in form.dataset) return;
   if (form.dataset.sent) return event.preventDefault();
   form.dataset.sent = "yes";
   for (const button of form.querySelectorAll("button")) button.setAttribute("aria-busy", "true");

@@ -20,6 +20,7 @@ _GONE = query("export_gone_customers")
 _EVENTS = query("export_events")
 _REWRITTEN = query("export_rewritten_events")
 _TOKENS = query("export_tokens")
+_SIZE = query("export_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,13 @@ async def tokens(
         for row in await connection.fetch(_TOKENS, project_id, wanted):
             found.setdefault((row["store"], row["store_id"]), row["handle"])
     return found
+
+
+async def size(connection: Connection, project_id: str, most: int) -> tuple[int, int]:
+    """How many customers (counted up to `most`) and events a project has."""
+    row = await connection.fetchrow(_SIZE, project_id, most)
+    assert row is not None, "a query without a table always has a row"
+    return row["customers"], row["events"]
 
 
 def _customer(row: Record) -> ExportedCustomer:

@@ -157,3 +157,9 @@ cross join lateral (
     select * from export_runs r where r.project_id = e.project_id and r.export_id = e.id order by r.id desc limit 1
 ) as r
 where e.project_id = $1;
+
+-- name: export_size
+-- whether a project has more customers than a limit, and how many events it has
+select
+    (select count(*) from (select from customers where project_id = $1 limit $2) as counted) as customers,
+    coalesce((select position from feeds where project_id = $1), 0) as events;

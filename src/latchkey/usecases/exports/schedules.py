@@ -27,7 +27,7 @@ from latchkey.usecases.exports.timing import next_time
 
 MOST = 20
 LONGEST_DESTINATION = 1_000
-_FOLDER = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]*(/[A-Za-z0-9_\-][A-Za-z0-9_.\-]*)*")
+_FOLDER = re.compile(r"[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*(/[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*)*")
 # Services that may be named without the operator's leave. Whoever may save an export can make the service call them.
 _PUBLIC = (
     ".amazonaws.com",
@@ -131,10 +131,10 @@ class Exports:
             settings.endpoint,
         )
         if bool(access) != bool(secret):
-            raise Invalid("Give the access key and its secret together.", param="secret_access_key")
+            raise Refusal("Give the access key and its secret together.", param="secret_access_key")
         if not access and (settings.credentials is None or moved):
             # A key that was saved for one place is never sent to another.
-            raise Invalid("Give the access key and its secret.", param="access_key_id")
+            raise Refusal("Give the access key and its secret.", param="access_key_id")
         if not access:
             return settings
         sealed = self.sealer.seal(json.encode(Keys(access, secret)).decode(), _place(project_id, id))
@@ -146,7 +146,7 @@ class Exports:
             if endpoint is not None:
                 self._check_host(endpoint)
         elif self.folder is None:
-            raise Invalid(
+            raise Refusal(
                 "This installation allows no folders (setting export_folder). Use s3://bucket/prefix.",
                 param="destination",
             )
@@ -161,7 +161,7 @@ class Exports:
         if host in self.hosts or f"{host}:{parts.port}" in self.hosts:
             return
         if parts.scheme != "https" or parts.port not in {None, 443} or not _is_public(host):
-            raise Invalid(
+            raise Refusal(
                 "This installation does not allow that endpoint; the operator can (setting export_allow_hosts).",
                 param="endpoint",
             )

@@ -1,0 +1,128 @@
+"""Exports that run by themselves: made, shown without their secret, changed, run, deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import NOW, Shop
+from tests.api.management import delete, get, patch, post, refused, walk
+
+SECRET = "a-very-secret-access-key"
+FULL: dict[str, Any] = {
+    "name": "Warehouse",
+    "what": ["transactions", "events"],
+    "format": "csv",
+    "incremental": False,
+    "with_tokens": True,
+    "destination": "s3://warehouse/latchkey",
+    "endpoint": "https://account.r2.cloudflarestorage.com",
+    "region": "auto",
+    "access_key_id": "AKIAEXAMPLE12345",
+    "secret_access_key": SECRET,
+    "every": "week",
+    "enabled": True,
+}
+
+
+async def made(shop: Shop, **change: Any) -> dict[str, Any]:
+    reply = await post(shop, "exports", {**FULL, **change})
+    assert reply.status == 201, reply
+    body: dict[str, Any] = reply.json()
+    return body
+
+
+async def test_an_export_shows_what_was_set_and_no_secret(shop: Shop) -> None:
+    export = await made(shop)
+    assert export == {
+        "object": "export",
+        "id": export["id"],
+        "project_id": "proj_demo",
+        "name": "Warehouse",
+        "what": ["events", "transactions"],
+        "format": "csv",
+        "incremental": False,
+        "with_tokens": True,
+        "destination": "s3://warehouse/latchkey",
+        "endpoint": "https://account.r2.cloudflarestorage.com",
+        "region": "auto",
+        "access_key_hint": "…2345",
+        "every": "week",
+        "enabled": True,
+        "next_run_at": export["next_run_at"],
+        "failures": 0,
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    assert export["next_run_at"] > NOW
+    replies = [await get(shop, "exports"), await get(shop, f"exports/{export['id']}")]
+    entries = await shop.database.pool.fetch("select action, detail::text from audit_entries")
+    assert [row["action"] for row in entries] == ["export.created"]
+    for text in [*(reply.body.decode() for reply in replies), *(row["detail"] for row in entries)]:
+        assert SECRET not in text
+        assert FULL["access_key_id"] not in text
+
+
+async def test_defaults_changes_and_the_end(shop: Shop) -> None:
+    keys = ("name", "what", "destination", "access_key_id", "secret_access_key")
+    reply = await post(shop, "exports", {name: FULL[name] for name in keys})
+    export = reply.json()
+    shown = {name: export[name] for name in ("format", "incremental", "with_tokens", "every", "enabled")}
+    assert shown == {
+        "format": "parquet",
+        "incremental": True,
+        "with_tokens": False,
+        "every": "day",
+        "enabled": True,
+    }
+    path = f"exports/{export['id']}"
+    assert (await patch(shop, path, {"enabled": False})).json()["next_run_at"] is None
+    assert (await patch(shop, path, {"enabled": True, "every": "hour"})).json()["next_run_at"] <= NOW + 3_600_000
+    running = await post(shop, f"{path}/run", {"whole": True})
+    assert (running.status, running.json()["next_run_at"]) == (202, NOW)
+    assert (await get(shop, f"{path}/runs")).json()["items"] == []
+    assert (await delete(shop, path)).json()["object"] == "export"
+    refused(await get(shop, path), 404, "resource_missing", "export_id")
+
+
+async def test_lists_have_pages(shop: Shop) -> None:
+    ids = [(await made(shop, name=str(number)))["id"] for number in range(3)]
+    assert sorted(one["id"] for one in await walk(shop, "exports?limit=1")) == sorted(ids)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "kind", "param"),
+    [
+        ({"what": []}, 400, "parameter_error", "what"),
+        ({"what": ["orders"]}, 400, "parameter_error", "what.0"),
+        ({"format": "xlsx"}, 400, "parameter_error", "format"),
+        ({"every": "minute"}, 400, "parameter_error", "every"),
+        ({"destination": "/etc"}, 400, "parameter_error", "destination"),
+        ({"destination": "nightly"}, 422, "unprocessable_entity_error", "destination"),
+        ({"endpoint": "http://169.254.169.254"}, 422, "unprocessable_entity_error", "endpoint"),
+        ({"endpoint": "https://x:y@s3.amazonaws.com"}, 400, "parameter_error", "endpoint"),
+        ({"secret_access_key": None}, 422, "unprocessable_entity_error", "secret_access_key"),
+        ({"unknown": 1}, 400, "parameter_error", "unknown"),
+    ],
+)
+async def test_what_is_refused_changes_nothing(
+    shop: Shop, change: dict[str, Any], status: int, kind: str, param: str
+) -> None:
+    reply = await post(shop, "exports", {**FULL, **change})
+    refused(reply, status, kind, param)
+    assert SECRET not in reply.body.decode()
+    assert (await get(shop, "exports")).json()["items"] == []
+
+
+async def test_a_key_is_not_sent_to_another_place(shop: Shop) -> None:
+    export = await made(shop)
+    moved = await patch(shop, f"exports/{export['id']}", {"destination": "s3://somebody-elses"})
+    refused(moved, 422, "unprocessable_entity_error", "access_key_id")
+
+
+async def test_runs_start_after_a_run(shop: Shop) -> None:
+    path = f"exports/{(await made(shop))['id']}/runs"
+    assert (await get(shop, f"{path}?starting_after=17")).json()["items"] == []
+    refused(await get(shop, f"{path}?starting_after=x"), 404, "resource_missing", "starting_after")
+    refused(await get(shop, "exports/exp_none/runs"), 404, "resource_missing", "export_id")
