@@ -8,13 +8,14 @@ import warnings
 
 import uvloop
 
-from bench import consumer, delivery, importing, notifications, pages, purchases, reads, storm
+from bench import consumer, delivery, exporting, importing, notifications, pages, purchases, reads, storm
 from bench.ground import ground
 from bench.table import Row, show
 
 PARTS = {
     "consumer": consumer.run,
     "delivery": delivery.run,
+    "export": exporting.run,
     "import": importing.run,
     "notifications": notifications.run,
     "pages": pages.run,
