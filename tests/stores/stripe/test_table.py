@@ -163,6 +163,21 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
     ),
     "cancel_at in a later period": ([BOUGHT, (at(MID, cancel_at, END + MONTH), UPDATED, subscription)], [], True),
     "past_due": ([BOUGHT, FAILED], ["BILLING_ISSUE", "INVOICE_ISSUANCE"], True),
+    # Nothing was ever paid, so there is no grace.
+    "past_due after a trial": (
+        [TRIED, (at(START + TRIAL + HOUR, Shop.renew, paid=False), "invoice.payment_failed", invoice)],
+        ["BILLING_ISSUE", "EXPIRATION BILLING_ERROR", "INVOICE_ISSUANCE"],
+        False,
+    ),
+    "past_due after a trial, then active": (
+        [
+            TRIED,
+            (at(START + TRIAL + HOUR, Shop.renew, paid=False), "invoice.payment_failed", invoice),
+            (at(START + TRIAL + 3 * DAY, Shop.pay), "invoice.paid", invoice),
+        ],
+        ["INITIAL_PURCHASE CONVERSION"],
+        True,
+    ),
     "past_due, tried again": (
         [BOUGHT, FAILED, (at(END + 3 * DAY, Shop.try_again), "invoice.payment_failed", invoice)],
         [],

@@ -59,8 +59,11 @@ def truth_of_subscription(life: Life, one: Subscription, now: Seconds) -> Truth:
 
 
 def _kept_until(life: Life, one: Subscription, paid: list[tuple[Invoice, Line]]) -> Seconds:
-    """While Stripe tries to collect, the customer keeps access: to the end of the period that is not paid, but at least
-    14 and at most 60 days of it. When Stripe gives up, to its last try."""
+    """While Stripe tries to collect, a customer who has paid before keeps access: to the end of the period that is not
+    paid, but at least 14 and at most 60 days of it. When Stripe gives up, to its last try."""
+    settled = [each for each in life.invoices.values() if each.subscription == one.id and each.status == "paid"]
+    if not any(line.amount > 0 for invoice in settled for line in invoice.lines):
+        return 0
     last = paid[-1][1].starts if paid else 0
     unpaid = [
         (invoice, line)

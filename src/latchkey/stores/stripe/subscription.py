@@ -171,6 +171,10 @@ def _with_debt(status: Status, subscription: Subscription, item: Item, running: 
         grace_ends_at = min(grace_ends_at, _last_try(invoice, around))
     elif subscription.status == "canceled" and subscription.ended_at is not None:
         grace_ends_at = min(grace_ends_at, subscription.ended_at * 1000)
+    if not any(one.status == "paid" and one.total > 0 for one in around.invoices):
+        # Nothing was ever paid, only a trial was given. Otherwise a card without money would bring weeks of access for
+        # each new user id.
+        grace_ends_at = running.ends_at
     # Never None: what was told of a grace period would stand then.
     return replace(status, billing_issue_at=start, grace_ends_at=max(grace_ends_at, running.ends_at))
 
