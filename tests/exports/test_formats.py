@@ -65,7 +65,8 @@ def written(path: Path, format: Format, rows: list[Row]) -> Path:
 
 
 def answer(query: str) -> list[Any]:
-    return duckdb.execute(query).fetchall()
+    with duckdb.connect() as database:
+        return database.execute(query).fetchall()
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -142,10 +143,10 @@ def test_a_parquet_file_without_rows_has_its_columns(tmp_path: Path) -> None:
 SOLD = [
     # A price in a currency with 0, 2 or 3 decimals, its rate, what was given back in part, whether it was refunded.
     ("JPY", 1_500_000_000, "0.0064935", 0, True),
-    ("JPY", 980_000_000, "0.0065127", 0, False),
+    ("JPY", 980_000_000, "0.0065127", 100_000_000, False),
     ("EUR", 8_990_000, "1.0834", 0, False),
     ("EUR", 12_345_678, "1.08341234", 0, True),
-    ("KWD", 3_125_000, "3.2595", 0, False),
+    ("KWD", 3_125_000, "3.2595", 1_001_000, False),
     ("USD", 9_990_000, None, 0, False),
     ("CHF", 9_900_000, None, 0, False),
 ]
@@ -197,7 +198,8 @@ async def test_duckdb_adds_up_what_the_figures_say(shop: Shop, tmp_path: Path, f
     net = f"sum({amount('price')} - {amount('refunded_amount')})"
     by_currency = answer(f"select currency, {net} from {source} where price is not null group by 1")
     rows = await shop.database.pool.fetch(
-        "select currency, sum(paid - refunded)::bigint as net from figure_days where project_id = $1 group by 1",
+        "select currency, sum(paid - refunded)::bigint as net, sum(paid_usd - refunded_usd)::bigint as usd "
+        "from figure_days where project_id = $1 group by 1",
         shop.project_id,
     )
     figures = {row["currency"]: row["net"] for row in rows if row["net"]}
@@ -209,6 +211,8 @@ async def test_duckdb_adds_up_what_the_figures_say(shop: Shop, tmp_path: Path, f
         f"select {in_usd}, count(*) filter (where price is not null and usd_price is null) from {source}"
     )
     assert int(total.scaleb(6)) == usd_of_sold() + 2 * 9_990_000
+    # The figures keep the amounts in USD of other currencies only.
+    assert int(total.scaleb(6)) == sum(row["net" if row["currency"] == "USD" else "usd"] for row in rows)
     assert without == 1
 
 
