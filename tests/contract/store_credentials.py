@@ -1,4 +1,4 @@
-"""App Store credentials that are the same in every run. Their keys sign nothing anywhere."""
+"""Credentials of stores that are the same in every run. Their keys sign nothing anywhere."""
 
 from __future__ import annotations
 
@@ -45,4 +45,12 @@ APPLE: dict[str, Any] = {
     "key_id": "2X9R4HXF34",
     "private_key": _private_key(),
     "root_certificates": [_root()],
+}
+
+STRIPE = {
+    "api_key": "rk_test_000000000000000000000000",
+    "webhook_secret": "whsec_000000000000000000000000",
+    "previous_webhook_secret": "whsec_111111111111111111111111",
+    "publishable_key": "pk_test_000000000000000000000000",
+    "user_id_metadata_key": "app_user_id",
 }

@@ -28,6 +28,7 @@ from latchkey.domain.webhooks.dialect import Dialect
 from latchkey.storage.database import Database
 from latchkey.storage.stores.journal import NewEntry
 from latchkey.stores.apple.adapter import AppleAdapter
+from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.usecases.events.samples import sample
 from latchkey.usecases.stores.incoming import file_entries
 from latchkey.wire.event import Envelope
@@ -41,7 +42,7 @@ from tests.contract.checkout_story import sell
 from tests.contract.exports_story import export
 from tests.contract.ledger_story import look_up
 from tests.contract.offerings_story import ASKS
-from tests.contract.store_credentials import APPLE
+from tests.contract.store_credentials import APPLE, STRIPE
 
 CONTRACT = Path(__file__).parents[2] / "contract"
 WRITE = os.environ.get("LATCHKEY_WRITE_EXAMPLES") == "1"
@@ -153,6 +154,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Sender, "send", received)
     monkeypatch.setattr(AppleAdapter, "check_credentials", accepted)
+    monkeypatch.setattr(StripeAdapter, "check_credentials", accepted)
     story = Story(shop)
     await configure(story)
     await live(story, shop)
@@ -165,6 +167,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await administer(story.ask, shop)
     await sell(story, shop)
     await export(story, shop)
+    await connect_to_stripe(story, shop)
     assert story.promised <= story.seen, story.promised - story.seen
     told = {f"{folder}/{type}.json" for folder in ("events", "events_revenuecat") for type in EventType}
     there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}
@@ -240,6 +243,14 @@ async def configure(story: Story) -> None:
     await story.ask(f"GET {HOOK}/{{webhook_id}}")
     await story.ask(f"POST {HOOK}/{{webhook_id}}", {"event_types": ["RENEWAL", "EXPIRATION"]})
     await story.ask(f"PATCH {HOOK}/{{webhook_id}}", {"event_types": []})
+
+
+async def connect_to_stripe(story: Story, shop: Shop) -> None:
+    # The story of the checkout has put a provider of its own in its place.
+    front: Any = shop.client.app
+    front.services.stores.adapters = {**front.services.stores.adapters, "stripe": StripeAdapter(lambda: NOW)}
+    made = await shop.client.post(f"/v2/projects/{shop.project_id}/apps", {"name": "Web", "store": "stripe"})
+    await story.ask("PUT /apps/{app_id}/credentials", STRIPE, app_id=made.json()["id"], also=".stripe")
 
 
 async def connect(story: Story, shop: Shop) -> None:

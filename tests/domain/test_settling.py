@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.lifecycle import observe
-from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, observe_purchase
+from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY, observe, tick
+from latchkey.domain.purchases.purchase import (
+    Environment,
+    Expired,
+    MoneyBack,
+    Purchase,
+    PurchaseKind,
+    Reason,
+    observe_purchase,
+)
 from latchkey.domain.purchases.settling import settle, settle_purchase
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
@@ -231,6 +239,45 @@ class TestWithoutMoments:
         refunded = replace(BOUGHT, money_back=(MoneyBack(START + 2 * DAY),))
         known = told(snapshot(BOUGHT), snapshot(refunded), snapshot(BOUGHT), unordered=True)
         assert known.current.money_back == refunded.money_back
+
+    def test_a_reversal_that_a_reading_tells_of_counts_once(self) -> None:
+        back, again = MoneyBack(START + 2 * DAY), MoneyBack(START + 4 * DAY, reversal=True)
+        refunded, reversed_ = replace(BOUGHT, money_back=(back,)), replace(BOUGHT, money_back=(back, again))
+        for readings in ((refunded, reversed_), (refunded, reversed_, reversed_), (reversed_,)):
+            known = told(*map(snapshot, readings), unordered=True)
+            assert (known.current.money_back, known.current.refunded_at) == ((back, again), None)
+        gone = replace(BOUGHT, money_back=(back, again, MoneyBack(START + 6 * DAY)))
+        known = told(*map(snapshot, (refunded, reversed_, gone)), unordered=True)
+        assert known.current.refunded_at == START + 6 * DAY
+
+    def test_a_reversal_of_a_one_time_purchase_that_a_reading_tells_of_counts(self) -> None:
+        back, again = MoneyBack(START + 2 * DAY), MoneyBack(START + 4 * DAY, reversal=True)
+        known: Purchase | None = None
+        told_on: dict[int, tuple[MoneyBack, ...]] = {0: (), 2: (back,), 3: (), 4: (back, again), 5: (back, again)}
+        for day, facts in told_on.items():
+            seen = Purchase(
+                kind=PurchaseKind.ONE_TIME,
+                store="some_store",
+                id="p",
+                product_id="coins",
+                environment=Environment.PRODUCTION,
+                purchased_at=START,
+                price=Price(990_000, "USD"),
+                money_back=facts,
+            )
+            known = observe_purchase(known, settle_purchase(known, seen, read_at=START + day * DAY))
+            assert known.refunded_at == (back.at if day in (2, 3) else None)
+
+    def test_access_is_kept_open_while_the_charge_is_due_and_nothing_is_told(self) -> None:
+        late = replace(snapshot(BOUGHT), status=Status(as_of=Moment(0), grace_ends_at=BOUGHT.ends_at + DAY))
+        before, known = told(snapshot(BOUGHT), unordered=True), told(snapshot(BOUGHT), late, unordered=True)
+        assert (known.access_ends_at, known.in_grace) == (BOUGHT.ends_at + DAY, True)
+        assert tick(known, BOUGHT.ends_at + DAY).expired is None, "the store still means to renew it"
+        ended = tick(known, BOUGHT.ends_at + DAY + RENEWAL_LEEWAY).expired
+        assert ended == Expired(BOUGHT.id, BOUGHT.ends_at + DAY, Reason.UNKNOWN)
+        paid = told(snapshot(BOUGHT), late, snapshot(BOUGHT, RENEWED), unordered=True)
+        assert paid.access_ends_at == RENEWED.ends_at
+        assert before.access_ends_at == BOUGHT.ends_at
 
     def test_a_refund_dated_in_two_ways_is_one_refund(self) -> None:
         refunded = [replace(BOUGHT, money_back=(MoneyBack(START + day * DAY),)) for day in (2, 3)]
