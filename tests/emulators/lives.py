@@ -31,8 +31,9 @@ _SALES: dict[str, list[dict[str, Any]]] = {
     ],
     "stripe": [
         {"product_id": "pro_monthly", "trial": True},
-        {"product_id": "pro_monthly"},
+        {"product_id": "pro_monthly", "draft_minutes": 60},
         {"product_id": "basic_monthly", "checkout": True},
+        {"product_id": "team_monthly"},
         {"product_id": "pro_yearly", "incomplete": True},
         {"product_id": "coins_100"},
         {"product_id": "pro_lifetime"},

@@ -227,6 +227,8 @@ TRUTHS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("dispute won", ["buy", "dispute", "win_dispute"], {"active": True, "refunded_at": None}),
     ("renewed after a refund", ["buy", "refund", "P1M"], {"active": True, "periods": 2}),
     ("paused, the paid time over", ["buy", "pause", "P1M", "P1D"], {"active": False}),
+    ("sent, not paid", [SENT_INVOICE], {"active": False, "periods": 0}),
+    ("not charged yet", [("buy", {"draft_minutes": 60}), "P1M", "PT10M"], {"active": True, "periods": 1}),
     ("changed later", ["buy", ("change", {"product_id": "pro_yearly", "deferred": True})],
      {"next_product_id": "pro_yearly:price_pro_yearly"}),
     ("bought once", [("buy", {"product_id": "coins_100"})], {"active": True, "kind": "one_time", "ends_at": None}),

@@ -29,6 +29,8 @@ def truth_of_subscription(life: Life, one: Subscription, now: Seconds) -> Truth:
         access = min(access, one.ended_at)
     if one.status in (Status.PAST_DUE, Status.UNPAID, Status.CANCELED):
         access = max(access, _kept_until(life, one, paid))
+    if one.status is Status.ACTIVE and latest is not None:
+        access = max(access, _charged_by(life, one, latest[1].ends))
     if taken_at is not None:
         access = min(access, taken_at)
     in_debt = latest is not None and one.status in (Status.PAST_DUE, Status.UNPAID, Status.CANCELED)
@@ -80,6 +82,19 @@ def _kept_until(life: Life, one: Subscription, paid: list[tuple[Invoice, Line]])
         tries = [each.created for each in life.charges.values() if each.intent == invoice.intent]
         return min(until, max([*tries, invoice.finalized_at or invoice.created]))
     return until if one.ended_at is None else min(until, one.ended_at)
+
+
+def _charged_by(life: Life, one: Subscription, ends: Seconds) -> Seconds:
+    """A period has begun, and Stripe has not charged for it yet, or waits for the payment of an invoice that was sent:
+    access stays until a day after that is due."""
+    if one.cancel_at_period_end or one.pause is not None:
+        return 0
+    invoice = life.invoices.get(one.latest_invoice or "")
+    if invoice is None or invoice.status not in ("draft", "open"):
+        return 0
+    due = invoice.due_date or invoice.finalizes_at or invoice.finalized_at
+    follows = any(line.item == one.items[0].id and line.starts == ends for line in invoice.lines)
+    return due + DAY_S if due is not None and follows else 0
 
 
 def truth_of_session(life: Life, one: Session) -> list[Truth]:
