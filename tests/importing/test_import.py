@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import asyncpg
 import pytest
 from msgspec import json
 
@@ -11,6 +12,7 @@ from latchkey.domain.customers.identity import ERASED as ERASED_ID
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.refusal import Conflict, Invalid
 from latchkey.storage.database import connect
+from latchkey.storage.errors import OutageError
 from latchkey.storage.importing import runs
 from latchkey.usecases.access.projects import create_app
 from latchkey.usecases.customers.erasure import erase
@@ -133,6 +135,21 @@ async def test_rows_that_a_crash_of_the_database_took_away_are_read_again(
     result = await desk.take(path)
     assert result.counts["new customers"] == 9
     assert await count(desk, "customers") == 9
+
+
+async def test_a_full_disk_says_what_to_do_and_the_import_goes_on_later(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object) -> bool:
+        raise asyncpg.DiskFullError("could not extend file: No space left on device")
+
+    text = file_of([month("ada")])
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "advance", full)
+        with pytest.raises(OutageError, match="No space left on device"):
+            await desk.take(text)
+    assert await count(desk, "customers") == 0
+    assert (await desk.take(text)).counts["new customers"] == 1
 
 
 async def test_only_one_import_runs_in_a_project(desk: Desk) -> None:
