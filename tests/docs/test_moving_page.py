@@ -1,0 +1,73 @@
+"""docs/moving-from-revenuecat.md: its links lead somewhere, and its comparison finds what differs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from asyncio import to_thread
+from pathlib import Path
+
+import pytest
+
+from tests.api.client import Shop
+from tests.api.conftest import opened
+from tests.api.doings import did, unhurried
+from tests.api.serving import serving
+from tests.databases import DemoShelf
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("moving-from-revenuecat.md", "other-stores.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_to_a_file_and_a_heading(page: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", (DOCS / page).read_text(encoding="utf-8")):
+        path, _, heading = target.partition("#")
+        file = (DOCS / path).resolve()
+        assert file.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in titles}, target
+
+
+async def test_the_comparison_names_each_user_whom_the_services_disagree_about(
+    demo_shelf: DemoShelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with (
+        demo_shelf.shelf.lend() as one,
+        demo_shelf.shelf.lend() as other,
+        opened(one, demo_shelf.demo) as old,
+        opened(other, demo_shelf.demo) as new,
+        serving(old.client.app) as old_url,
+        serving(new.client.app) as new_url,
+    ):
+        for shop in (old, new):
+            await unhurried(shop)
+            await did(shop, "purchase", "ada", "pro_lifetime")
+            await did(shop, "purchase", "bob", "pro_monthly")
+        await did(old, "purchase", "mae", "pro_monthly")
+        await did(new, "purchase", "eve", "pro_monthly")
+        await did(new, "extend", "bob", "pro_monthly", days=3)
+        for name, value in {
+            "OLD_URL": old_url,
+            "OLD_KEY": _key(old),
+            "NEW_URL": new_url,
+            "NEW_KEY": _key(new),
+        }.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delitem(sys.modules, "examples.moving.compare", raising=False)
+        compare = importlib.import_module("examples.moving.compare")
+        code = await to_thread(compare.main, ["ada\n", "bob\n", "mae\n", "eve\n", "nobody\n", "\n"])
+    lines = capsys.readouterr().out.splitlines()
+    said = [line for line in lines if not line.startswith("2")]
+    assert code == 1
+    assert [line.split(": ")[0] for line in said if ": pro " in line] == ["bob", "mae", "eve"]
+    assert "mae: pro is active only in the old service" in said
+    assert "eve: pro is active only in the new service" in said
+    assert "1 the same, 3 different, 1 known to neither" in said
+
+
+def _key(shop: Shop) -> str:
+    assert shop.client.key is not None
+    return shop.client.key
