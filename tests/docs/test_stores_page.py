@@ -8,11 +8,13 @@ from pathlib import Path
 from latchkey.api.v2.credentials import NewCredentials
 from latchkey.dashboard.store_form import FIELDS
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND
+from latchkey.emulators.stripe import resources as pretend
 from latchkey.settings import Settings
 from latchkey.storage.stores.journal import Status
 from latchkey.stores.adapters import adapters
 from latchkey.stores.apple import credentials as apple
 from latchkey.stores.google import credentials as google
+from latchkey.stores.stripe import api
 from latchkey.stores.stripe import credentials as stripe
 from latchkey.usecases.stores import credentials, processing, taking
 
@@ -54,3 +56,11 @@ def test_every_store_that_can_be_connected_has_a_form_a_set_up_page_and_its_fiel
         assert names <= set(NewCredentials.model_fields)
         assert all(f"{name}:" in PAGE for name in wanted), store
         assert (TEMPLATES / f"setup_{store}.html").exists()
+
+
+def test_the_page_about_stripe_names_every_event_and_the_version_that_the_pretend_stripe_speaks_too() -> None:
+    page = (ROOT / "docs" / "stores-stripe.md").read_text()
+    listed = page.partition("### Events to subscribe to\n")[2].partition("\n\n")[0]
+    assert re.findall(r"`([\w.]+)`", listed) == list(credentials.STRIPE_EVENTS)
+    assert f"version `{api.API_VERSION}`" in page
+    assert api.API_VERSION == pretend.API_VERSION
