@@ -52,9 +52,14 @@ async def test_the_answer_has_the_purchase_as_v2_reads_it(steady_shop: Shop) -> 
 
 async def test_a_price_that_is_not_known_is_not_free_and_is_learned_later(steady_shop: Shop) -> None:
     unknown = named("silent", subscription(period(price=None, currency=None)))
-    await taken(steady_shop, unknown)
+    body = await taken(steady_shop, unknown)
+    assert body["subscription"]["revenue"] == []
+    (event,) = await walk(steady_shop, "customers/silent/events")
+    assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (None, None, None)
     learned = named("silent", subscription(as_of=NOW + 1))
-    assert (await taken(steady_shop, learned))["events"] == []
+    body = await taken(steady_shop, learned)
+    assert body["events"] == []
+    assert [(one["currency"], one["gross"]) for one in body["subscription"]["revenue"]] == [("EUR", 9.99)]
     # Whoever knows no price says nothing about it.
     await taken(steady_shop, named("silent", subscription(period(price=None, currency=None), as_of=NOW + 2)))
     reply = await post(steady_shop, "purchases", named("silent", subscription(period(price=5), as_of=NOW + 3)))
@@ -134,6 +139,7 @@ WRONG: list[tuple[Any, str]] = [
     (subscription(sent={"store": "App Store"}), "store"),
     (subscription(sent={"store": "app_store"}), "store"),
     (subscription(sent={"store": "play_store"}), "store"),
+    (subscription(sent={"store": "stripe"}), "store"),
     (subscription(sent={"store": "test_store"}), "store"),
     (subscription(sent={"store": "promotional"}), "store"),
     (subscription(sent={"app_user_id": "no/slash"}), "app_user_id"),
