@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import Shop
+from latchkey.domain.instants import to_iso
+from latchkey.usecases.money.rates import take
+from tests.api.client import NOW, Shop
 
 PROGRAM = {"store": "app_store", "program": "small_business", "from": "2026-01-01", "until": "2026-12-31"}
 TAX = {"from": "2026-01-01", "country": "DE", "tax_rate": 0.19}
@@ -67,3 +69,29 @@ async def test_what_makes_no_sense_is_refused_and_changes_nothing(shop: Shop, bo
     assert refused.json()["type"] == "parameter_error"
     found = (await shop.client.get(path)).json()
     assert (found["programs"], found["percentages"]) == ([], [])
+
+
+async def test_a_test_purchase_may_be_made_abroad_and_keeps_its_rate(shop: Shop) -> None:
+    path = f"/v2/projects/{shop.project_id}"
+    day = to_iso(NOW)[:10]
+    await take(shop.database, f"date,currency,usd\n{day},JPY,0.0065\n", "rates.csv", NOW)
+    buy = {"action": "purchase", "app_user_id": "hana", "product_id": "pro_monthly", "country": "JP", "currency": "JPY"}
+    assert (await shop.client.post(f"{path}/test_store/actions", buy)).status == 200
+    await take(shop.database, f"date,currency,usd\n{day},JPY,0.5\n", "rates.csv", NOW, replace=True)
+    refund = {"action": "refund", "app_user_id": "hana"}
+    assert (await shop.client.post(f"{path}/test_store/actions", refund)).status == 200
+    events = (await shop.client.get(f"{path}/customers/hana/events")).json()["items"]
+    assert {one["type"] for one in events} == {"INITIAL_PURCHASE", "REFUND"}
+    for event in events:
+        assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (0.064935, 9.99, "JPY")
+        assert event["exchange_rate"] == {"usd": "0.0065", "date": day}
+        assert event["country_code"] == "JP"
+
+
+async def test_without_a_rate_the_price_in_usd_is_null(shop: Shop) -> None:
+    path = f"/v2/projects/{shop.project_id}"
+    buy = {"action": "purchase", "app_user_id": "ines", "product_id": "pro_monthly", "currency": "TND"}
+    await shop.client.post(f"{path}/test_store/actions", buy)
+    (event,) = (await shop.client.get(f"{path}/customers/ines/events")).json()["items"]
+    assert (event["price"], event["price_in_purchased_currency"], event["currency"]) == (None, 9.99, "TND")
+    assert "exchange_rate" not in event

@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.api.authentication import WriteKey
-from latchkey.api.models import Body, CustomerId, Instant, either_id
+from latchkey.api.models import Body, CountryCode, CurrencyCode, CustomerId, Instant, either_id
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
@@ -68,6 +68,8 @@ class NewAction(Body):
     when: Literal["now", "at_renewal"] = "now"
     resume_at_ms: Instant | None = None
     days: Annotated[int, Field(ge=1, le=3650)] | None = None
+    country: CountryCode | None = None
+    currency: CurrencyCode | None = None
 
     @model_validator(mode="wrap")
     @classmethod
@@ -118,6 +120,8 @@ async def do(services: Services, caller: Caller, new: NewAction) -> TestStoreRes
         at_renewal=new.when == "at_renewal",
         resumes_at=new.resume_at_ms,
         days=new.days,
+        country=new.country,
+        currency=new.currency,
     )
     done = await test_store.act(services.changes, caller.project_id, action)
     return TestStoreResult(

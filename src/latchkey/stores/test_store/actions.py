@@ -95,6 +95,13 @@ def sell(
     )
 
 
+def sold_in(bought: Subscription | Purchase, country: str) -> Subscription | Purchase:
+    """The same purchase, made in a country."""
+    if isinstance(bought, Purchase):
+        return replace(bought, country=country)
+    return replace(bought, periods=tuple(replace(one, country=country) for one in bought.periods))
+
+
 def renew(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription:
     status = subscription.status
     _not_refunded(subscription)

@@ -31,6 +31,9 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
         return replace(subscription, status=replace(subscription.status, as_of=moment, ended=Reason.UNKNOWN))
     changes = product.id != current.product_id
     price = product.price if changes or current.period_type is not PeriodType.NORMAL else current.price
+    if price.currency != current.price.currency and current.period_type is PeriodType.TRIAL:
+        # The trial was begun in another currency than the catalog's.
+        price = Price(price.micros, current.price.currency)
     period = Period(
         id=f"{subscription.id}.{current.number + 1}",
         number=current.number + 1,
@@ -41,6 +44,7 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
         ends_at=period_end(subscription, product, follows),
         as_of=moment,
         price=price,
+        country=current.country,
         paid_from=follows if follows < now else None,
     )
     taken_over = replace(current, ends_at=now, as_of=moment) if current.ends_at > now else current

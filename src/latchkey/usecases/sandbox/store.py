@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
@@ -55,6 +56,9 @@ class Action:
     resumes_at: Ms | None = None
     days: int | None = None
     app_id: str | None = None
+    # Where it is bought, and in which currency: the catalog's number in another one.
+    country: str | None = None
+    currency: str | None = None
 
 
 # The parameter that each action requires, as the API names it.
@@ -67,7 +71,7 @@ NEEDS: Mapping[Name, str] = {
 }
 # The parameters that each action accepts besides its name, the customer and the product.
 TAKES: Mapping[Name, frozenset[str]] = {
-    "purchase": frozenset({"environment", "trial", "ownership_type"}),
+    "purchase": frozenset({"environment", "trial", "ownership_type", "country", "currency"}),
     "store_outage": frozenset({"environment"}),
     "cancel": frozenset({"reason"}),
     "expire": frozenset({"reason"}),
@@ -125,9 +129,12 @@ def _act(situation: Situation, action: Action) -> Customer:
 def _snapshot(situation: Situation, action: Action) -> Subscription | Purchase:
     customer, catalog, now = situation.customer, situation.catalog, situation.now
     if action.name == "purchase":
-        return actions.buy(
+        product = _product(situation, action.product_id, "product_id")
+        if action.currency is not None:
+            product = replace(product, price=Price(product.price.micros, action.currency))
+        sold = actions.buy(
             customer,
-            _product(situation, action.product_id, "product_id"),
+            product,
             now,
             id=action.new_id,
             environment=action.environment,
@@ -135,6 +142,7 @@ def _snapshot(situation: Situation, action: Action) -> Subscription | Purchase:
             ownership=action.ownership,
             app_id=action.app_id,
         )
+        return sold if action.country is None else actions.sold_in(sold, action.country)
     if action.name == "store_outage":
         product = _product(situation, action.product_id, "product_id")
         return actions.store_outage(
