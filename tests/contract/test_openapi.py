@@ -95,6 +95,10 @@ UNSAID = (
     "is not a product of this project",
     "has sandbox keys",  # only apps of some stores
     "Some attributes cannot be kept",  # names and values in attribute_errors
+    "is not a day such as",  # 2026-02-30
+    "A program does not end before it begins",
+    "Give commission_rate, tax_rate, or both",
+    "Two entries begin on the same day",
 )
 
 

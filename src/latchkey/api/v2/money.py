@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
-from latchkey.api.models import Body, not_null
+from latchkey.api.models import Body, CountryCode, StoreName, not_null
 from latchkey.api.replies import reply, shows
 from latchkey.api.services import Provided
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
@@ -23,15 +23,23 @@ router = APIRouter(prefix="/v2/projects/{project_id}/money", tags=["V2 project"]
 
 
 def _day(text: str) -> str:
-    day_of(text)
+    try:
+        day_of(text)
+    except ValueError:
+        raise ValueError("It is not a day such as 2026-01-31.") from None
     return text
 
 
 Day = Annotated[
-    str, AfterValidator(_day), Field(description="A day such as 2026-01-31, UTC.", json_schema_extra={"format": "date"})
+    str,
+    Field(
+        pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+        description="A day such as 2026-01-31, UTC.",
+        json_schema_extra={"format": "date"},
+    ),
+    AfterValidator(_day),
 ]
-Rate = Annotated[float, Field(ge=0, le=1, strict=False)]
-StoreName = Annotated[str, Field(min_length=1, max_length=100)]
+Rate = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Dated(Body):
@@ -41,14 +49,14 @@ class _Dated(Body):
 
 
 class ProgramBody(_Dated):
-    store: StoreName
+    store: Literal["app_store", "mac_app_store", "play_store", "amazon"]
     program: Literal["small_business"]
     until: Day | None = None
 
 
 class PercentagesBody(_Dated):
     store: StoreName | None = None
-    country: Annotated[str, Field(pattern="^[A-Z]{2}$")] | None = None
+    country: CountryCode | None = None
     commission_rate: Rate | None = None
     tax_rate: Rate | None = None
 
