@@ -233,14 +233,21 @@ def test_what_is_no_cursor_is_refused(text: str) -> None:
         parse(text)
 
 
-async def test_large_exports_are_split_into_parts(shop: Shop, tmp_path: Path) -> None:
+async def test_large_exports_are_split_into_parts(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         await shop.act("purchase", user=f"user{number}", product="pro_monthly")
     engine_batches = PartLimits(rows=2)
     folder = await export(shop, tmp_path, what=("events",), limits=engine_batches)
-    # A batch is never split, so the first part has all five and the second none.
-    assert [one.rows for one in manifest_of(folder).files] == [5, 0]
-    assert [one.name for one in manifest_of(folder).files] == ["events-00001.jsonl", "events-00002.jsonl"]
+    # A batch is never split, so the first part has all five. There is no second part without rows.
+    assert [(one.name, one.rows) for one in manifest_of(folder).files] == [("events-00001.jsonl", 5)]
+    monkeypatch.setattr(engine, "EVENTS_AT_ONCE", 2)
+    folder = await export(shop, tmp_path, what=("events",), limits=engine_batches)
+    assert [(one.name, one.rows) for one in manifest_of(folder).files] == [
+        ("events-00001.jsonl", 2),
+        ("events-00002.jsonl", 2),
+        ("events-00003.jsonl", 1),
+    ]
+    assert len(rows_of(folder, "events")) == 5
 
 
 async def test_a_failed_export_leaves_nothing_behind(
@@ -282,6 +289,19 @@ async def test_a_customer_whose_state_cannot_be_read_is_counted_and_the_others_a
     folder = await export(shop, tmp_path)
     assert manifest_of(folder).unreadable == 1
     assert [one["app_user_id"] for one in rows_of(folder, "customers")] == ["bob"]
+
+
+async def test_an_event_that_cannot_be_read_is_counted_and_the_others_are_exported(shop: Shop, tmp_path: Path) -> None:
+    await shop.act("purchase", user="ann", product="pro_monthly")
+    await shop.act("purchase", user="bob", product="pro_monthly")
+    async with shop.database.acquire() as connection:
+        await connection.execute("""update events set body = '{"id":1}' where body->>'app_user_id' = 'ann'""")
+    folder = await export(shop, tmp_path)
+    manifest = manifest_of(folder)
+    assert (manifest.unreadable, manifest.unreadable_events) == (0, 1)
+    assert engine.missing(manifest) == "Could not be read, and missing in the export: 1 events."
+    assert [one["app_user_id"] for one in rows_of(folder, "events")] == ["bob"]
+    assert [one["app_user_id"] for one in rows_of(folder, "customers")] == ["ann", "bob"]
 
 
 async def test_tokens_are_exported_only_when_asked_for(shop: Shop, tmp_path: Path) -> None:

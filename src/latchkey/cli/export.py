@@ -90,12 +90,8 @@ def export(
     )
     if manifest.kind == "whole" and (incremental or cursor is not None):
         told.print("No increment was possible here, so this export holds everything.", style="yellow", soft_wrap=True)
-    if manifest.unreadable:
-        told.print(
-            f"{manifest.unreadable:,} customers could not be read and are missing; the log above names them.",
-            style="red",
-            soft_wrap=True,
-        )
+    if missing := engine.missing(manifest):
+        told.print(f"{missing} The log above says which.", style="red", soft_wrap=True)
     told.print("The cursor for the next increment:", style="dim")
     # Only the cursor goes to stdout, so that a script can read it.
     sys.stdout.write(manifest.cursor + "\n")

@@ -44,6 +44,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     files: list[ExportFile]
     # Customers whose stored state could not be read. They are missing; the service's log names them.
     unreadable: int = 0
+    # The same for events.
+    unreadable_events: int = 0
 
 
 RunState = Literal["running", "done", "failed"]

@@ -109,9 +109,17 @@ async def run(
             cursor=work.cursor.text(),
             files=sorted(files.finished, key=lambda one: one.name),
             unreadable=work.unreadable,
+            unreadable_events=work.unreadable_events,
         )
         await upload.finish(json.format(json.encode(manifest), indent=2) + b"\n")
     return manifest
+
+
+def missing(manifest: Manifest) -> str | None:
+    """What could not be read, in words; None if everything could."""
+    counted = {"customers": manifest.unreadable, "events": manifest.unreadable_events}
+    named = [f"{count:,} {what}" for what, count in counted.items() if count]
+    return f"Could not be read, and missing in the export: {' and '.join(named)}." if named else None
 
 
 _BARE = str.maketrans("", "", "-:.")
@@ -132,6 +140,7 @@ class _Work:
         self.since = order.since
         self.cursor: Cursor | None = None
         self.unreadable = 0
+        self.unreadable_events = 0
 
     async def export(self, database: Database) -> None:
         async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
@@ -232,16 +241,24 @@ class _Work:
                 await self._step("events", 1, 1)
 
     def _write_events(self, batch: list[ExportedEvent]) -> None:
-        made: list[Row] = [
-            render.event_row(
-                _EVENTS.decode(one.body),
-                one.body,
-                position=one.position,
-                key=one.customer_key,
-                committed_at=one.committed_at,
+        made: list[Row] = []
+        for one in batch:
+            try:
+                event = _EVENTS.decode(one.body)
+            except Exception:
+                # As for customers: the others are exported all the same.
+                log.exception("event not exported", project_id=self._order.project_id, position=one.position)
+                self.unreadable_events += 1
+                continue
+            made.append(
+                render.event_row(
+                    event,
+                    one.body,
+                    position=one.position,
+                    key=one.customer_key,
+                    committed_at=one.committed_at,
+                )
             )
-            for one in batch
-        ]
         self._files.write("events", made)
 
     async def _step(self, part: str, done: int, of: int) -> None:

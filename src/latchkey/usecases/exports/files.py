@@ -43,6 +43,10 @@ class Files:
 
     def write(self, what: str, rows: Sequence[Row]) -> None:
         """Call it in a thread, and `send_full` afterwards."""
+        if not rows:
+            return
+        if what not in self._open:
+            self._begin(what)
         part = self._open[what]
         with told(str(self.upload.workspace)):
             part.file.write(list(rows))
@@ -50,10 +54,10 @@ class Files:
         self.rows += len(rows)
 
     async def send_full(self) -> None:
+        """The next part begins with its first row: otherwise the last one would often be empty."""
         for what, part in list(self._open.items()):
             if part.rows >= self.limits.rows or part.file.size() >= self.limits.bytes:
                 await self._send(what)
-                await asyncio.to_thread(self._begin, what)
 
     async def send_all(self) -> None:
         for what in list(self._open):

@@ -146,7 +146,7 @@ async def _done(exports: Exports, export: Export, run: Run, manifest: Manifest, 
         rows=sum(one.rows for one in manifest.files),
         bytes=sum(one.bytes for one in manifest.files),
         files=len(manifest.files),
-        error=f"{manifest.unreadable} customers could not be read and are missing." if manifest.unreadable else None,
+        error=engine.missing(manifest),
     )
     next_at = next_time(_every(export), now)
     async with exports.database.transaction() as connection:
