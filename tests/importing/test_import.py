@@ -163,6 +163,15 @@ async def test_only_one_import_runs_in_a_project(desk: Desk) -> None:
     await desk.take(file_of([month("ada")]))
 
 
+async def test_an_import_that_is_refused_while_it_reads_leaves_no_trace(desk: Desk) -> None:
+    lines = '{"app_user_id": "ada"}\n{"app_user_id": ""}\n{"app_user_id": "bob", "shoe_size": 43}\n'
+    path = desk.file(lines, "customers.jsonl")
+    with pytest.raises(Invalid, match="shoe_size"):
+        await desk.take(path, format="latchkey")
+    tables = ("imports", "import_rows", "import_ids", "import_skips", "customers")
+    assert [await count(desk, table) for table in tables] == [0, 0, 0, 0, 0]
+
+
 # Dry.
 
 
@@ -367,7 +376,7 @@ async def test_a_project_with_several_apps_of_a_store_must_say_which(desk: Desk)
     second = await create_app(desk.database, desk.shop.project_id, "second", "app_store", desk.shop.time)
     with pytest.raises(Invalid, match="has 2 apps in app_store"):
         await desk.take(file_of([month("ada")]))
-    assert await count(desk, "imports") == 1
+    assert await count(desk, "imports") == 0
     await desk.take(file_of([month("ada")]), apps={"app_store": second.id})
     ada = await desk.customer("ada")
     assert ada is not None

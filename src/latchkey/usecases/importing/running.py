@@ -150,11 +150,10 @@ class _Import:
             run = None if order.again or order.dry else await runs.find(connection, order.project_id, digest)
             if run is not None and run.status == "done":
                 return await self._result(run, reader, skipped, known_since=run.finished_at)
-            run = run or await self._begin(connection, digest)
-            staged = await staging.count(connection, order.project_id, run.id)
-        resumed_at = _applied(run) if run.status == "applying" else None
-        if run.status == "staging" or staged != run.staged:
-            run = await self._stage(run, reader)
+            waiting = await staging.count(connection, order.project_id, run.id) if run is not None else 0
+        resumed_at = _applied(run) if run is not None and run.status == "applying" else None
+        if run is None or run.status == "staging" or waiting != run.staged:
+            run = await self._stage(run, digest, reader)
         applier = Applier(
             project_id=order.project_id,
             run_id=run.id,
@@ -201,10 +200,12 @@ class _Import:
         await runs.begin(connection, order.project_id, run.id, digest, order.format, options, files, now)
         return run
 
-    async def _stage(self, run: Run, reader: Reader) -> Run:
-        """Reads the files from the beginning. Skips of an earlier reading come again; those of batches stay."""
+    async def _stage(self, known: Run | None, digest: str, reader: Reader) -> Run:
+        """Reads the files from the beginning. Skips of an earlier reading come again; those of batches stay. The import
+        begins in the same transaction: one that is refused or killed while it reads leaves no trace."""
         project_id = self.order.project_id
         async with self._transaction() as connection:
+            run = known or await self._begin(connection, digest)
             await staging.clear(connection, project_id)
             await runs.restart(connection, project_id, run.id, self.now(), forget_skips=not run.cursor)
             total = sum(one.size for one in self.sources)
