@@ -9,10 +9,13 @@ import pytest
 
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.emulators.stripe.emulator import StripeEmulator
+from latchkey.usecases.access import keys, projects
+from latchkey.usecases.stores import credentials
+from latchkey.usecases.stores.processing import OF_ANOTHER_APP
 from tests.api.client import Reply
 from tests.stores.test_actions import act, one_time, said, subscription
 from tests.stores.test_flow_google import access, types, v1
-from tests.stores.world import World
+from tests.stores.world import PROJECT, World
 
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
 PRO = "pro_monthly:price_pro_monthly"
@@ -81,6 +84,39 @@ async def test_the_user_is_found_wherever_stripe_was_told(billing: World, said_i
 async def test_without_a_name_it_is_the_customers(billing: World) -> None:
     purchase = await bought(billing, account_token=None)
     assert (await billing.owner(purchase)).app_user_id.startswith("cus_")
+
+
+# One account, two apps: Stripe tells both of everything.
+
+
+async def web_app(world: World) -> tuple[str, str]:
+    """An app of web billing with the same account, and its public key."""
+    app = await projects.create_app(world.database, PROJECT, "Web", "rc_billing", world.now)
+    issued = await keys.create_public_key(world.database, PROJECT, app.id, "Web", world.now)
+    given = world.store.credentials(world.served.base_url)
+    await credentials.save(world.connections, PROJECT, app.id, given)
+    return app.id, issued.plaintext
+
+
+async def test_a_purchase_that_one_app_has_taken_in_is_not_taken_in_again_by_another(billing: World) -> None:
+    _, key = await web_app(billing)
+    purchase = await bought(billing)
+    body = {"fetch_token": purchase, "product_id": "pro_monthly", "app_user_id": "ada"}
+    assert (await billing.client.post("/v1/receipts", body, key=key)).status == 200
+    assert await types(billing, "ada") == ["INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+    [only] = (await billing.owner(purchase)).subscriptions
+    assert only.store == "stripe"
+
+
+async def test_a_purchase_belongs_to_the_app_that_sold_it_as_long_as_that_app_is_connected(billing: World) -> None:
+    seller, _ = await web_app(billing)
+    purchase = await bought(billing, key="latchkey_app", account_token=seller)
+    assert {(one.status, one.message) for one in await billing.journal()} == {("ignored", OF_ANOTHER_APP)}
+    assert not await billing.is_known(purchase)
+    await credentials.delete(billing.connections, PROJECT, seller)
+    billing.store.act(purchase, "cancel")
+    await billing.settle()
+    assert await billing.is_known(purchase)
 
 
 # Receipts.

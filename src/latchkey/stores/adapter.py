@@ -71,6 +71,9 @@ class Seen:
     unordered: bool = False
     # The store takes the purchase back unless it is told that it was received.
     acknowledge: bool = False
+    # The app that sold it, where the store says so. One account of a store may be connected to several apps, and all of
+    # them are told of every purchase.
+    sold_by: str | None = None
     # For a one-time purchase: whether the app should use it up, so that it can be bought again.
     should_consume: bool = False
 

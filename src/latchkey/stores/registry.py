@@ -28,6 +28,8 @@ class Store:
     base_plans: bool = False
     # Whether the name that its notifications give a purchase is enough as a receipt. Only who may write sees it whole.
     names_are_receipts: bool = False
+    # A store with the same purchases under the same ids, because one account can be connected to apps of both.
+    twin: str | None = None
 
 
 STORES: dict[str, Store] = {
@@ -76,6 +78,7 @@ STORES: dict[str, Store] = {
             platforms=frozenset({"stripe"}),
             base_plans=True,
             names_are_receipts=True,
+            twin="rc_billing",
         ),
         Store(
             name="rc_billing",
@@ -85,6 +88,7 @@ STORES: dict[str, Store] = {
             platforms=frozenset({"web"}),
             base_plans=True,
             names_are_receipts=True,
+            twin="stripe",
         ),
         Store(name="paddle", title="Paddle", key_prefix="pdl_", platforms=frozenset({"paddle"})),
         Store(name="test_store", title="Test store", key_prefix="test_", platforms=frozenset({"test_store"})),

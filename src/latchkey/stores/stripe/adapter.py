@@ -25,6 +25,7 @@ from latchkey.stores.stripe.reading import Reader
 from latchkey.stores.stripe.refunds import gone_back
 from latchkey.stores.stripe.resources import Session
 from latchkey.stores.stripe.selling import Selling
+from latchkey.stores.stripe.sold import SELLER_KEY
 
 STORE = "stripe"
 WEB_BILLING = "rc_billing"
@@ -160,7 +161,7 @@ class StripeAdapter:
     ) -> Reading:
         found = await self._reader.subscription(app, id)
         around = await self._reader.around(app, found, whole=whole, told_at=told_at)
-        return subscription.read(app.app_id, self.store, found, around)
+        return _with_seller(subscription.read(app.app_id, self.store, found, around), found.metadata)
 
     async def _session(self, app: ConnectedApp, id: str) -> Reading:
         session = await self._reader.session(app, id)
@@ -185,7 +186,8 @@ class StripeAdapter:
         charges = await self._reader.charges_of(app, paid) if paid is not None else ()
         back = gone_back(charges, await self._reader.disputes(app, charges))
         account = checkout.account_of(session, app.credentials.user_id_metadata_key)
-        return checkout.read(app.app_id, self.store, session, charges, back, account)
+        reading = checkout.read(app.app_id, self.store, session, charges, back, account)
+        return _with_seller(reading, session.metadata or {})
 
     async def _payment(self, app: ConnectedApp, told: notification.Told) -> Reading:
         """What a refunded or disputed payment was for."""
@@ -200,3 +202,8 @@ class StripeAdapter:
         if told.payment_intent is not None:
             return await self._sold(app, told.payment_intent)
         return Reading(note="The payment was neither for a subscription nor at checkout.")
+
+
+def _with_seller(reading: Reading, metadata: Mapping[str, str]) -> Reading:
+    seller = metadata.get(SELLER_KEY)
+    return replace(reading, seen=tuple(replace(one, sold_by=seller) for one in reading.seen)) if seller else reading

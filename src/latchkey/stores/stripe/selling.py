@@ -30,6 +30,7 @@ from latchkey.stores.stripe.api import StripeApi, Unknown, acting, asking
 from latchkey.stores.stripe.sold import (
     METHODS,
     PRODUCT_KEY,
+    SELLER_KEY,
     OpenIntent,
     OpenSession,
     OpenSubscription,
@@ -208,7 +209,7 @@ class Selling:
 
 
 def _whose(app: ConnectedApp, order: Order) -> dict[str, str]:
-    return {app.credentials.user_id_metadata_key: order.app_user_id}
+    return {app.credentials.user_id_metadata_key: order.app_user_id, SELLER_KEY: app.app_id}
 
 
 def _safe(id: str) -> str:

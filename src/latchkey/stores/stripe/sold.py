@@ -13,6 +13,9 @@ from latchkey.stores.stripe.amounts import price_of
 
 # In the metadata of a payment without a checkout session: what was bought, as `product:price`.
 PRODUCT_KEY = "latchkey_product"
+# In the metadata of whatever was sold on a web page: the id of the app that sold it. One account may be connected to
+# several apps, and Stripe tells all of them of every purchase.
+SELLER_KEY = "latchkey_app"
 METHODS = ("card",)
 
 _LANGUAGES = "bg cs da de el en es et fi fil fr hr hu id it ja ko lt lv ms mt nb nl pl pt ro ru sk sl sv th tr vi zh"

@@ -11,7 +11,7 @@ from latchkey.storage.customers import records
 from latchkey.storage.customers.records import Owner
 from latchkey.storage.database import Database
 from latchkey.storage.errors import CollisionError
-from latchkey.storage.stores import handles
+from latchkey.storage.stores import connections, handles
 from latchkey.storage.stores.handles import Handle
 from latchkey.usecases.engine.batch import Batch
 
@@ -40,6 +40,12 @@ class Desk:
     async def id_of_digest(self, project_id: str, digest: str) -> str | None:
         """The app user id with this SHA-256, if a customer has it."""
         return await self._digests.ask((project_id, digest))
+
+    async def connected(self, project_id: str, app_id: str) -> bool:
+        """Whether the app hears of its store. Asked only where one app hears of what another one has sold."""
+        async with self._database.acquire() as connection:
+            known = await connections.load(connection, project_id, app_id)
+        return known is not None and known.credentials is not None
 
     async def save(self, handle: Handle, now: Ms) -> None:
         """The store told of it now."""

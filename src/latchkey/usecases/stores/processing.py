@@ -47,6 +47,7 @@ OLDEST_HISTORY: Ms = 179 * DAY
 CHECKS_AT_ONCE = 10
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
 NOT_KEPT = "The receipt was invalid and was not kept whole."
+OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
 
 log = structlog.get_logger("latchkey.stores")
@@ -155,7 +156,8 @@ class Processor:
             reading = await adapter.read(app, entry.payload)
         taken = await taker.take(reading, read_at)
         if not taken:
-            return Outcome(id=entry.id, status="ignored", message=reading.note or "It says nothing about a purchase.")
+            nothing = OF_ANOTHER_APP if reading.seen else "It says nothing about a purchase."
+            return Outcome(id=entry.id, status="ignored", message=reading.note or nothing)
         return outcome_of(entry.id, taken, reading.note if reading.seen else "")
 
     async def _again(self, entry: Entry, message: str, retry_after: Ms | None) -> Outcome | None:

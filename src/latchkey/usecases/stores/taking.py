@@ -22,6 +22,7 @@ from latchkey.storage.stores import handles
 from latchkey.storage.stores.handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, Reading, Seen
 from latchkey.stores.errors import StoreError
+from latchkey.stores.registry import STORES
 from latchkey.usecases.customers.identities import restore
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
 from latchkey.usecases.stores.desk import Desk
@@ -72,10 +73,21 @@ class Taker:
     restores: bool = True
 
     async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
-        """Every purchase of the reading. Doing it again does no harm."""
-        taken = [await self._take(seen, read_at, 0) for seen in reading.seen]
+        """Every purchase of the reading that is this app's. Doing it again does no harm."""
+        taken = [await self._take(seen, read_at, 0) for seen in reading.seen if not await self._of_another_app(seen)]
         refunded = [await self._give_back(one) for one in reading.given_back]
         return (*taken, *(one for one in refunded if one is not None))
+
+    async def _of_another_app(self, seen: Seen) -> bool:
+        """Whether another app of the project takes this purchase in: one account of the store is connected to both."""
+        project, store = self.app.project_id, STORES[self.app.store]
+        if seen.sold_by is not None and seen.sold_by != self.app.app_id:
+            return await self.desk.connected(project, seen.sold_by)
+        if store.twin is None or seen.sold_by is not None:
+            return False
+        id = seen.snapshot.id
+        known = await self.desk.owner(project, (store.twin, id))
+        return known is not None and await self.desk.owner(project, (store.name, id)) is None
 
     async def _give_back(self, given: GivenBack) -> Taken | None:
         """None where nobody here has the purchase."""
