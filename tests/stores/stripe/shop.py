@@ -233,6 +233,10 @@ class Shop(Account):
                 }
             )
 
+    def change_for_nothing(self, product: str = "max") -> None:
+        """At once, without a proration: nothing dates it."""
+        self.item["price"] = price(product)
+
     def renew_with_pending(self) -> Json:
         item = self.item
         item["current_period_start"] = item["current_period_end"]

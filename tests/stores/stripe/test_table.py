@@ -93,6 +93,7 @@ INCOMPLETE: Step = (at(START, Shop.subscribe, status="incomplete"), CREATED, sub
 RENEWED: Step = (at(CHARGED, Shop.renew), "invoice.paid", invoice)
 FAILED: Step = (at(CHARGED, Shop.renew, paid=False), "invoice.payment_failed", invoice)
 CANCELLED: Step = (at(MID, Shop.cancel), UPDATED, subscription)
+CHANGED: Step = (at(MID, Shop.upgrade_later_paid), UPDATED, subscription)
 PAUSED: Step = (at(MID, Shop.pause), UPDATED, subscription)
 SOLD: Step = (at(START, Shop.checkout, "coins"), "checkout.session.completed", session)
 REFUNDED: Step = (at(MID, Shop.refund), "charge.refunded", charge)
@@ -369,6 +370,41 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
         ["REFUND"],
         False,
     ),
+    "price changed, charged later, then refunded": (
+        [BOUGHT, CHANGED, (at(MID + DAY, Shop.refund), "charge.refunded", charge)],
+        ["REFUND"],
+        False,
+    ),
+    "refunded, then price changed, charged later": (
+        [BOUGHT, REFUNDED, (at(MID + DAY, Shop.upgrade_later_paid), UPDATED, subscription)],
+        [f"PRODUCT_CHANGE {PRO}>{MAX}"],
+        False,
+    ),
+    "price changed, charged later, refunded, and the refund fails": (
+        [
+            BOUGHT,
+            CHANGED,
+            (at(MID + DAY, Shop.refund), "charge.refunded", charge),
+            (at(MID + 2 * DAY, Shop.refund_fails), "refund.failed", refund),
+        ],
+        ["REFUND_REVERSED"],
+        True,
+    ),
+    "refunded, price changed, charged later, and the refund fails": (
+        [
+            BOUGHT,
+            REFUNDED,
+            (at(MID + DAY, Shop.upgrade_later_paid), UPDATED, subscription),
+            (at(MID + 2 * DAY, Shop.refund_fails), "refund.failed", refund),
+        ],
+        ["REFUND_REVERSED"],
+        True,
+    ),
+    "price changed, charged later, then disputed": (
+        [BOUGHT, CHANGED, (at(MID + DAY, Shop.dispute), "charge.dispute.funds_withdrawn", dispute)],
+        ["REFUND"],
+        False,
+    ),
     "dispute.funds_withdrawn": ([BOUGHT, DISPUTED], ["REFUND"], False),
     "dispute.funds_reinstated": (
         [BOUGHT, DISPUTED, (at(MID + DAY, Shop.reinstate), "charge.dispute.funds_reinstated", dispute)],
@@ -420,6 +456,26 @@ async def test_events_that_come_late_and_in_any_order_lead_to_the_same_state(
         told = sorted((event.type, event.transaction_id, event.at) for event in life.told.values())
         ends.append((standing, life.customer.purchases, told))
     assert all(end == ends[0] for end in ends)
+
+
+async def test_a_change_that_nothing_dates_ends_with_the_money_that_paid_for_its_time(life: Life, shop: Shop) -> None:
+    """In later free time. No row of the table: the change is dated by the event that is heard first."""
+    heard = []
+    for happens, type, about in (
+        BOUGHT,
+        (at(MID, Shop.extend, END + 10 * DAY), UPDATED, subscription),
+        (at(MID + DAY, Shop.change_for_nothing), UPDATED, subscription),
+        (at(MID + 2 * DAY, Shop.refund), "charge.refunded", charge),
+        (at(MID + 3 * DAY, nothing), UPDATED, subscription),
+    ):
+        happens(shop)
+        heard.append(await hear(life, shop, event(type, about(shop), shop.now)))
+    assert heard[2:] == [[f"PRODUCT_CHANGE {PRO}>{MAX}"], ["REFUND"], []]
+    assert not life.has_access()
+    shop.now = MID + 4 * DAY
+    shop.refund_fails()
+    assert await hear(life, shop, event("refund.failed", refund(shop), shop.now)) == ["REFUND_REVERSED"]
+    assert life.has_access()
 
 
 def undated(status: Status) -> Status:

@@ -154,7 +154,8 @@ class _SubscriptionDiff:
                     price=None,
                 )
             for fact in period.money_back:
-                if (was is None or fact not in was.money_back) and self._was_latest(period, fact.at):
+                known_fact = was is not None and fact in was.money_back
+                if not known_fact and self._was_latest(period, fact.at) and not self._told_before(period, fact):
                     yield self._money_back(period, fact)
 
     def _started(self, period: Period) -> Event:
@@ -177,6 +178,13 @@ class _SubscriptionDiff:
         unchanged."""
         # Within one millisecond the refund comes first and the next period after it.
         return not any(other.order > period.order and other.purchased_at < at for other in self.after.periods)
+
+    def _told_before(self, period: Period, fact: MoneyBack) -> bool:
+        """Whether the refund came before the period, and is told with an earlier one. After a change that cost nothing
+        both rest on one payment."""
+        if fact.at > period.purchased_at:
+            return False
+        return any(fact in other.money_back for other in self.after.periods if other.order < period.order)
 
     def _money_back(self, period: Period, fact: MoneyBack) -> Event:
         kind = EventType.REFUND_REVERSED if fact.reversal else EventType.REFUND

@@ -8,6 +8,7 @@ the first paid one, which purchase replaced another, which refund was taken back
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from latchkey.domain.catalog import without_plan
 from latchkey.domain.instants import HOUR, MINUTE, SECOND, Ms
@@ -100,6 +101,7 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
     # A store that does not date its word tells a refund only where it was asked for the order: silence takes none back.
     # A reversal that the store tells does.
     seen = replace(seen, periods=tuple(_refund_stands(known.get(period.id), period) for period in seen.periods))
+    seen = replace(seen, periods=_changed_when_known(known, seen.periods))
     if seen.current.id in known and seen.current.id != before.current.id:
         # Another purchase has taken its place meanwhile. How the old one stands says nothing about the new one.
         seen = replace(seen, status=before.status)
@@ -159,6 +161,18 @@ def _refund_stands(known: Period | None, seen: Period) -> Period:
 
 def _still_back(known: tuple[MoneyBack, ...], seen: tuple[MoneyBack, ...]) -> tuple[MoneyBack, ...]:
     return merge_facts(known, seen) if any(one.reversal for one in seen) else known
+
+
+def _changed_when_known(known: dict[str, Period], seen: tuple[Period, ...]) -> tuple[Period, ...]:
+    """A store may not date a change. The period before it ended when the change was first seen, whatever a later
+    reading guesses."""
+    result = list(seen)
+    for number, (one, following) in enumerate(pairwise(seen)):
+        change = known.get(following.id)
+        if change is None or following.cause is not Cause.CHANGE or one.ends_at != following.purchased_at:
+            continue
+        result[number] = replace(one, ends_at=change.purchased_at)
+    return tuple(result)
 
 
 def _moment(before: Subscription | None, now: Ms) -> Moment:

@@ -253,6 +253,8 @@ def _add_change(line: list[Period], id: str, product: str, at: Ms, currency: str
             ends_at=last.ends_at,
             as_of=NOW,
             price=price_of(0, currency),
+            # Its time was paid for with the invoice before it. When that money is back, so is the right to the rest.
+            money_back=last.money_back,
             country=last.country,
         )
     )
