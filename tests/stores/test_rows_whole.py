@@ -40,8 +40,8 @@ from tests.stores.google.test_table import ROWS as GOOGLE_ROWS
 from tests.stores.google.test_table import Step
 from tests.stores.stripe import account
 from tests.stores.stripe.shop import Shop
+from tests.stores.stripe.steps import Step as StripeStep
 from tests.stores.stripe.test_table import ROWS as STRIPE_ROWS
-from tests.stores.stripe.test_table import Step as StripeStep
 
 # What the rows sell. A product of Google's stands for all its base plans, one of Stripe's for all its prices.
 SUBSCRIPTIONS = {

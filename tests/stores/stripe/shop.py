@@ -214,11 +214,11 @@ class Shop(Account):
 
     def upgrade_later_paid(self, product: str = "max") -> None:
         """At once, charged with the next invoice: Stripe's default."""
-        old, end = self.item["price"], self.item["current_period_end"]
+        old, end, number = self.item["price"], self.item["current_period_end"], len(self.pending)
         self.item["price"] = price(product)
         for id, amount, priced in (
-            ("ii_1", -old["unit_amount"] // 2, old),
-            ("ii_2", PRICES[product] // 2, price(product)),
+            (f"ii_{number + 1}", -old["unit_amount"] // 2, old),
+            (f"ii_{number + 2}", PRICES[product] // 2, price(product)),
         ):
             self.pending.append(
                 {
@@ -237,7 +237,7 @@ class Shop(Account):
         """At once, without a proration: nothing dates it."""
         self.item["price"] = price(product)
 
-    def renew_with_pending(self) -> Json:
+    def renew_with_pending(self, *, paid: bool = True) -> Json:
         item = self.item
         item["current_period_start"] = item["current_period_end"]
         item["current_period_end"] += s(MONTH)
@@ -255,7 +255,8 @@ class Shop(Account):
             )
             for one in pending
         ]
-        return self.bill("subscription_cycle", lines=[*lines, self.line(item["price"]["unit_amount"])])
+        self.sub["status"] = "active" if paid else "past_due"
+        return self.bill("subscription_cycle", lines=[*lines, self.line(item["price"]["unit_amount"])], paid=paid)
 
     def schedule(self, product: str | None) -> None:
         end = self.item["current_period_end"]

@@ -32,11 +32,11 @@ def years(shop: Shop, renewals: int) -> None:
         shop.renew()
 
 
-async def test_an_ordinary_reading_asks_three_questions(stripe: StripeAdapter, app: ConnectedApp, shop: Shop) -> None:
+async def test_an_ordinary_reading_asks_four_questions(stripe: StripeAdapter, app: ConnectedApp, shop: Shop) -> None:
     shop.subscribe()
     filed = await stripe.verify(app, sent(event("invoice.paid", shop.invoices[0], shop.now)))
     only(await stripe.read(app, filed.payload))
-    assert shop.calls == [f"GET subscriptions/{SUB}", "GET invoices", "GET charges"]
+    assert shop.calls == [f"GET subscriptions/{SUB}", "GET invoices", "GET charges", "GET invoiceitems"]
 
 
 async def test_a_long_history_is_read_in_pages_and_only_where_it_is_asked_for(

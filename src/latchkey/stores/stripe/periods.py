@@ -81,10 +81,13 @@ def of_item(subscription: Subscription, item: Item, around: Around) -> tuple[Per
     for invoice in around.invoices:
         parts = parts_of(subscription, item, invoice)
         main = parts.main
-        if invoice.status != "paid" or main is None:
+        if main is None or invoice.status == "void":
             continue
         if line:
+            # Also while it is not paid: they are of the time before it.
             _add_changes(line, parts.lines, main)
+        if invoice.status != "paid":
+            continue
         trial = _is_trial(subscription, item, parts, main, first=not line)
         if trial and line and not _is_refunded(line[-1], main.period.start * 1000):
             _extend(line, main.period.end * 1000)

@@ -67,7 +67,7 @@ class Reader:
             invoices=tuple(sorted(invoices, key=lambda one: (one.created, one.id))),
             charges=_grouped(charges, lambda one: one.pays),
             disputes=await self.disputes(app, charges),
-            pending=await self._pending(app, subscription, invoices),
+            pending=await self._pending(app, subscription),
             told_at=told_at,
             account=await self._account(app, subscription),
             whole=all_invoices,
@@ -154,16 +154,9 @@ class Reader:
                 found |= {one.id: one for one in await self.charges_of(app, pays)}
         return [*found.values()]
 
-    async def _pending(
-        self, app: ConnectedApp, subscription: Subscription, invoices: list[Invoice]
-    ) -> tuple[InvoiceItem, ...]:
-        """Changes that will be charged with the next invoice. Asked for only where a price is not the last one paid."""
-        paid = max((one for one in invoices if one.status == "paid"), key=lambda one: one.created, default=None)
-        told = {line.product for line in paid.lines.data} if paid is not None else set()
-        if (
-            subscription.status not in ("active", "trialing")
-            or {one.product for one in subscription.items.data} <= told
-        ):
+    async def _pending(self, app: ConnectedApp, subscription: Subscription) -> tuple[InvoiceItem, ...]:
+        """Changes that will be charged with the next invoice. Nothing else tells of one that was changed back."""
+        if subscription.status not in ("active", "trialing"):
             return ()
         query = {"customer": subscription.customer.id, "pending": "true"}
         listed, _ = await self._list(app, "invoiceitems", InvoiceItem, query, 1)
