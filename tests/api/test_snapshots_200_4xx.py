@@ -231,6 +231,22 @@ async def test_another_buyer_is_409_unless_the_purchase_is_to_move(steady_shop: 
         steady_shop.clock.now = NOW
 
 
+@pytest.mark.parametrize("make", [subscription, payments, purchase])
+async def test_a_late_or_repeated_move_moves_nothing(steady_shop: Shop, make: Any) -> None:
+    of = f"of {make.__name__}"
+    mine = [
+        named(of, make(as_of=NOW + number)) | {"app_user_id": f"{make.__name__} {who}", "transfer": bool(number)}
+        for number, who in enumerate("abc")
+    ]
+    for body in mine:
+        assert (await taken(steady_shop, body))["outcome"] == "applied"
+    for late in (mine[1], mine[2], mine[1]):
+        answer = await taken(steady_shop, late)
+        assert answer["outcome"] in ("overtaken", "unchanged")
+        assert answer["events"] == []
+        assert (answer["subscription"] or answer["purchase"])["customer_id"] == f"{make.__name__} c"
+
+
 async def test_a_purchase_of_somebody_who_was_deleted_comes_back_only_on_request(steady_shop: Shop) -> None:
     sent = named("gone", purchase())
     await taken(steady_shop, sent)

@@ -17,6 +17,7 @@ from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.settling import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Moment, Subscription
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, OwnedByAnother
+from latchkey.storage.customers import state
 from latchkey.storage.errors import CollisionError
 from latchkey.stores.external import conflicts
 from latchkey.stores.registry import STORES
@@ -88,6 +89,10 @@ async def feed(services: Services, project_id: str, snapshot: Snapshot) -> Fed:
                     "out to tell how it stands, whoever owns it.",
                     param="app_user_id",
                 ) from None
+            if await _is_late(services, project_id, snapshot):
+                # Repeated, or late: a newer snapshot has told whose it is.
+                snapshot = replace(snapshot, app_user_id=None)
+                continue
             moved = await hand_over(services.changes, project_id, snapshot.app_user_id, key)
             told += moved.events if moved is not None else ()
             continue
@@ -119,6 +124,24 @@ async def _buyer(services: Services, project_id: str, snapshot: Snapshot) -> str
     if owner is None or owner.app_user_id is None:
         raise Invalid("The purchase is not known yet: say with app_user_id who bought it.", param="app_user_id")
     return owner.app_user_id
+
+
+async def _is_late(services: Services, project_id: str, snapshot: Snapshot) -> bool:
+    """Whether the owner has the purchase from a newer snapshot."""
+    key = snapshot.bought.store, snapshot.bought.id
+    owner = await Desk(services.database).owner(project_id, key)
+    if owner is None or owner.app_user_id is None:
+        return False
+    async with services.database.acquire() as connection:
+        customer = await state.load(connection, project_id, owner.app_user_id)
+    if customer is None:
+        return False
+    subscription = customer.subscription(*key)
+    if subscription is None:
+        return snapshot.as_of < _told_at(customer.purchase(*key))
+    # A snapshot of payments alone leaves the status as it is.
+    told = (subscription.status.as_of, *(period.as_of for period in subscription.periods))
+    return snapshot.as_of < max(told).at
 
 
 def applied(situation: Situation, snapshot: Snapshot) -> Customer:
