@@ -7,6 +7,7 @@ sender says as of which moment the snapshot is, and whose the purchase is.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from latchkey.domain.customers.customer import Customer
@@ -73,14 +74,15 @@ async def feed(services: Services, project_id: str, snapshot: Snapshot) -> Fed:
         change = Change(
             project_id=project_id,
             app_user_id=await _buyer(services, project_id, snapshot),
-            apply=lambda situation: applied(situation, snapshot),
+            apply=partial(applied, snapshot=snapshot),
             create=True,
             claims=frozenset({key}),
         )
         try:
             committed = await services.changes.make(change)
         except OwnedByAnother:
-            if snapshot.app_user_id is None:
+            buyer = snapshot.app_user_id
+            if buyer is None:
                 # It has just changed hands: look again.
                 continue
             if not snapshot.transfer:
@@ -93,7 +95,7 @@ async def feed(services: Services, project_id: str, snapshot: Snapshot) -> Fed:
                 # Repeated, or late: a newer snapshot has told whose it is.
                 snapshot = replace(snapshot, app_user_id=None)
                 continue
-            moved = await hand_over(services.changes, project_id, snapshot.app_user_id, key)
+            moved = await hand_over(services.changes, project_id, buyer, key)
             told += moved.events if moved is not None else ()
             continue
         return Fed(_outcome(committed, snapshot), v2_id(bought), (*told, *committed.events))
