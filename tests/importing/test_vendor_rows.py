@@ -257,6 +257,31 @@ def test_stripe_repeats_one_id_in_every_row() -> None:
     assert [one.id for one in only(*months).periods] == ["si_1.0", "si_1.1", "si_1.2"]
 
 
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (("txn_1", "txn_2", "txn_3"), ["txn_1", "txn_2", "txn_3"]),
+        # Where renewals repeat the id of the subscription, they need different ones.
+        (("sub_1", "sub_1", "sub_1"), ["sub_1", "sub_1.1", "sub_1.2"]),
+        (("sub_1", "txn_2", "txn_3"), ["sub_1", "txn_2", "txn_3"]),
+    ],
+)
+def test_paddle_keeps_the_ids_that_its_webhooks_tell(ids: tuple[str, ...], expected: list[str]) -> None:
+    months = [
+        row(
+            store="paddle",
+            store_transaction_id=id,
+            original_store_transaction_id="sub_1",
+            start_time=f"2026-0{number}-01 08:00:00",
+            end_time=f"2026-0{number + 1}-01 08:00:00",
+            effective_end_time=f"2026-0{number + 1}-01 08:00:00",
+            renewal_number=str(number),
+        )
+        for number, id in enumerate(ids, start=1)
+    ]
+    assert [one.id for one in only(*months).periods] == expected
+
+
 def test_somebody_who_comes_back_after_a_lapse_buys_and_after_a_failed_payment_renews() -> None:
     later = {
         "store_transaction_id": "2000002",

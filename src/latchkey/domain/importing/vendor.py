@@ -36,7 +36,9 @@ NEEDED = frozenset(
 )
 PLAY, PROMOTIONAL = "play_store", "promotional"
 # Their subscriptions repeat one id in every row.
-_ONE_ID = frozenset({"stripe", "rc_billing", "paddle"})
+_ONE_ID = frozenset({"stripe", "rc_billing"})
+# Every transaction has an id of its own. In other stores a renewal may repeat the id of the subscription.
+_OWN_IDS = frozenset({"app_store", "mac_app_store", PLAY})
 _ORDER_NUMBER = re.compile(r"\.\.\d+$")
 
 
@@ -126,10 +128,11 @@ def _ids(cells: Mapping[str, Any], store: str, kind: RowKind, number: int | None
     id = read.required(id, "store_transaction_id")
     if kind is not RowKind.SUBSCRIPTION:
         return id, id
-    chain = read.store_id(cells, "original_store_transaction_id") or id
+    original = read.store_id(cells, "original_store_transaction_id")
+    chain = original or id
     if store == PLAY:
         chain = _ORDER_NUMBER.sub("", chain)
-    if store in _ONE_ID:
+    if store in _ONE_ID or (store not in _OWN_IDS and id == original and number):
         id = f"{id}.{number or 0}"
     return id, chain
 
