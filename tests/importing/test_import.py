@@ -18,6 +18,7 @@ from latchkey.usecases.access.projects import create_app
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.importing import applying, running
+from latchkey.usecases.importing.formats import NO_CURRENCY
 from latchkey.usecases.money import rates
 from latchkey.usecases.sandbox.clocks import create_clock, create_customer
 from tests.importing.conftest import Desk
@@ -345,6 +346,8 @@ async def test_customers_with_ids_attributes_and_balances(desk: Desk) -> None:
     assert (ada.app_user_id, ada.original_app_user_id) == ("ada", ANONYMOUS)
     assert ada.aliases == (ANONYMOUS, "ada@home", "ada")
     assert dict(ada.balances) == {"COIN": 70}
+    assert [(one.line, one.reason) for one in desk.skipped] == [(2, NO_CURRENCY)]
+    assert result.counts["attributes and balances left out"] == 1
     assert ada.purchases[0].price.micros == 99_990_001
     found = await desk.database.pool.fetchrow("select * from customers")
     assert found is not None
@@ -353,6 +356,56 @@ async def test_customers_with_ids_attributes_and_balances(desk: Desk) -> None:
     moved = await desk.database.pool.fetchrow("select code, amount, balance from currency_transactions")
     assert moved is not None
     assert tuple(moved) == ("COIN", 70, 70)
+
+
+# What is left out of a row.
+
+
+@pytest.mark.parametrize("dry", [True, False])
+async def test_an_attribute_that_is_not_allowed_is_reported_and_costs_nothing_else(desk: Desk, dry: bool) -> None:
+    noted: dict[str, Any] = {'na"me, x': "v", "long": "x" * 501, "nested": {"value": []}, "empty": None, "team": "blue"}
+    cells = {"custom_subscriber_attributes": json.encode(noted).decode()}
+    # The vendor repeats the attributes in every row of a customer.
+    result = await desk.take(file_of([month("ada", **cells), month("ada", 2, **cells), month("bob")]), dry=dry)
+    assert [one.line for one in desk.skipped] == [2, 2]
+    assert [one.reason.split(":")[1].split(",")[0] for one in desk.skipped] == [
+        " its name is too long",
+        " its value is too long",
+    ]
+    assert list(result.skipped.values()) == [1, 1]
+    assert (result.counts["attributes and balances left out"], result.counts["subscriptions"]) == (3, 3)
+    ada = await desk.customer("ada")
+    assert (ada is None) == dry
+    assert ada is None or {name: one.value for name, one in ada.attributes.items()} == {"team": "blue"}
+
+
+async def test_more_attributes_than_a_customer_may_have_are_reported(desk: Desk) -> None:
+    many = {"app_user_id": "ada", "attributes": {f"name{number}": "x" for number in range(102)}}
+    path = desk.file(json.encode(many).decode(), "customers.jsonl")
+    result = await desk.take(path, format="latchkey")
+    assert [(one.line, "at most 100" in one.reason) for one in desk.skipped] == [(1, True)]
+    assert result.counts["attributes and balances left out"] == 2
+
+
+async def test_a_resumed_import_still_names_unknown_products_and_stores_without_an_app(desk: Desk) -> None:
+    path = desk.file(file_of([month("ada", store="roku", product_identifier="nobody_knows")]))
+
+    def dying(stage: str, _done: int, _total: int) -> None:
+        if stage == running.WRITING:
+            raise Killed
+
+    order = running.Order(project_id=desk.shop.project_id, format="revenuecat", files=(path,))
+    with pytest.raises(Killed):
+        await running.run_import(desk.database, order, lambda: desk.shop.time, dying)
+    result = await desk.take(path)
+    assert result.resumed_at == 0
+    assert (result.unknown_products, result.stores_without_app) == (("nobody_knows",), ("roku",))
+    assert not [name for name in result.counts if "nobody_knows" in name or "roku" in name]
+
+
+async def test_a_file_of_the_vendor_without_its_format_gets_a_hint(desk: Desk) -> None:
+    with pytest.raises(Invalid, match="Add --format revenuecat"):
+        await desk.take(file_of([month("ada")]), format="latchkey")
 
 
 # Afterwards the stores are asked.

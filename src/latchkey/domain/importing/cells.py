@@ -229,25 +229,44 @@ def object_of(cells: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def attributes(cells: Mapping[str, Any], name: str, fallback_at: Ms) -> dict[str, Attribute]:
+def attributes(cells: Mapping[str, Any], name: str, fallback_at: Ms, left_out: list[str]) -> dict[str, Attribute]:
     """`{"name": {"value": …, "updated_at_ms": …}}`; a plain text as the value is accepted too. An attribute that cannot
-    be stored here is left out: it must not cost the customer its purchases."""
+    be stored here is left out, with its reason in `left_out`: it must not cost the customer its purchases."""
     found: dict[str, Attribute] = {}
     for key, given in object_of(cells, name).items():
         value, at = (given.get("value"), given.get("updated_at_ms")) if isinstance(given, dict) else (given, None)
-        if value is None or isinstance(value, dict | list):
+        if value is None:
+            continue
+        if isinstance(value, dict | list):
+            left_out.append(_WRONG_VALUE)
             continue
         if isinstance(value, bool):
             value = "true" if value else "false"
         updated_at = _moment(at) or fallback_at
         written = str(value)
-        if _CONTROL_VALUE.search(written) or problem_with_attribute(key, written) is not None:
-            continue
-        found[key] = Attribute(written, updated_at)
-    return dict(list(found.items())[:MAX_COUNT])
+        if reason := problem_with_attribute_here(key, written):
+            left_out.append(reason)
+        elif len(found) == MAX_COUNT:
+            left_out.append(_TOO_MANY)
+        else:
+            found[key] = Attribute(written, updated_at)
+    return found
+
+
+def problem_with_attribute_here(name: str, value: str) -> str | None:
+    """For the report, which names no value of the row: an attribute's name may be personal too."""
+    if _CONTROL_VALUE.search(value):
+        return _WRONG_VALUE
+    if problem_with_attribute(name, value) is None:
+        return None
+    return _WRONG_VALUE if problem_with_attribute(name, None) is None else _WRONG_NAME
 
 
 _CONTROL_VALUE = re.compile("[\x00\ud800-\udfff]")
+_REST = "Everything else of the row was imported."
+_WRONG_NAME = f"An attribute was left out: its name is too long, or has characters that are not allowed. {_REST}"
+_WRONG_VALUE = f"An attribute was left out: its value is too long, or not allowed. {_REST}"
+_TOO_MANY = f"An attribute was left out: a customer has at most {MAX_COUNT}. {_REST}"
 
 
 def _moment(value: object) -> Ms | None:

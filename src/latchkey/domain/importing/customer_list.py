@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from latchkey.domain.customers.attributes import problem_with_attribute
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.importing import cells as read
 from latchkey.domain.importing.row import CustomerRow
@@ -40,9 +39,11 @@ def customer(titled: Mapping[str, Any]) -> CustomerRow:
     cells = {plain(name): value for name, value in titled.items()}
     first_seen_at, last_seen_at = read.instant(cells, "first_seen_at"), read.instant(cells, "last_seen_at")
     as_of = last_seen_at or first_seen_at or 0
+    left_out: list[str] = []
+    noted = _reserved(cells, as_of, left_out) | read.attributes(cells, "custom_attributes", as_of, left_out)
     return CustomerRow(
         app_user_id=read.required(read.user_id(cells, "app_user_id"), "app_user_id"),
-        attributes=_reserved(cells, as_of) | read.attributes(cells, "custom_attributes", as_of),
+        attributes=noted,
         first_seen_at=first_seen_at,
         last_seen_at=last_seen_at,
         last_seen_platform=read.store_id(cells, "last_seen_platform"),
@@ -50,13 +51,18 @@ def customer(titled: Mapping[str, Any]) -> CustomerRow:
         last_seen_app_version=read.store_id(cells, "last_seen_app_version"),
         last_seen_country=read.country(cells, "last_seen_ip_country"),
         as_of=as_of,
+        left_out=tuple(left_out),
     )
 
 
-def _reserved(cells: Mapping[str, Any], at: Ms) -> dict[str, Attribute]:
+def _reserved(cells: Mapping[str, Any], at: Ms, left_out: list[str]) -> dict[str, Attribute]:
     found: dict[str, Attribute] = {}
     for column, name in _RESERVED.items():
         value = read.text(cells, column)
-        if value is not None and problem_with_attribute(name, value) is None:
+        if value is None:
+            continue
+        if reason := read.problem_with_attribute_here(name, value):
+            left_out.append(reason)
+        else:
             found[name] = Attribute(value, at)
     return found

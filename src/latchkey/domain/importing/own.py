@@ -95,11 +95,12 @@ def customer(cells: Mapping[str, Any]) -> CustomerRow:
     for one in aliases:
         read.check_user_id(one, "aliases")
     first_seen_at = read.instant(cells, "first_seen_at")
+    left_out: list[str] = []
     return CustomerRow(
         app_user_id=read.required(read.user_id(cells, "app_user_id"), "app_user_id"),
         original_app_user_id=read.user_id(cells, "original_app_user_id"),
         aliases=aliases,
-        attributes=read.attributes(cells, "attributes", first_seen_at or 0),
+        attributes=read.attributes(cells, "attributes", first_seen_at or 0, left_out),
         first_seen_at=first_seen_at,
         last_seen_at=read.instant(cells, "last_seen_at"),
         last_seen_platform=read.store_id(cells, "last_seen_platform"),
@@ -108,6 +109,7 @@ def customer(cells: Mapping[str, Any]) -> CustomerRow:
         last_seen_country=read.country(cells, "last_seen_country"),
         balances=_balances(cells),
         as_of=read.instant(cells, "last_seen_at") or first_seen_at or 0,
+        left_out=tuple(left_out),
     )
 
 

@@ -103,6 +103,8 @@ class CustomerRow:
     balances: Mapping[str, int] = field(default_factory=dict)
     # When this was known; 0 where the row does not say.
     as_of: Ms = 0
+    # Why parts of the row were not taken, one reason for each part. For the report only.
+    left_out: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:

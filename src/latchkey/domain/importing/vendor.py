@@ -97,8 +97,9 @@ def customer(cells: Mapping[str, Any]) -> CustomerRow:
     original = customer_id(cells)
     last = read.user_id(cells, "rc_last_seen_app_user_id_alias") or original
     as_of = read.instant(cells, "updated_at") or read.instant(cells, "start_time") or 0
-    noted = read.attributes(cells, "reserved_subscriber_attributes", as_of)
-    noted |= read.attributes(cells, "custom_subscriber_attributes", as_of)
+    left_out: list[str] = []
+    noted = read.attributes(cells, "reserved_subscriber_attributes", as_of, left_out)
+    noted |= read.attributes(cells, "custom_subscriber_attributes", as_of, left_out)
     return CustomerRow(
         app_user_id=last,
         original_app_user_id=original,
@@ -107,6 +108,7 @@ def customer(cells: Mapping[str, Any]) -> CustomerRow:
         last_seen_platform=read.store_id(cells, "platform"),
         last_seen_country=read.country(cells, "country"),
         as_of=as_of,
+        left_out=tuple(left_out),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from latchkey.domain.catalog import Catalog
@@ -21,6 +21,9 @@ _TRANSACTIONS = frozenset(one.name for one in wire.columns(wire.TransactionRow))
 _CUSTOMERS = frozenset(one.name for one in wire.columns(wire.CustomerRow))
 _NEEDED = ("app_user_id", "store", "transaction_id", "product_id", "purchased_at")
 _DOCS = "docs/import.md lists the columns."
+NO_CURRENCY = (
+    "A balance was left out: the project has no such virtual currency. Everything else of the row was imported."
+)
 # Stores whose purchases were made in no app.
 _WITHOUT_APP = frozenset({vendor.PROMOTIONAL})
 # Of so many customers it is remembered what was last said of them, because every row of the vendor repeats it.
@@ -38,6 +41,8 @@ class Reader:
     apps: Mapping[str, Sequence[str]]
     # What the operator said: the app of a store.
     chosen: Mapping[str, str]
+    # The codes of the project's virtual currencies.
+    currencies: frozenset[str] = frozenset()
     unknown_products: set[str] = field(default_factory=set)
     stores_without_app: set[str] = field(default_factory=set)
     _app_ids: dict[str, str | None] = field(default_factory=dict)
@@ -60,6 +65,8 @@ class Reader:
         known = _TRANSACTIONS if transactions else _CUSTOMERS
         what = "transactions" if transactions else "customers"
         if "app_user_id" not in names:
+            if names >= vendor.NEEDED or {customer_list.plain(name) for name in names} >= customer_list.NEEDED:
+                raise Invalid(f"{file} is an export of RevenueCat. Add --format revenuecat.")
             raise Invalid(f"{file} has no column app_user_id, so it holds neither customers nor transactions. {_DOCS}")
         if unknown := sorted(names - known):
             raise Invalid(f"{file} has a column that {what} do not have: {unknown[0]}. {_DOCS}")
@@ -74,7 +81,12 @@ class Reader:
         return [self._noted(row)]
 
     def _own_customer(self, cells: Cells) -> list[Row]:
-        return [own.customer(cells)]
+        row = own.customer(cells)
+        if unknown := row.balances.keys() - self.currencies:
+            reasons = (*row.left_out, *(NO_CURRENCY for _ in unknown))
+            kept = {code: amount for code, amount in row.balances.items() if code not in unknown}
+            row = replace(row, balances=kept, left_out=reasons)
+        return [row]
 
     def _vendor(self, cells: Cells) -> list[Row]:
         store = str(cells.get("store") or "").strip().lower()
@@ -95,7 +107,7 @@ class Reader:
 
     def _is_known(self, row: CustomerRow) -> bool:
         id = row.ids[0]
-        said = hash((row.app_user_id, row.first_seen_at, row.last_seen_platform, row.last_seen_country,
+        said = hash((row.app_user_id, row.first_seen_at, row.last_seen_platform, row.last_seen_country, row.left_out,
                      *((name, one.value, one.updated_at) for name, one in row.attributes.items())))  # fmt: skip
         if self._said.get(id) == said:
             self._said.move_to_end(id)

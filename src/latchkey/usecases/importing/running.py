@@ -43,9 +43,12 @@ AT_ONCE = 4_000
 AT_ONCE_TOLD = 400
 _TRIES = 8
 _TURN_TRIES, _TURN_PAUSE = 5, 0.2
-# Marks the counts of questions by app among the counts of an import.
+# Kept among the counts of an import, so that a resumed one knows them too: questions by app, and names to be told.
 _ASKED = "asked "
 _WITHOUT_RATE = "without rate "
+_UNKNOWN_PRODUCT = "unknown product "
+_STORE_WITHOUT_APP = "store without app "
+_NOTES = (_ASKED, _WITHOUT_RATE, _UNKNOWN_PRODUCT, _STORE_WITHOUT_APP)
 
 Progress = Callable[[str, int, int], None]
 READING, WRITING = "Reading", "Writing"
@@ -149,7 +152,7 @@ class _Import:
             reader, known_currencies = await self._prepare(connection)
             run = None if order.again or order.dry else await runs.find(connection, order.project_id, digest)
             if run is not None and run.status == "done":
-                return await self._result(run, reader, skipped, known_since=run.finished_at)
+                return await self._result(run, skipped, known_since=run.finished_at)
             waiting = await staging.count(connection, order.project_id, run.id) if run is not None else 0
         resumed_at = _applied(run) if run is not None and run.status == "applying" else None
         if run is None or run.status == "staging" or waiting != run.staged:
@@ -167,7 +170,7 @@ class _Import:
         async with self._transaction() as connection:
             await runs.finish(connection, order.project_id, run.id, run.counts, self.now())
             await staging.clear(connection, order.project_id)
-        return await self._result(run, reader, skipped, resumed_at=resumed_at)
+        return await self._result(run, skipped, resumed_at=resumed_at)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Connection]:
@@ -190,7 +193,8 @@ class _Import:
                 raise Invalid(f"This project has no app {app_id} in {store}. `latchkey app list` shows its apps.")
         codes = {one.code for one in await currencies.names(connection, order.project_id)}
         reader = Reader(format=order.format, catalog=found[order.project_id].catalog, apps=apps, chosen=order.apps)
-        return reader, frozenset(codes)
+        reader.currencies = frozenset(codes)
+        return reader, reader.currencies
 
     async def _begin(self, connection: Connection, digest: str) -> Run:
         order, now = self.order, self.now()
@@ -218,6 +222,8 @@ class _Import:
                 lambda done: self.progress(READING, done, total),
                 note_skips=not run.cursor,
             )
+            counts.update({_UNKNOWN_PRODUCT + one: 1 for one in reader.unknown_products})
+            counts.update({_STORE_WITHOUT_APP + one: 1 for one in reader.stores_without_app})
             merged = run.counts if run.cursor else {**run.counts, **counts}
             staged = await staging.complete(connection, project_id, run.id, merged, self.now())
         return replace(run, status="applying", staged=staged, counts=dict(merged))
@@ -261,7 +267,6 @@ class _Import:
         counts["applied"] += sum(len(rows) for rows in groups.values())
         for app, asked in applier.questions.asked.items():
             counts[_ASKED + app] = asked
-        # Kept among the counts, so that a resumed import names them too.
         counts.update({_WITHOUT_RATE + one: 1 for one in outcome.without_rate if not counts[_WITHOUT_RATE + one]})
         cursor = max(groups)
         if not await runs.advance(connection, project_id, run, cursor, counts, now):
@@ -271,7 +276,6 @@ class _Import:
     async def _result(
         self,
         run: Run,
-        reader: Reader,
         skipped: Callable[[Skip], None] | None,
         *,
         known_since: Ms | None = None,
@@ -286,18 +290,20 @@ class _Import:
             run_id=run.id,
             known_since=known_since,
             resumed_at=resumed_at,
-            counts={name: count for name, count in run.counts.items() if not name.startswith((_ASKED, _WITHOUT_RATE))},
-            currencies_without_rate=tuple(
-                sorted(name.removeprefix(_WITHOUT_RATE) for name in run.counts if name.startswith(_WITHOUT_RATE))
-            ),
+            counts={name: count for name, count in run.counts.items() if not name.startswith(_NOTES)},
+            currencies_without_rate=_noted(run, _WITHOUT_RATE),
             skipped=reasons,
-            unknown_products=tuple(sorted(reader.unknown_products)),
-            stores_without_app=tuple(sorted(reader.stores_without_app)),
+            unknown_products=_noted(run, _UNKNOWN_PRODUCT),
+            stores_without_app=_noted(run, _STORE_WITHOUT_APP),
         )
 
 
 def _applied(run: Run) -> int:
     return run.counts.get("applied", 0)
+
+
+def _noted(run: Run, note: str) -> tuple[str, ...]:
+    return tuple(sorted(name.removeprefix(note) for name in run.counts if name.startswith(note)))
 
 
 def _questions(run: Run) -> Questions:

@@ -68,6 +68,9 @@ async def stage(
                         number += 1
                         _add(chunk, reader, index, record.line, number, row)
                         counts["transactions" if isinstance(row, TransactionRow) else "customer rows"] += 1
+                        if isinstance(row, CustomerRow) and row.left_out:
+                            counts["attributes and balances left out"] += len(row.left_out)
+                            chunk.skips += [Skip(one.name, record.line, why) for why in dict.fromkeys(row.left_out)]
                 except RowError as error:
                     counts["skipped"] += 1
                     chunk.skips.append(Skip(one.name, record.line, error.reason))
