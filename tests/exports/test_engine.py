@@ -26,6 +26,7 @@ from latchkey.usecases.exports.cursor import Cursor, parse
 from latchkey.usecases.exports.destination import DestinationRefused, Folder
 from latchkey.usecases.exports.engine import Order, run
 from latchkey.usecases.exports.files import PartLimits
+from latchkey.wire.rows import EventRow, columns
 from tests.exports.loading import Loaded, export, files_in, manifest_of, rows_of
 from tests.usecases.conftest import Shop
 
@@ -51,6 +52,17 @@ async def test_a_whole_export_has_every_row_and_a_manifest_that_names_its_files(
     bodies = [one["body"] for one in rows_of(folder, "events")]
     assert [one["id"] for one in bodies] == [one.id for one in await shop.events(None)]
     assert not [path for path in files_in(tmp_path) if path.parent.name.startswith(".")]
+
+
+async def test_a_refund_has_the_amount_that_was_given_back_as_its_column_says(shop: Shop, tmp_path: Path) -> None:
+    await shop.act("purchase", user="ann", product="coins_100")
+    await shop.act("refund", user="ann", product="coins_100")
+    found = {one["type"]: one for one in rows_of(await export(shop, tmp_path, what=("events",)), "events")}
+    paid, back = found["NON_RENEWING_PURCHASE"], found["REFUND"]
+    assert (back["price_usd"], back["price"]) == (paid["price_usd"], paid["price"])
+    assert float(back["price_usd"]) > 0
+    (column,) = (one for one in columns(EventRow) if one.name == "price_usd")
+    assert "Of a REFUND: what was given back, not negative" in column.doc
 
 
 async def test_a_project_that_does_not_exist_is_refused(shop: Shop, tmp_path: Path) -> None:

@@ -205,7 +205,9 @@ class EventRow(Struct, frozen=True, kw_only=True):
     committed_at: Annotated[Instant, "When Latchkey recorded it."]
     purchased_at: Annotated[Instant | None, "When the period was bought."] = None
     expires_at: Annotated[Instant | None, "When the period ends."] = None
-    price_usd: Annotated[Money | None, "The event's `price`: in USD; negative for a refund. Empty: no rate."] = None
+    price_usd: Annotated[
+        Money | None, "The event's `price`, in USD. Of a REFUND: what was given back, not negative. Empty: no rate."
+    ] = None
     price: Annotated[Money | None, "The event's `price_in_purchased_currency`."] = None
     currency: Annotated[str | None, "ISO 4217 code of the price."] = None
     country: Annotated[str | None, "The event's `country_code`."] = None
