@@ -154,6 +154,16 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
         [],
         False,
     ),
+    "deleted, cancellation_requested, after unpaid": (
+        [
+            BOUGHT,
+            FAILED,
+            (at(END + 9 * DAY, to_unpaid), UPDATED, subscription),
+            (at(END + 12 * DAY, Shop.end, "cancellation_requested"), DELETED, subscription),
+        ],
+        [],
+        False,
+    ),
     "deleted, cancellation_requested, at once": (
         [BOUGHT, (at(MID, Shop.end, "cancellation_requested"), DELETED, subscription)],
         ["EXPIRATION UNSUBSCRIBE"],

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from latchkey.domain.catalog import without_plan
 from latchkey.domain.instants import HOUR, MINUTE, SECOND, Ms
-from latchkey.domain.purchases.purchase import MoneyBack, Purchase, merge_facts, refunded_at
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase, Reason, merge_facts, refunded_at
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
     Cause,
@@ -105,7 +105,7 @@ def _stamped(before: Subscription | None, seen: Subscription, now: Ms) -> Subscr
     if seen.current.id in known and seen.current.id != before.current.id:
         # Another purchase has taken its place meanwhile. How the old one stands says nothing about the new one.
         seen = replace(seen, status=before.status)
-    seen = _still_deferred(before, _still_in_grace(before, seen))
+    seen = _still_given_up(before, _still_deferred(before, _still_in_grace(before, seen)))
     status = replace(seen.status, as_of=before.status.as_of)
     if _settled_status(before, replace(seen, status=status)) != before.status:
         status = replace(status, as_of=moment)
@@ -151,6 +151,16 @@ def _still_deferred(before: Subscription, seen: Subscription) -> Subscription:
     grace_ends_at = access_ends_at if access_ends_at > known.ends_at else None
     status = replace(status, billing_issue_at=known.ends_at, grace_ends_at=grace_ends_at)
     return replace(seen, status=status, periods=(*seen.periods[:-1], replace(current, ends_at=known.ends_at)))
+
+
+def _still_given_up(before: Subscription, seen: Subscription) -> Subscription:
+    """A missing payment has ended it. Whoever deletes it later, for whatever reason, does not end it again."""
+    was, status = before.status, seen.status
+    if before.expired is None or was.ended is not Reason.BILLING_ERROR or status.ended is None:
+        return seen
+    if seen.current.id != before.current.id or status.billing_issue_at != was.billing_issue_at:
+        return seen
+    return replace(seen, status=replace(status, ended=was.ended, grace_ends_at=was.grace_ends_at))
 
 
 def _refund_stands(known: Period | None, seen: Period) -> Period:
