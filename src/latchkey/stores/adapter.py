@@ -71,6 +71,8 @@ class Seen:
     unordered: bool = False
     # The store takes the purchase back unless it is told that it was received.
     acknowledge: bool = False
+    # Another id of the subscription, by which an import may know it.
+    imported_as: str | None = None
     # The app that sold it, where the store says so. One account of a store may be connected to several apps, and all of
     # them are told of every purchase.
     sold_by: str | None = None

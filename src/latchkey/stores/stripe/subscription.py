@@ -71,6 +71,7 @@ def _seen(
         ),
         account_token=around.account,
         handle=subscription.id + suffix,
+        imported_as=item.id,
         unordered=True,
         complete=around.whole,
     )

@@ -15,6 +15,7 @@ from uuid import uuid4
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import is_anonymous_customer
+from latchkey.domain.importing.items import is_known_by_another_id
 from latchkey.domain.importing.person import Person, last_seen_of, met, new_customer, taken_in, with_balances
 from latchkey.domain.importing.rates import with_rates, without_rate
 from latchkey.domain.instants import Ms
@@ -36,6 +37,7 @@ from latchkey.usecases.importing.asking import Questions
 from latchkey.usecases.importing.batch import Batch, Problem
 
 ERASED = "The customer whom the purchase belonged to was deleted here."
+KNOWN_AT_STRIPE = "Stripe has told of this subscription already, by its own id. Nothing is missing."
 ON_TEST_CLOCK = "The customer lives on a test clock here, where real purchases mean nothing."
 TAKEN_ID = "The customer has an id that belongs to another customer here. Everything but that id was imported."
 
@@ -101,6 +103,9 @@ class Applier:
             whom = known.whom(person)
             mine: list[Subscription | Purchase] = []
             for one in person.bought:
+                if whom is not None and is_known_by_another_id(whom.customer, one):
+                    outcome.problems += batch.problems((one,), KNOWN_AT_STRIPE)
+                    continue
                 owner = known.owner(one)
                 if owner is not None and (whom is None or owner.key != whom.key):
                     # Whoever owns a purchase here keeps it, as when its store tells of it.

@@ -148,8 +148,15 @@ class Taker:
     async def _as_imported(self, seen: Seen, snapshot: Subscription) -> Seen:
         async with self.changes.database.acquire() as connection:
             known = await handles.load(connection, self.app.project_id, self.app.store, [seen.handle])
-        store_id = known[seen.handle].store_id if seen.handle in known else snapshot.id
+        store_id = known[seen.handle].store_id if seen.handle in known else await self._imported_id(seen, snapshot)
         return seen if store_id == snapshot.id else replace(seen, snapshot=replace(snapshot, id=store_id))
+
+    async def _imported_id(self, seen: Seen, snapshot: Subscription) -> str:
+        """The store speaks before it was asked about what was imported."""
+        project, store, other = self.app.project_id, snapshot.store, seen.imported_as
+        if other is None or await self.desk.owner(project, (store, other)) is None:
+            return snapshot.id
+        return snapshot.id if await self.desk.owner(project, (store, snapshot.id)) is not None else other
 
     async def _apply(self, seen: Seen, read_at: Ms, *, strict: bool) -> Taken:
         key = seen.snapshot.store, seen.snapshot.id
