@@ -74,8 +74,8 @@ async def test_every_right_that_reading_needs_is_tried() -> None:
     shop = Shop()
     adapter = StripeAdapter(lambda: shop.now, shop)
     await adapter.check_credentials(connected(adapter))
-    assert len(shop.calls) == 5
-    for path in ("subscriptions", "invoices", "charges", "events", "checkout/sessions"):
+    assert len(shop.calls) == 6
+    for path in ("subscriptions", "invoices", "invoiceitems", "charges", "events", "checkout/sessions"):
         shop.refuse = {path: error(403)}.get
         with pytest.raises(CredentialsRefused, match="permission"):
             await adapter.check_credentials(connected(adapter))

@@ -130,7 +130,7 @@ class Reader:
 
     async def check(self, app: ConnectedApp) -> None:
         """Calls that need a key that works and every right that reading needs."""
-        for path in ("subscriptions", "invoices", "charges", "checkout/sessions", "events"):
+        for path in ("subscriptions", "invoices", "invoiceitems", "charges", "checkout/sessions", "events"):
             await self._list(app, path, Listing, {}, 1, limit=1)
 
     async def _charges(
