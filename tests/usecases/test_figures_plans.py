@@ -44,3 +44,14 @@ async def test_reading_figures_looks_at_no_event_and_no_customer_but_the_newest(
     assert not any(" on events" in line for line in plan)
     by_key = [line for line in plan if " on customers" in line]
     assert all("using customers_pkey" in line for line in by_key)
+
+
+async def test_newcomers_of_many_days_are_counted_in_one_pass(database: Database) -> None:
+    """After an import customers were first seen on thousands of days. One look through all of them for each of 24 hours
+    of each day took longer than a statement may."""
+    types, _ = PLANS["count_newcomers"]
+    async with database.acquire() as connection:
+        plan = "\n".join(await plan_of(connection, "count_newcomers", types))
+    assert "Nested Loop" not in plan, plan
+    # The one that adds two arrays of 24 hours.
+    assert plan.count("SubPlan") == 1, plan

@@ -127,19 +127,25 @@ with next as (
     where project_id = $1 and id > $2 and id <= $3
     order by id
     limit $4
-), counted as (
-    select (first_seen_at / 86400000)::integer as day, first_seen_at / 3600000 % 24 as hour, count(*) as customers
+), seen as (
+    select (first_seen_at / 86400000)::integer as day, first_seen_at / 3600000 % 24 as hour
     from next
     where test_clock_id is null
-    group by 1, 2
 ), added as (
+    -- One pass, whatever the plan: an import brings customers of thousands of days, and a join that was planned while the
+    -- tables were empty goes through all of them for each hour of each day.
     insert into figure_newcomers as n (project_id, day, customers, hours)
-    select $1, day, sum(customers), array(
-        select coalesce((select h.customers from counted h where h.day = d.day and h.hour = place), 0)
-        from generate_series(0, 23) as place
-        order by place
-    )
-    from counted d
+    select $1, day, count(*), array[
+        count(*) filter (where hour = 0), count(*) filter (where hour = 1), count(*) filter (where hour = 2),
+        count(*) filter (where hour = 3), count(*) filter (where hour = 4), count(*) filter (where hour = 5),
+        count(*) filter (where hour = 6), count(*) filter (where hour = 7), count(*) filter (where hour = 8),
+        count(*) filter (where hour = 9), count(*) filter (where hour = 10), count(*) filter (where hour = 11),
+        count(*) filter (where hour = 12), count(*) filter (where hour = 13), count(*) filter (where hour = 14),
+        count(*) filter (where hour = 15), count(*) filter (where hour = 16), count(*) filter (where hour = 17),
+        count(*) filter (where hour = 18), count(*) filter (where hour = 19), count(*) filter (where hour = 20),
+        count(*) filter (where hour = 21), count(*) filter (where hour = 22), count(*) filter (where hour = 23)
+    ]
+    from seen
     group by day
     on conflict (project_id, day) do update set
         customers = n.customers + excluded.customers,
