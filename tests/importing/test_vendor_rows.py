@@ -324,6 +324,22 @@ def test_a_grace_period_keeps_access_open() -> None:
     assert to_iso(found.current.ends_at) == "2026-02-01T08:00:00Z"
 
 
+@pytest.mark.parametrize("ends", [("2226-08-21 00:00:00",) * 2, ("", "2226-08-21 00:00:00"), ("9999-12-31", "")])
+@pytest.mark.parametrize("store", ["promotional", "app_store"])
+def test_an_end_after_centuries_means_for_life(ends: tuple[str, str], store: str) -> None:
+    end_time, effective_end_time = ends
+    cells = {"end_time": end_time, "effective_end_time": effective_end_time, "store": store}
+    assert read(**cells, is_auto_renewable="false").ends_at is None
+    refunded = {"refunded_at": "2026-01-05 08:00:00", "price_in_usd": "0", "price_in_purchased_currency": "0"}
+    cut = {**cells, "effective_end_time": "2026-01-05 08:00:00", **refunded}
+    assert read(**cut, is_auto_renewable="false").refunded_at == read(start_time="2026-01-05 08:00:00").purchased_at
+
+
+def test_a_subscription_that_lasts_for_centuries_has_the_latest_end() -> None:
+    ends_at = only(row(end_time="2226-08-21 00:00:00", effective_end_time="2226-08-21 00:00:00")).current.ends_at
+    assert to_iso(ends_at) == "2200-01-01T00:00:00Z"
+
+
 def test_a_paused_subscription_resumes_when_the_row_says() -> None:
     pause = only(row(store="play_store", auto_resume_time="2026-03-01 00:00:00")).status.pause
     assert pause is not None

@@ -73,14 +73,25 @@ def check_user_id(value: str, name: str) -> None:
 
 def instant(cells: Mapping[str, Any], name: str) -> Ms | None:
     """ISO 8601, with or without a zone (then UTC), or an epoch number in seconds or milliseconds."""
+    found = _any_instant(cells, name)
+    if found is not None and not EARLIEST <= found <= LATEST:
+        raise RowError(f"{name} is before 2000 or after 2200.")
+    return found
+
+
+def end(cells: Mapping[str, Any], name: str, *, for_life: Ms | None) -> Ms | None:
+    """An end. One after 2200 means access for life, which the vendor writes as 200 years: then `for_life`."""
+    found = _any_instant(cells, name)
+    return for_life if found is not None and found > LATEST else instant(cells, name)
+
+
+def _any_instant(cells: Mapping[str, Any], name: str) -> Ms | None:
     value = cells.get(name)
     if value is None or value == "":
         return None
     found = _number(value) if not isinstance(value, str) else _instant(value.strip())
     if found is None:
         raise RowError(f"{name} is not a date such as 2026-01-31T08:00:00.000Z.")
-    if not EARLIEST <= found <= LATEST:
-        raise RowError(f"{name} is before 2000 or after 2200.")
     return found
 
 

@@ -16,7 +16,7 @@ from latchkey.domain.events.event import event_id
 from latchkey.domain.importing import cells as read
 from latchkey.domain.importing.rates import implied_rate
 from latchkey.domain.importing.row import CustomerRow, RowError, RowKind, Standing, TransactionRow
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import LATEST, Ms
 from latchkey.domain.money import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
 from latchkey.domain.purchases.subscription import Cause, PeriodType
@@ -48,10 +48,13 @@ def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> 
     start = read.instant(cells, "start_time")
     if start is None:
         raise RowError("start_time is empty.")
-    end, effective_end = read.instant(cells, "end_time"), read.instant(cells, "effective_end_time")
+    renews = read.boolean(cells, "is_auto_renewable") is not False
+    # A period that renews has an end; whatever else lasts for life has none.
+    for_life = LATEST if renews and store != PROMOTIONAL else None
+    end = read.end(cells, "end_time", for_life=for_life)
+    effective_end = read.end(cells, "effective_end_time", for_life=for_life)
     if store == PLAY and end is not None and end < start:
         raise RowError("The order was never paid: it ends before it starts.")
-    renews = read.boolean(cells, "is_auto_renewable") is not False
     kind = _kind(store, renews, end, effective_end)
     # The export counts from 1, Latchkey from 0.
     counted = read.integer(cells, "renewal_number")
