@@ -86,6 +86,21 @@ async def test_without_a_name_it_is_the_customers(billing: World) -> None:
     assert (await billing.owner(purchase)).app_user_id.startswith("cus_")
 
 
+async def test_a_planned_change_whose_first_payment_fails_is_told_once(billing: World) -> None:
+    purchase = await bought(billing)
+    billing.store.act(purchase, "change", product_id="team_monthly:price_team_monthly", deferred=True)
+    await billing.settle()
+    billing.store.act(purchase, "fail_billing")
+    await billing.move(billing.now + 32 * DAY)
+    await billing.settle()
+    told = await types(billing, "ada")
+    assert (told.count("PRODUCT_CHANGE"), told.count("BILLING_ISSUE")) == (1, 1)
+    billing.store.act(purchase, "recover")
+    await billing.settle()
+    told = await types(billing, "ada")
+    assert (told.count("PRODUCT_CHANGE"), told.count("RENEWAL"), told[-1]) == (1, 1, "RENEWAL")
+
+
 # One account, two apps: Stripe tells both of everything.
 
 

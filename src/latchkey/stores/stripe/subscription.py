@@ -90,7 +90,7 @@ def _issued(invoice: Invoice) -> Issued:
 def _standing(
     subscription: Subscription, item: Item, line: tuple[Period, ...], around: Around
 ) -> tuple[tuple[Period, ...], Status]:
-    status = _renewal(subscription, item)
+    status = _renewal(subscription, item, line[-1])
     if subscription.status in _UNPAID:
         status = _with_debt(status, subscription, item, line[-1], around)
     if subscription.status == "canceled":
@@ -121,13 +121,15 @@ def _charged_by(subscription: Subscription, item: Item, running: Period, around:
     return None
 
 
-def _renewal(subscription: Subscription, item: Item) -> Status:
+def _renewal(subscription: Subscription, item: Item, paid: Period) -> Status:
     status = Status(as_of=periods.NOW)
     at = subscription.cancel_at
     if subscription.cancel_at_period_end or (at is not None and at <= item.current_period_end):
         off_at = subscription.canceled_at * 1000 if subscription.canceled_at is not None else None
         return replace(status, auto_renew=False, renewal_off_at=off_at, renewal_off_reason=_reason(subscription))
-    return replace(status, next_product_id=_next_product(subscription, item))
+    follows = item.product != paid.product_id and item.current_period_start * 1000 >= paid.ends_at - MINUTE
+    # A change that came with the new period, which is not paid yet: it still waits.
+    return replace(status, next_product_id=item.product if follows else _next_product(subscription, item))
 
 
 def _reason(subscription: Subscription) -> Reason:
