@@ -101,6 +101,23 @@ async def test_a_planned_change_whose_first_payment_fails_is_told_once(billing: 
     assert (told.count("PRODUCT_CHANGE"), told.count("RENEWAL"), told[-1]) == (1, 1, "RENEWAL")
 
 
+async def test_the_refund_after_a_change_that_cost_nothing_tells_the_payment_that_went_back(billing: World) -> None:
+    purchase = await bought(billing)
+    await billing.move(billing.now + 3 * DAY)
+    change = {"product_id": "team_monthly:price_team_monthly", "proration": "create_prorations"}
+    billing.store.act(purchase, "change", **change)
+    await billing.settle()
+    billing.store.act(purchase, "refund")
+    await billing.settle()
+    told = [
+        (one["type"], one["price_in_purchased_currency"])
+        for one in await billing.events("ada")
+        if one["type"] != "INVOICE_ISSUANCE"
+    ]
+    assert told == [("INITIAL_PURCHASE", 9.99), ("PRODUCT_CHANGE", 0), ("REFUND", 9.99)]
+    assert await access(billing, "ada") == set()
+
+
 # One account, two apps: Stripe tells both of everything.
 
 

@@ -188,7 +188,17 @@ class _SubscriptionDiff:
 
     def _money_back(self, period: Period, fact: MoneyBack) -> Event:
         kind = EventType.REFUND_REVERSED if fact.reversal else EventType.REFUND
-        return self._event(kind, fact.at, kind, period.id, fact.at, fact.number, period=period)
+        paid = self._payment_of(period, fact)
+        return self._event(
+            kind, fact.at, kind, period.id, fact.at, fact.number, period=period, price=paid.price, terms=paid.terms
+        )
+
+    def _payment_of(self, period: Period, fact: MoneyBack) -> Period:
+        """The period that was paid for. After a change that cost nothing that is an earlier one."""
+        if period.price.micros:
+            return period
+        earlier = (one for one in reversed(self.after.periods) if one.order < period.order)
+        return next((one for one in earlier if fact in one.money_back and one.price.micros), period)
 
     def _renewal(self) -> Iterator[Event]:
         # A new period begins with renewal on, so turning it off emits an event even if it was off in the period before.
