@@ -118,6 +118,26 @@ async def test_the_refund_after_a_change_that_cost_nothing_tells_the_payment_tha
     assert await access(billing, "ada") == set()
 
 
+async def test_what_was_paid_with_credit_is_not_counted_again(billing: World) -> None:
+    purchase = await bought(billing)
+    await billing.move(billing.now + 3 * DAY)
+    cheaper = {"product_id": "basic_monthly:price_basic_monthly", "proration": "always_invoice"}
+    billing.store.act(purchase, "change", **cheaper)
+    await billing.settle()
+    await billing.move(billing.now + 30 * DAY)
+    await billing.settle()
+    assert isinstance(billing.store, StripeEmulator)
+    paid = sum(one.amount for one in billing.store.life.charges.values() if one.succeeded)
+    told = [one for one in await billing.events("ada") if one["type"] != "INVOICE_ISSUANCE"]
+    assert [one["type"] for one in told][-1] == "RENEWAL"
+    assert round(sum(one["price_in_purchased_currency"] for one in told) * 100) == paid
+    assert told[-1]["price_in_purchased_currency"] < 4.99
+    billing.store.act(purchase, "refund")
+    await billing.settle()
+    last = (await billing.events("ada"))[-1]
+    assert (last["type"], last["price_in_purchased_currency"]) == ("REFUND", told[-1]["price_in_purchased_currency"])
+
+
 # One account, two apps: Stripe tells both of everything.
 
 

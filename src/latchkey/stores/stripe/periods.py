@@ -58,7 +58,12 @@ class Parts:
 
     @property
     def charged(self) -> int:
-        return max(0, sum(one.charged for one in self.lines))
+        """Without what was paid with credit: that money was counted when it was paid."""
+        whole, total = max(0, sum(one.charged for one in self.lines)), self.invoice.total
+        if not self.invoice.credit:
+            return whole
+        credit = self.invoice.credit if whole >= total else self.invoice.credit * whole // total
+        return max(0, whole - credit)
 
 
 def parts_of(subscription: Subscription, item: Item, invoice: Invoice) -> Parts:
@@ -143,7 +148,7 @@ def _period(line: list[Period], parts: Parts, main: Line, around: Around, *, tri
 
 def _share(parts: Parts, back: int) -> int:
     """The item's part of a partial refund, in millionths."""
-    whole = parts.invoice.total
+    whole = parts.invoice.total - parts.invoice.credit
     part = back if parts.charged >= whole or whole <= 0 else back * parts.charged // whole
     return micros(part, parts.invoice.currency)
 

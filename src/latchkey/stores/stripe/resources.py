@@ -217,6 +217,9 @@ class Invoice(msgspec.Struct):
     # Of an invoice that is sent to the customer.
     due_date: int | None = None
     customer_address: Address | None = None
+    # What the customer owes (more than 0) or has in credit (less than 0), before and after this invoice.
+    starting_balance: int = 0
+    ending_balance: int | None = None
     parent: InvoiceParent | None = None
     payments: Listed[InvoicePayment] | None = None
     status_transitions: Transitions = msgspec.field(default_factory=Transitions)
@@ -225,6 +228,13 @@ class Invoice(msgspec.Struct):
     def subscription(self) -> str | None:
         details = self.parent.subscription_details if self.parent is not None else None
         return details.subscription if details is not None else None
+
+    @property
+    def credit(self) -> int:
+        """What of it was paid with credit, such as from an earlier change to a cheaper price."""
+        if self.ending_balance is None or self.starting_balance >= 0:
+            return 0
+        return min(max(0, self.ending_balance - self.starting_balance), max(0, self.total))
 
     @property
     def paid_by(self) -> frozenset[str]:
