@@ -30,13 +30,13 @@ _NEXT: Ms = MINUTE
 
 
 # A subscription of Stripe that an import knew only by its item. Its periods have ids that the import made up.
-_IMPORTED = "si_"
+IMPORTED = "si_"
 
 
 def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordered: bool = False) -> Subscription:
     """The snapshot with everything that follows from the periods known before it. `unordered`: the store told how
     things stood when it was asked, at `now`, and not since when."""
-    if before is not None and before.id.startswith(_IMPORTED):
+    if before is not None and before.id.startswith(IMPORTED):
         seen = _under_known_ids(before, seen)
     if unordered:
         seen = _stamped(before, seen, now)
@@ -51,7 +51,7 @@ def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordere
 def _under_known_ids(before: Subscription, seen: Subscription) -> Subscription:
     """A period that begins with an imported one is that one, whatever its name. Its invoice is of the past."""
     known = {period.id for period in before.periods}
-    made_up = [period for period in before.periods if period.id.startswith(_IMPORTED)]
+    made_up = [period for period in before.periods if period.id.startswith(IMPORTED)]
     imported_to = max((period.purchased_at + HOUR for period in made_up), default=0)
 
     def named(period: Period) -> Period:

@@ -32,8 +32,6 @@ from latchkey.wire.event import Event
 _TRIES = 8
 # How many replaced purchases are followed back. Longer chains exist only in a store that lies.
 _LONGEST_CHAIN = 20
-# Stores whose subscriptions an import may know by another id: by an item of Stripe instead of the subscription.
-_IMPORTED_BY_ITEM = frozenset({"stripe", "rc_billing"})
 # The store has this long to tell of a renewal, or of the end, before it is asked.
 SILENCE: Ms = 2 * HOUR
 # Whatever runs longer is asked for this often meanwhile. Google forgets a purchase 60 days after its end: a lost
@@ -129,7 +127,7 @@ class Taker:
         if not isinstance(seen.snapshot, Subscription):
             return seen
         if not seen.replaces:
-            return await self._as_imported(seen, seen.snapshot) if self.app.store in _IMPORTED_BY_ITEM else seen
+            return seen if seen.imported_as is None else await self._as_imported(seen, seen.snapshot)
         asked = (seen.handle, *seen.replaces)
         async with self.changes.database.acquire() as connection:
             known = await handles.load(connection, self.app.project_id, self.app.store, asked)
