@@ -8,7 +8,7 @@ import warnings
 
 import uvloop
 
-from bench import consumer, delivery, exporting, importing, notifications, pages, purchases, reads, storm
+from bench import consumer, delivery, exporting, importing, notifications, pages, purchases, reads, steady, storm, trips
 from bench.ground import ground
 from bench.table import Row, show
 
@@ -21,8 +21,11 @@ PARTS = {
     "pages": pages.run,
     "purchases": purchases.run,
     "reads": reads.run,
+    "steady": steady.run,
     "storm": storm.run,
 }
+# Only when it is named: `steady` contains it.
+ALONE = {"trips": trips.run}
 
 
 async def main(names: list[str]) -> int:
@@ -30,13 +33,13 @@ async def main(names: list[str]) -> int:
     for name in names:
         # Each with its own database, so that the rows of one do not slow down another.
         async with ground() as stand:
-            rows += await PARTS[name](stand)
+            rows += await (PARTS | ALONE)[name](stand)
         show(rows, f"after {name}")
     return 0 if all(row.holds is not False for row in rows) else 1
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    wanted = [name for name in sys.argv[1:] if name in PARTS] or list(PARTS)
+    wanted = [name for name in sys.argv[1:] if name in PARTS | ALONE] or list(PARTS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         sys.exit(runner.run(main(wanted)))

@@ -14,6 +14,8 @@ from typing import Any
 
 import uvloop
 
+from bench.bare import INSERT
+from latchkey.now import real_now
 from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
@@ -89,10 +91,21 @@ def purchases(database: Database) -> Bare:
     return Bare(answer, under_way=2)
 
 
+def steady(database: Database) -> Bare:
+    """One row and its place in the queue that `bench.bare` works off."""
+
+    async def answer(names: list[str]) -> list[bytes]:
+        async with database.acquire() as connection:
+            await connection.execute(INSERT, names, real_now(), STATE)
+        return [STATE for _ in names]
+
+    return Bare(answer, under_way=2)
+
+
 async def main(fd: int, name: str, url: str, cert: str, key: str) -> None:
     settings = Settings(database_url=url, tls_cert=Path(cert), tls_key=Path(key))
-    async with Database(url, max_size=4) as database:
-        application = {"reads": reads, "purchases": purchases}[name](database)
+    async with Database(url, max_size=4, application_name=f"bare {name}") as database:
+        application = {"reads": reads, "purchases": purchases, "steady": steady}[name](database)
         await Listener(application, socket.socket(fileno=fd), settings).serve()
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
-from pyreqwest.client import ClientBuilder
 
+from bench import bare
 from bench.ground import Ground
 from bench.table import Row, against
 from latchkey.delivery import metrics
@@ -51,8 +51,8 @@ async def throughput(ground: Ground) -> list[Row]:
         # Alternating, and the median of each. The best of a few would be luck: a shared machine sometimes runs half as
         # fast again for a second.
         rounds = [(await _bare(ground, port), await _ours(ground, webhook)) for _ in range(ROUNDS)]
-    bare, ours = (median(rates) for rates in zip(*rounds, strict=True))
-    return [against("deliveries over TLS, recorded", ours, "/s", bare, 0.7)]
+    ceiling, ours = (median(rates) for rates in zip(*rounds, strict=True))
+    return [against("deliveries over TLS, recorded", ours, "/s", ceiling, 0.7)]
 
 
 async def _ours(ground: Ground, webhook: Webhook) -> float:
@@ -83,59 +83,17 @@ def _recorded(webhook: Webhook) -> float:
 
 async def _bare(ground: Ground, port: int) -> float:
     pool = ground.database.pool
-    await pool.execute("drop table if exists bare_queue, bare_attempts")
-    await pool.execute(
-        "create table bare_queue (id bigint primary key, body json not null, status text not null default 'waiting',"
-        " lease_until bigint not null default 0) with (fillfactor = 65);"
-        "create index on bare_queue (id) where status = 'waiting';"
-        "create table bare_attempts (id bigint primary key, at bigint, status integer, body bytea)"
-    )
+    await pool.execute(bare.TABLES)
     await pool.execute(
         'insert into bare_queue (id, body) select i, format(\'{"id":"e%s","pad":"%s"}\', i, repeat(\'x\', 700))::json'
         " from generate_series(1, $1::integer) i",
         DELIVERIES,
     )
     await pool.execute("analyze bare_queue")
-    http = (
-        ClientBuilder()
-        .add_root_certificate_pem(ground.certificates.authority.read_bytes())
-        .follow_redirects(False)
-        .build()
-    )
-    url = f"https://localhost:{port}/"
-
-    async def post(id: int, body: bytes) -> tuple[int, int, bytes]:
-        request = http.post(url).header("webhook-id", str(id)).header("content-type", "application/json")
-        response = await request.body_bytes(b'{"api_version":"1.0","event":' + body + b"}").build().send()
-        return id, response.status, bytes(await response.bytes())
-
-    async def loop() -> None:
-        while True:
-            rows = await pool.fetch(
-                "update bare_queue q set lease_until = $1 from (select id from bare_queue where status = 'waiting'"
-                " and lease_until < $2 order by id limit 130 for update skip locked) p where q.id = p.id"
-                " returning q.id, q.body",
-                real_now() + 75_000,
-                real_now(),
-            )
-            if not rows:
-                return
-            sent = await asyncio.gather(*(post(row["id"], row["body"]) for row in rows))
-            await pool.execute(
-                "with done as (insert into bare_attempts select n.id, $4, n.status, n.body from"
-                " unnest($1::bigint[], $2::integer[], $3::bytea[]) as n (id, status, body) returning id)"
-                " update bare_queue q set status = 'delivered' from done where q.id = done.id",
-                [id for id, _, _ in sent],
-                [status for _, status, _ in sent],
-                [body for _, _, body in sent],
-                real_now(),
-            )
-
-    began = time.perf_counter()
-    # Three at once: while one claims, another sends and a third records. 390 in flight, like ours.
-    await asyncio.gather(loop(), loop(), loop())
-    took = time.perf_counter() - began
-    await http.close()
+    async with bare.sender(ground.certificates.authority) as http:
+        began = time.perf_counter()
+        await asyncio.gather(*(bare.work_off(pool, http, f"https://localhost:{port}/") for _ in range(bare.LOOPS)))
+        took = time.perf_counter() - began
     assert await pool.fetchval("select count(*) from bare_attempts where status = 200") == DELIVERIES
     return DELIVERIES / took
 

@@ -26,8 +26,17 @@ from latchkey.storage.migrate import migrate
 from latchkey.usecases.access.keys import create_secret_key
 from latchkey.usecases.sandbox.demo import PROJECT_ID, ensure_demo
 
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 # Never reached, but the limit is still checked on every request.
 NO_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The processes of a service: the address of its api, if it has one, and the process ids by name."""
+
+    url: str
+    pids: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +51,9 @@ class Ground:
     # Of pretend stores.
     store_hosts: tuple[str, ...] = ()
 
-    def settings(self, port: int) -> Settings:
+    def settings(self, port: int, database_url: str = "") -> Settings:
         return Settings(
-            database_url=self.server.url(),
+            database_url=database_url or self.server.url(),
             host="127.0.0.1",
             port=port,
             tls_cert=self.certificates.cert,
@@ -54,22 +63,31 @@ class Ground:
             log_format="json",
             log_level="warning",
             store_allow_hosts=self.store_hosts,
+            webhook_allow_networks=LOOPBACK,
+            webhook_extra_ca=self.certificates.authority,
         )
 
     @asynccontextmanager
     async def service(self, *roles: str) -> AsyncIterator[str]:
         """Real processes with these roles; yields the address of the api, if it is one of them."""
+        async with self.processes(*roles) as service:
+            yield service.url
+
+    @asynccontextmanager
+    async def processes(self, *roles: str, database_url: str = "") -> AsyncIterator[Service]:
+        """Real processes with these roles, as `latchkey serve` starts them."""
         listening = bind("127.0.0.1", 0, 1) if "api" in roles else []
         port = listening[0].getsockname()[1] if listening else 0
         with (self.folder / "service.log").open("ab") as log:
             supervisor = Supervisor(plan(roles, listening), output=log)
             await supervisor.spawn()
             try:
-                supervisor.begin(self.settings(port))
+                supervisor.begin(self.settings(port, database_url))
                 await supervisor.wait_until_ready()
                 if listening:
                     await wait_until_answering("127.0.0.1", port, self.certificates.authority)
-                yield f"https://127.0.0.1:{port}"
+                pids = {child.name: child.process.pid for child in supervisor.children if child.process}
+                yield Service(f"https://127.0.0.1:{port}", pids)
             finally:
                 await supervisor.stop()
 

@@ -1,12 +1,15 @@
-"""A load generator: a number of connections, each sending the next request after its response."""
+"""Load generators: connections that each send the next request after their response, and requests at fixed
+instants."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.response import Response
@@ -44,3 +47,34 @@ async def measure(
     whole = time.perf_counter() - began
     taken.sort()
     return Measured(count / whole, taken[len(taken) // 2] * 1000, taken[int(len(taken) * 0.99)] * 1000)
+
+
+async def at_rate(ask: Callable[[int], Coroutine[Any, Any, None]], per_second: int, count: int) -> list[float]:
+    """Sends each request at its instant, whatever became of those before it. Returns the milliseconds from that instant
+    to the complete response, by number."""
+    loop = asyncio.get_running_loop()
+    began = time.perf_counter() + 0.1
+    taken = [0.0] * count
+    sent: list[asyncio.Task[None]] = []
+
+    async def send(number: int) -> None:
+        await ask(number)
+        taken[number] = (time.perf_counter() - began - number / per_second) * 1000
+
+    def start(number: int) -> None:
+        sent.append(loop.create_task(send(number)))
+
+    def pace() -> None:
+        # In a thread: the timers of an event loop are a millisecond late.
+        for number in range(count):
+            time.sleep(max(0.0, began + number / per_second - time.perf_counter()))
+            loop.call_soon_threadsafe(start, number)
+
+    gc.collect()
+    gc.disable()
+    try:
+        await asyncio.to_thread(pace)
+        await asyncio.gather(*sent)
+    finally:
+        gc.enable()
+    return taken

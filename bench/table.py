@@ -48,3 +48,8 @@ def show(rows: Sequence[Row], title: str) -> None:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def say(text: str) -> None:
+    """What is being measured now."""
+    print(text, flush=True)

@@ -1,0 +1,145 @@
+"""Round trips to PostgreSQL, counted by a proxy: of one lone request, of a purchase under a steady load, and idle.
+
+Each role has a process of its own here, so that each has connections of its own. The proxy slows everything down, so
+nothing is timed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from statistics import median
+from typing import TypeAlias
+
+from bench.buying import System, ceiling, know, latchkey
+from bench.ground import Ground
+from bench.load import at_rate
+from bench.table import Row, say
+from bench.tap import Tap, Trip
+
+Lone: TypeAlias = Mapping[str, Callable[[int], Awaitable[None]]]
+# By what was done and by the name of the connection.
+Counts: TypeAlias = dict[tuple[str, str], float]
+
+RATES = (50, 200)
+SECONDS = 5
+STEADY = {f"trips{rate}": rate * SECONDS for rate in RATES}
+WARM_UP = 300
+# Lone requests of each kind; the median counts, because periodic work may fall into one of them.
+LONE = 5
+# How long the background may go on after a request.
+AFTERWARDS = 1.5
+
+# By role, the names of its connections: ours and the ceiling's.
+CLIENTS = {
+    "api": ("latchkey api", "bare steady"),
+    "delivery": ("latchkey delivery", "bare delivery"),
+    "clock": ("latchkey clock", ""),
+}
+# Of a lone request, in the api.
+MOST = {"purchase of a new customer": 3, "purchase of a known customer": 3, "V1 read": 1, "V2 read": 1}
+IDLE = "idle for a second"
+
+
+async def run(ground: Ground) -> list[Row]:
+    return await count(ground, listing=True)
+
+
+async def count(ground: Ground, *, listing: bool = False) -> list[Row]:
+    """With `listing`, also print the statements of a lone request of each kind."""
+    async with Tap(ground.server.url()) as tap, ceiling(ground, tap.url) as system:
+        buy = system.buyer("lone")
+        bare = await _count(tap, system, dict.fromkeys(list(MOST)[:2], buy))
+    async with Tap(ground.server.url()) as tap, latchkey(ground, tap.url, apart=True) as system:
+        for prefix, purchases in {"trips": WARM_UP, "lone": 2 * LONE + 2, **STEADY}.items():
+            await know(ground, prefix, purchases)
+        ours = await _count(tap, system, _lone(system), listing)
+    rows = [
+        _row(f"lone {what}: round trips, {role}", ours, bare, (what, role), most if role == "api" else None)
+        for what, most in MOST.items()
+        for role in CLIENTS
+        if role == "api" or "purchase" in what
+    ]
+    rows += [
+        _row(f"{what}: round trips, {role}", ours, bare, (what, role))
+        for what in (*map(_at, RATES), IDLE)
+        for role in CLIENTS
+    ]
+    return rows
+
+
+def _lone(system: System) -> Lone:
+    buy = system.buyer("lone")
+    v1, v2 = "/v1/subscribers/", f"/v2/projects/{system.ground.project_id}/customers/"
+
+    async def get(path: str) -> None:
+        response = await system.http.get(system.url + path).build().send()
+        assert response.status == 200, response.status
+        await response.bytes()
+
+    kinds = (
+        lambda number: buy(2 * number),
+        lambda number: buy(2 * number + 1),
+        lambda number: get(f"{v1}lone-known{number}"),
+        lambda number: get(f"{v2}lone-known{number}"),
+    )
+    return dict(zip(MOST, kinds, strict=True))
+
+
+async def _count(tap: Tap, system: System, lone: Lone, listing: bool = False) -> Counts:
+    say(f"{system.name}: counting round trips")
+    counts: Counts = {}
+    await at_rate(system.buyer("trips"), max(RATES), WARM_UP)
+    recorded = WARM_UP
+    await system.until_recorded(recorded)
+    for what, do in lone.items():
+        found = []
+        # The first one is not counted: its statements are prepared.
+        for number in range(LONE + 1):
+            await asyncio.sleep(AFTERWARDS)
+            before = len(tap.trips)
+            await do(number)
+            recorded += "purchase" in what
+            await system.until_recorded(recorded)
+            await asyncio.sleep(AFTERWARDS)
+            found.append(tap.trips[before:])
+        counts |= {(what, role): median(_of(role, trips) for trips in found[1:]) for role in CLIENTS}
+        if listing:
+            _list(what, found[-1])
+    for rate in RATES:
+        say(f"{system.name}: counting round trips at {rate} purchases a second")
+        count = rate * SECONDS
+        recorded += count
+        before = len(tap.trips)
+        await at_rate(system.buyer(f"trips{rate}"), rate, count)
+        await system.until_recorded(recorded)
+        await asyncio.sleep(AFTERWARDS)
+        trips = tap.trips[before:]
+        counts |= {(_at(rate), role): _of(role, trips) / count for role in CLIENTS}
+    before = len(tap.trips)
+    await asyncio.sleep(SECONDS)
+    trips = tap.trips[before:]
+    counts |= {(IDLE, role): _of(role, trips) / SECONDS for role in CLIENTS}
+    return counts
+
+
+def _at(rate: int) -> str:
+    return f"purchase at {rate}/s"
+
+
+def _of(role: str, trips: Sequence[Trip]) -> int:
+    return sum(trip.client in CLIENTS[role] for trip in trips)
+
+
+def _list(what: str, trips: Sequence[Trip]) -> None:
+    """The statements, in their order: for whoever wants to save one."""
+    say(f"lone {what}:")
+    for trip in trips:
+        say(f"    {trip.client}: {trip.statement[:100]}")
+
+
+def _row(name: str, ours: Counts, bare: Counts, key: tuple[str, str], most: int | None = None) -> Row:
+    value, ceiling = ours[key], bare.get(key)
+    if most is None:
+        return Row(name, value, "", ceiling)
+    return Row(name, value, "", ceiling, bar=f"≤ {most}", holds=value <= most)
