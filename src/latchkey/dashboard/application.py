@@ -60,8 +60,6 @@ class Dashboard:
         self._app.state.closing = self.closing = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._warming is None:
-            self._warming = asyncio.get_running_loop().run_in_executor(None, warm)
         started = False
 
         async def sending(message: Message) -> None:
@@ -79,6 +77,10 @@ class Dashboard:
                 raise
             status, words = _fault_of(error)
             await self._fault(Request(scope), status, words)(scope, receive, sending)
+        finally:
+            if self._warming is None:
+                # After the first page, which would have to share the CPU with it.
+                self._warming = asyncio.get_running_loop().run_in_executor(None, warm)
 
     async def _refuse(self, request: Request, error: Exception) -> Response:
         status, words = status_of(error)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from latchkey.dashboard import texts
+from latchkey.dashboard.compiled_templates import FOLDER, CompiledTemplates
 
 STATIC = files("latchkey.dashboard") / "static"
 
@@ -23,7 +25,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 def warm() -> None:
-    """Compile all templates, which takes half a second, before the first page needs them."""
+    """Load all templates before a page needs them. Where they have to be compiled, that takes a second."""
     for name in environment().list_templates():
         environment().get_template(name)
         # Let requests run in between.
@@ -41,6 +43,7 @@ def environment() -> Environment:
         auto_reload=False,
         # Unlimited, so that none is compiled twice.
         cache_size=-1,
+        bytecode_cache=CompiledTemplates(FOLDER, Path(__file__), Path(texts.__file__)),
     )
     made.globals["asset"] = asset
     made.filters.update(

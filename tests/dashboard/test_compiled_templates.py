@@ -1,0 +1,93 @@
+"""Compiled templates are kept as Python keeps its bytecode, and used only for what they were made from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from jinja2 import DictLoader, Environment
+
+from latchkey.dashboard.compiled_templates import CompiledTemplates
+
+PAGE = "templates/page.html"
+
+
+def environment(folder: Path, source: Path, text: str) -> Environment:
+    made = Environment(
+        loader=DictLoader({PAGE: text}), autoescape=True, bytecode_cache=CompiledTemplates(folder, source)
+    )
+    made.filters["loud"] = lambda value: str(value).upper()
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "__pycache__" / "templates"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The Python file with the options and filters."""
+    path = tmp_path / "options.py"
+    path.write_text("1")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+
+
+def compiled(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> tuple[str, bool]:
+    """The page, and whether its template had to be compiled."""
+    calls: list[str] = []
+    compile_ = environment.compile
+    monkeypatch.setattr(environment, "compile", lambda *given: calls.append("compiled") or compile_(*given))
+    return environment.get_template(PAGE).render(name="Ada"), bool(calls)
+
+
+def test_a_template_is_compiled_once(folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) for _ in range(2)]
+    assert made == [("Hello Ada", True), ("Hello Ada", False)]
+    assert [one.suffix for one in folder.iterdir()] == [f".{sys.implementation.cache_tag}"]
+
+
+def test_another_text_or_other_options_are_compiled_again(
+    folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(environment(folder, source, "Hello {{ 'you'|loud }}"), monkeypatch)
+    assert compiled(environment(folder, source, "Bye {{ 'you'|loud }}"), monkeypatch) == ("Bye YOU", True)
+    # The compiler has called the filter: its result is in the compiled template.
+    source.write_text("2")
+    changed = environment(folder, source, "Bye {{ 'you'|loud }}")
+    changed.filters["loud"] = lambda value: f"{value}!"
+    assert compiled(changed, monkeypatch) == ("Bye you!", True)
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_file_that_is_cut_short_is_compiled_again(
+    folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch)
+    (kept,) = folder.iterdir()
+    whole = kept.read_bytes()
+    for length in range(0, len(whole), 3):
+        kept.write_bytes(whole[:length])
+        assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", True)
+    assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", False)
+
+
+def test_where_nothing_can_be_written_pages_are_shown_all_the_same(
+    folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.parent.write_text("a file where the folder should be")
+    assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", True)
+
+
+def test_nothing_is_written_where_python_writes_no_bytecode(
+    folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert compiled(environment(folder, source, "Hello {{ name }}"), monkeypatch) == ("Hello Ada", True)
+    assert not folder.exists()
