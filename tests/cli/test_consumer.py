@@ -104,11 +104,7 @@ def test_whoever_signs_in_after_buying_is_let_in_as_soon_as_it_is_told(up: Up) -
 
 
 def test_a_killed_consumer_comes_back_and_misses_nothing(up: Up) -> None:
-    process = next(
-        child
-        for child in psutil.Process(up.process.pid).children()
-        if "latchkey.cli.consumer_server" in child.cmdline()
-    )
+    process = next(child for child in psutil.Process(up.process.pid).children() if child.name() == "consumer")
     process.kill()
     act(up, "purchase", "bob")
     wait_until(lambda: _last_event_or_none(up, "bob") == "INITIAL_PURCHASE")

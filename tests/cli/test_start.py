@@ -62,6 +62,7 @@ def test_a_process_of_the_supervisor_loads_its_code_and_then_runs(module: str, m
         monkeypatch.setattr(start, name, lambda name=name: log.append(name))
     monkeypatch.setattr(child, "load_api", lambda: log.append("api"))
     monkeypatch.setattr(import_module(module), "main", lambda: log.append(" ".join(sys.argv)))
+    monkeypatch.setattr(start, "name_process", lambda name: log.append(name))
     start.main()
     loads = ["api"] if module == child.__name__ else []
-    assert log == ["SIGINT SIG_IGN", "loading", *loads, "loaded", "start 7 api"]
+    assert log == ["SIGINT SIG_IGN", "api", "loading", *loads, "loaded", "start 7 api"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from jinja2 import DictLoader, Environment
@@ -41,10 +42,9 @@ def writing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compiled(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> tuple[str, bool]:
     """The page, and whether its template had to be compiled."""
-    calls: list[str] = []
-    compile_ = environment.compile
-    monkeypatch.setattr(environment, "compile", lambda *given: calls.append("compiled") or compile_(*given))
-    return environment.get_template(PAGE).render(name="Ada"), bool(calls)
+    compiling = mock.Mock(side_effect=environment.compile)
+    monkeypatch.setattr(environment, "compile", compiling)
+    return environment.get_template(PAGE).render(name="Ada"), compiling.called
 
 
 def test_a_template_is_compiled_once(folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

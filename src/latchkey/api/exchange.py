@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Sequence
@@ -25,6 +26,15 @@ METRICS_KEY = "latchkey.metrics"
 
 # Random per process: request ids have to be unique, not secret.
 _PROCESS = secrets.token_hex(8).encode()
+
+
+def _draw_again() -> None:
+    global _PROCESS
+    _PROCESS = secrets.token_hex(8).encode()
+
+
+# A copy of a process that has loaded this module is another process.
+os.register_at_fork(after_in_child=_draw_again)
 _count = count(1)
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 

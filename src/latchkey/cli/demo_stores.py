@@ -3,8 +3,8 @@
 ports.json                 so that the next `up` has the same addresses, which are in the credentials of the demo's apps
 apple/, google/, stripe/   their keys and purchases (see emulate/folder.py)
 
-They run in one process of their own (`demo_stores_server.py`), which is started when everything else is up: the start
-of `up` does not wait for them. Their sockets listen from the beginning, so whoever is early waits for a moment.
+They run in one process of their own (`demo_stores_server.py`), which loads its code when everything else is up: the
+start of `up` does not wait for them. Their sockets listen from the beginning, so whoever is early waits for a moment.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class DemoStores:
             wishes = [last if isinstance(last, int) else 0, first_port and first_port + number]
             self._sockets[name] = bind_wished(_HOST, wishes)
         write_json(path, {name: one.getsockname()[1] for name, one in self._sockets.items()})
+        sockets = tuple(self._sockets.values())
+        self.child = Child("stores", ("stores",), module=MODULE, also=sockets, later=True)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -80,7 +82,8 @@ class DemoStores:
             for store, (app_id, _, _) in STORE_APPS.items()
         }
 
-    def child(self, connection: Connection, certificates: Certificates) -> Child:
+    def tell(self, connection: Connection, certificates: Certificates) -> None:
+        """What their process has to know."""
         told = StoresOrders(
             service_url=connection.base_url,
             service_ca=str(certificates.authority),
@@ -97,8 +100,7 @@ class DemoStores:
                 for store, (app_id, _, _) in STORE_APPS.items()
             ],
         )
-        sockets = tuple(self._sockets.values())
-        return Child("stores", ("stores",), module=MODULE, settings=msgspec.to_builtins(told), also=sockets)
+        self.child.settings = msgspec.to_builtins(told)
 
     def _port(self, store: str, what: str) -> int:
         port: int = self._sockets[f"{store}_{what}"].getsockname()[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from latchkey import logs
 from latchkey.cli import secret_key
 from latchkey.cli.listeners import bind
-from latchkey.cli.stop_signal import StoppedError, StopSignal
+from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.now import real_now
 from latchkey.safety import problems_of, problems_of_database
@@ -39,17 +40,20 @@ def serve(
     # Command line options are passed as environment variables, so that they are validated the same way.
     given = {"ROLES": roles, "WORKERS": workers, "HOST": host, "PORT": port}
     environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
-    asyncio.run(run(environ, config))
-
-
-async def run(environ: dict[str, str], config: Path | None) -> None:
-    settings = await safe_settings(environ, config)
+    settings = asyncio.run(safe_settings(environ, config))
     logs.configure(settings.log_level, settings.log_format)
+    # Stopped before anything was started.
+    with contextlib.suppress(StoppedError), stoppable():
+        listening = bind(settings.host, settings.port, settings.api_processes) if "api" in settings.roles else []
+        if listening:
+            settings = replace(settings, port=listening[0].getsockname()[1])
+        supervisor = Supervisor(plan(settings.roles, listening))
+        supervisor.fork(settings.roles)
+        asyncio.run(run(settings, supervisor))
+
+
+async def run(settings: Settings, supervisor: Supervisor) -> None:
     signal = StopSignal()
-    listening = bind(settings.host, settings.port, settings.api_processes) if "api" in settings.roles else []
-    if listening:
-        settings = replace(settings, port=listening[0].getsockname()[1])
-    supervisor = Supervisor(plan(settings.roles, listening))
     signal.hurry = supervisor.kill
     try:
         await supervisor.spawn()

@@ -7,10 +7,14 @@ usual from the moment on when the code is loaded.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 
 def loading() -> None:
@@ -24,17 +28,35 @@ def loaded() -> None:
         gc.enable()
 
 
+def load(module: str, roles: Sequence[str]) -> ModuleType:
+    """Imports the module of a process. Where it has a function `load`, that imports what these roles need."""
+    loading()
+    found = import_module(module)
+    if hasattr(found, "load"):
+        found.load(roles)
+    loaded()
+    return found
+
+
+def name_process(name: str) -> None:
+    """What `ps` and `top` show of it on Linux; at most 15 characters."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(name)
+
+
+def run(module: str, socket: int, roles: Sequence[str]) -> None:
+    """A process of the supervisor: runs the module's `main`."""
+    name_process(",".join(roles))
+    found = load(module, roles)
+    sys.argv = [sys.argv[0], str(socket), *roles]
+    found.main()
+
+
 def main() -> None:
-    """A process of the supervisor: `python -m latchkey.cli.start MODULE SOCKET ROLE ...` runs the module's `main`.
-    Where the module has a function `load`, that imports what these roles need."""
+    """`python -m latchkey.cli.start MODULE SOCKET ROLE ...`"""
     # Ctrl-C reaches the whole process group; the supervisor decides and sends us SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    loading()
-    module = import_module(sys.argv.pop(1))
-    if hasattr(module, "load"):
-        module.load(sys.argv[2:])
-    loaded()
-    module.main()
+    run(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
 
 
 if __name__ == "__main__":

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StoppedError(Exception):
     """Stopped before everything was ready."""
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Both signals raise StoppedError until a StopSignal handles them, which needs an event loop."""
+
+    def stop(*_: object) -> None:
+        raise StoppedError
+
+    before = {number: signal.signal(number, stop) for number in _NUMBERS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class StopSignal:
@@ -21,7 +38,7 @@ class StopSignal:
         self.asked = asyncio.Event()
         self.hurry: Callable[[], None] = lambda: None
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _NUMBERS:
             loop.add_signal_handler(number, self._heard)
 
     def _heard(self) -> None:

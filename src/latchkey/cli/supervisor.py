@@ -18,6 +18,8 @@ from typing import IO, Any
 
 import structlog
 
+from latchkey.cli import start
+from latchkey.cli.forking import Process, forget_settings, fork, may_fork
 from latchkey.cli.orders import Orders, encode, settings_to_wire
 from latchkey.settings import Settings
 
@@ -25,6 +27,7 @@ log = structlog.get_logger()
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
+SERVICE = "latchkey.cli.child"
 # A process that ran this long was healthy: its crash count starts again.
 HEALTHY_AFTER = 30.0
 
@@ -45,9 +48,11 @@ class Child:
     # More sockets for it. Its settings say by number which is which.
     also: tuple[socket.socket, ...] = ()
     # The program, and its settings if they differ from the service's.
-    module: str = "latchkey.cli.child"
+    module: str = SERVICE
     settings: dict[str, Any] | None = field(default=None, repr=False)
-    process: asyncio.subprocess.Process | None = None
+    # Its code is loaded only when it gets its settings: the others need the CPU first.
+    later: bool = False
+    process: Process | None = None
     line: socket.socket | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     crashes: int = 0
@@ -70,10 +75,19 @@ class Supervisor:
         self._watching: list[asyncio.Task[None]] = []
         self._stopping = False
 
+    def fork(self, roles: Sequence[str] = ()) -> None:
+        """Start the processes as copies of this one, where that is safe: with the code of the service loaded, and what
+        these roles need besides. To be called before an event loop runs."""
+        if may_fork() and forget_settings():
+            start.load(SERVICE, roles)
+            for child in self.children:
+                self._fork(child)
+
     async def spawn(self) -> None:
-        """Start the processes; they load their code and wait for `begin`."""
+        """Start the processes that `fork` has not started; they load their code and wait for `begin`."""
         for child in self.children:
-            await self._start(child)
+            if child.process is None:
+                await self._start(child)
 
     def begin(self, settings: Settings) -> None:
         self._settings = settings
@@ -124,12 +138,19 @@ class Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     child.process.kill()
 
+    def _fork(self, child: Child) -> None:
+        theirs, sockets = _connected(child)
+
+        def live() -> None:
+            # Nothing comes if the supervisor ends before.
+            if not child.later or theirs.recv(1, socket.MSG_PEEK):
+                start.run(child.module, theirs.fileno(), child.roles)
+
+        child.process = fork(live, keep=sockets, output=self._output)
+        theirs.close()
+
     async def _start(self, child: Child) -> None:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        sockets = (theirs, *((child.listening,) if child.listening is not None else ()), *child.also)
-        child.ready.clear()
-        child.line = ours
+        theirs, sockets = _connected(child)
         child.process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "latchkey.cli.start", child.module, str(theirs.fileno()), *child.roles,
             stdin=asyncio.subprocess.DEVNULL,
@@ -182,6 +203,14 @@ class Supervisor:
         with contextlib.suppress(OSError):
             if await asyncio.get_running_loop().sock_recv(child.line, 16):
                 child.ready.set()
+
+
+def _connected(child: Child) -> tuple[socket.socket, tuple[socket.socket, ...]]:
+    """The process's end of a new line to it, and all its sockets."""
+    child.line, theirs = socket.socketpair()
+    child.line.setblocking(False)
+    child.ready.clear()
+    return theirs, (theirs, *((child.listening,) if child.listening is not None else ()), *child.also)
 
 
 def _delay(child: Child) -> float:

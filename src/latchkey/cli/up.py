@@ -7,7 +7,7 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.push_sandbox import push_sandbox
 from latchkey.cli.reach import DATA
 from latchkey.cli.readiness import wait_until_answering
-from latchkey.cli.stop_signal import StoppedError, StopSignal
+from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Child, Supervisor, plan
 from latchkey.cli.up_settings import UpSettings, settings_for_up
 from latchkey.now import real_now
@@ -58,7 +58,16 @@ def up(
     # The supervisor's own log. The processes log to a file.
     logs.configure("info", "pretty")
     chosen = settings_for_up(os.environ, port=port, host=host, workers=workers)
+    addresses_of(chosen.given.host)
     console = Console(highlight=False)
+    # Stopped before anything was started.
+    with contextlib.suppress(StoppedError), stoppable(), claimed(data, chosen, with_stores=stores) as parts:
+        # Before there is a thread, such as that of the spinner.
+        parts.fork()
+        show(console, parts, chosen)
+
+
+def show(console: Console, parts: Parts, chosen: UpSettings) -> None:
     with console.status("Starting") as status:
         up = False
 
@@ -74,93 +83,100 @@ def up(
             nonlocal up
             up = True
             status.stop()
-            announce(console, DataFolder(data), connection, chosen)
+            announce(console, parts.folder, connection, chosen)
 
-        raise typer.Exit(asyncio.run(run(data, chosen, said, started, with_stores=stores)))
-
-
-async def run(
-    data: Path, chosen: UpSettings, said: Said, started: Callable[[Connection], None], *, with_stores: bool
-) -> int:
-    host, port = chosen.given.host, chosen.given.port
-    signal = StopSignal()
-    folder = DataFolder(data)
-    server = EmbeddedServer(folder.path)
-    addresses = addresses_of(host)
-    server.claim()
-    try:
-        folder.prepare()
-        listening = bind(host, port, chosen.given.api_processes)
-        certificates = ensure_certificates(folder.tls, addresses, real_now())
-        pushing = push_sandbox(
-            folder.push, certificates, host=host, shown_host=bracketed(reachable(host)), first_port=port and port + 2
-        )
-        consumer = DemoConsumer(folder.consumer, host, bracketed(reachable(host)), first_port=port and port + 1)
-        stores = DemoStores(folder.stores, first_port=port and port + 3) if with_stores else None
-        async with pushing as push:
-            with os.fdopen(folder.open_log(), "wb") as log:
-                consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
-                supervisor = Supervisor([*plan(ROLES, listening), consuming], output=log)
-                selling = Supervisor([], output=log)
-
-                def hurry() -> None:
-                    supervisor.kill()
-                    selling.kill()
-
-                signal.hurry = hurry
-                # The processes load their code while the database starts.
-                await supervisor.spawn()
-                try:
-                    connection = await prepare(
-                        Parts(folder, server, certificates, push, consumer, stores),
-                        chosen,
-                        listening[0],
-                        supervisor,
-                        signal,
-                        said,
-                    )
-                    started(connection)
-                    if stores is not None:
-                        # Only now: nobody waits for them, and the service has both cores while it starts.
-                        selling.children.append(stores.child(connection, certificates))
-                        await selling.spawn()
-                        selling.begin(chosen.given)
-                    await keep_running(server, signal, said)
-                    said("Stopping")
-                finally:
-                    await asyncio.gather(selling.stop(), supervisor.stop())
-    except StoppedError:
-        pass
-    finally:
-        await asyncio.to_thread(server.stop)
-    return 0
+        asyncio.run(run(parts, chosen, said, started))
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What `up` has beside the service."""
+    """What `up` is made of."""
 
     folder: DataFolder
     server: EmbeddedServer
-    certificates: Certificates
-    push: PushConnection
+    listening: socket.socket
     consumer: DemoConsumer
     # None with --no-stores.
     stores: DemoStores | None
+    supervisor: Supervisor
+    # Of the pretend stores. Nobody waits for them: they load their code when everything else is up.
+    selling: Supervisor
+
+    def fork(self) -> None:
+        self.supervisor.fork()
+        self.selling.fork()
+
+    def kill(self) -> None:
+        self.supervisor.kill()
+        self.selling.kill()
+
+
+@contextlib.contextmanager
+def claimed(data: Path, chosen: UpSettings, *, with_stores: bool) -> Iterator[Parts]:
+    """The folder and the ports, for as long as `up` runs. What another program has taken is reported here."""
+    host, port = chosen.given.host, chosen.given.port
+    folder = DataFolder(data)
+    server = EmbeddedServer(folder.path)
+    server.claim()
+    try:
+        folder.prepare()
+        listening = bind(host, port, chosen.given.api_processes)
+        consumer = DemoConsumer(folder.consumer, host, bracketed(reachable(host)), first_port=port and port + 1)
+        stores = DemoStores(folder.stores, first_port=port and port + 3) if with_stores else None
+        with os.fdopen(folder.open_log(), "wb") as log:
+            consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
+            supervisor = Supervisor([*plan(ROLES, listening), consuming], output=log)
+            selling = Supervisor([stores.child] if stores is not None else [], output=log)
+            yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling)
+    finally:
+        server.stop()
+
+
+async def run(parts: Parts, chosen: UpSettings, said: Said, started: Callable[[Connection], None]) -> None:
+    host, port = chosen.given.host, chosen.given.port
+    signal = StopSignal()
+    signal.hurry = parts.kill
+    try:
+        certificates = ensure_certificates(parts.folder.tls, addresses_of(host), real_now())
+        pushing = push_sandbox(
+            parts.folder.push,
+            certificates,
+            host=host,
+            shown_host=bracketed(reachable(host)),
+            first_port=port and port + 2,
+        )
+        async with pushing as push:
+            # The processes load their code while the database starts.
+            await parts.supervisor.spawn()
+            try:
+                connection = await prepare(parts, chosen, certificates, push, signal, said)
+                started(connection)
+                if parts.stores is not None:
+                    parts.stores.tell(connection, certificates)
+                    await parts.selling.spawn()
+                    parts.selling.begin(chosen.given)
+                await keep_running(parts.server, signal, said)
+                said("Stopping")
+            finally:
+                await asyncio.gather(parts.selling.stop(), parts.supervisor.stop())
+    except StoppedError:
+        pass
+    finally:
+        await asyncio.to_thread(parts.server.stop)
 
 
 async def prepare(
     parts: Parts,
     chosen: UpSettings,
-    listening: socket.socket,
-    supervisor: Supervisor,
+    certificates: Certificates,
+    push: PushConnection,
     signal: StopSignal,
     said: Said,
 ) -> Connection:
-    folder, certificates, consumer, stores = parts.folder, parts.certificates, parts.consumer, parts.stores
+    folder, stores = parts.folder, parts.stores
     said("Starting PostgreSQL")
     await asyncio.to_thread(parts.server.start, said)
-    host, port = chosen.given.host, listening.getsockname()[1]
+    host, port = chosen.given.host, parts.listening.getsockname()[1]
     settings = chosen.settings(
         certificates,
         folder.authorities,
@@ -173,13 +189,13 @@ async def prepare(
     )
     prepared = await signal.unless_asked(prepare_database(parts, settings, said))
     demo = prepared.demo
-    connection = describe(settings, parts, prepared, reachable(host))
+    connection = describe(settings, parts, certificates, push, prepared, reachable(host))
     folder.write_connection(connection)
-    told = consumer.settings(connection.base_url, demo.project_id, certificates, parts.push)
-    supervisor.children[-1].settings = {**told, "demo_key": demo.secret_key}
+    told = parts.consumer.settings(connection.base_url, demo.project_id, certificates, push)
+    parts.supervisor.children[-1].settings = {**told, "demo_key": demo.secret_key}
     said("Starting the service")
-    supervisor.begin(settings)
-    await signal.unless_asked(supervisor.wait_until_ready())
+    parts.supervisor.begin(settings)
+    await signal.unless_asked(parts.supervisor.wait_until_ready())
     await signal.unless_asked(wait_until_answering(reachable(host), port, certificates.authority))
     return connection
 
@@ -216,17 +232,24 @@ async def prepare_database(parts: Parts, settings: Settings, said: Said) -> Prep
     return Prepared(demo, password, parts.stores.connections(public_keys) if parts.stores is not None else {})
 
 
-def describe(settings: Settings, parts: Parts, prepared: Prepared, address: str) -> Connection:
+def describe(
+    settings: Settings,
+    parts: Parts,
+    certificates: Certificates,
+    push: PushConnection,
+    prepared: Prepared,
+    address: str,
+) -> Connection:
     demo = prepared.demo
     base_url = f"https://{bracketed(address)}:{settings.port}"
     return Connection(
         base_url=base_url,
-        ca_cert=str(parts.certificates.authority),
+        ca_cert=str(certificates.authority),
         project_id=demo.project_id,
         api_key=demo.secret_key,
         public_api_key=demo.public_key,
         database_url=settings.database_url,
-        push=parts.push,
+        push=push,
         consumer=parts.consumer.connection,
         dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=prepared.password),
         stores=prepared.stores,

@@ -1,0 +1,132 @@
+"""Processes that are copies of one that has loaded the code: what they share with it, and what they must not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from latchkey.cli import forking
+from tests.cli.running import clean_environment
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere nothing is copied")
+
+BEGIN = """
+import asyncio, os, signal, socket, sys, threading
+from latchkey.cli.forking import Forked, forget_settings, fork, may_fork
+
+def ended(main, **options):
+    copy = fork(main, **{"keep": (), "output": None, **options})
+    return asyncio.run(copy.wait())
+"""
+
+
+def told(script: str, **environment: str) -> list[str]:
+    """The lines that a fresh process with this script prints. Our own process has threads and cannot be copied."""
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + script], capture_output=True, text=True, env=clean_environment(**environment)
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_process_with_a_second_thread_is_not_copied() -> None:
+    script = """
+print(may_fork())
+done = threading.Event()
+threading.Thread(target=done.wait).start()
+print(may_fork())
+done.set()
+"""
+    assert told(script) == ["True", "False"]
+
+
+def test_a_system_that_cannot_wait_for_a_copy_starts_processes_in_the_usual_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(forking, "_PROC", tmp_path)
+    assert not forking.may_fork()
+    assert not forking.forget_settings()
+
+
+def test_a_copy_has_only_its_own_sockets_and_its_output(tmp_path: Path) -> None:
+    script = f"""
+lock = os.open({str(tmp_path / "lock")!r}, os.O_RDWR | os.O_CREAT)
+ours, theirs = socket.socketpair()
+def main():
+    names = [os.readlink(f"/proc/self/fd/{{n}}") for n in range(200) if os.path.exists(f"/proc/self/fd/{{n}}")]
+    print(len(names), os.readlink("/proc/self/fd/0"), *sorted({{name.partition(":")[0] for name in names[1:]}}))
+    print("to the log", file=sys.stderr)
+    theirs.sendall(b"hello")
+with open({str(tmp_path / "log")!r}, "wb") as log:
+    assert ended(main, keep=[theirs], output=log) == 0
+print(ours.recv(9))
+"""
+    assert told(script) == ["b'hello'"]
+    assert (tmp_path / "log").read_text().splitlines() == [
+        f"4 /dev/null {tmp_path / 'log'} socket",
+        "to the log",
+    ]
+
+
+def test_its_exit_code_is_known_to_all_who_wait() -> None:
+    script = """
+async def twice(copy):
+    return await asyncio.gather(copy.wait(), copy.wait())
+print(asyncio.run(twice(fork(lambda: sys.exit(3), keep=(), output=None))))
+print(ended(lambda: None), ended(lambda: sys.exit("words")), ended(lambda: 1 / 0))
+killed = fork(signal.pause, keep=(), output=None)
+killed.kill()
+print(asyncio.run(killed.wait()), killed.returncode)
+killed.kill()
+"""
+    assert told(script) == ["[3, 3]", "0 1 1", "-9 -9"]
+
+
+def test_ctrl_c_is_left_to_the_original_and_sigterm_ends_a_copy() -> None:
+    script = """
+def refuse(*_):
+    raise RuntimeError("this is the original's")
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, refuse)
+ours, theirs = socket.socketpair()
+def main():
+    os.kill(os.getpid(), signal.SIGINT)
+    theirs.sendall(b"goes on")
+    signal.pause()
+copy = fork(main, keep=[theirs], output=None)
+print(ours.recv(9))
+copy.send_signal(signal.SIGTERM)
+print(asyncio.run(copy.wait()))
+print(signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGINT) is refuse)
+"""
+    assert told(script) == ["b'goes on'", "-15", "set() True"]
+
+
+def test_settings_are_in_no_environment_after_they_were_read() -> None:
+    script = """
+assert forget_settings()
+mine = open("/proc/self/environ").read()
+print("hunter2" in mine, "HOME_OF_OTHERS=kept" in mine.split("\\0"), "LATCHKEY_SECRET_KEY" in os.environ)
+import subprocess
+print(subprocess.run(["env"], capture_output=True, text=True).stdout.count("LATCHKEY_"))
+print(os.environ["HOME_OF_OTHERS"], ended(lambda: sys.exit("hunter2" in open("/proc/self/environ").read())))
+"""
+    secrets = {"LATCHKEY_SECRET_KEY": "hunter2", "LATCHKEY_OPENID_CLIENT_SECRET": "hunter2 as well"}
+    assert told(script, HOME_OF_OTHERS="kept", **secrets) == ["False True False", "0", "kept 0"]
+    assert "LATCHKEY_SECRET_KEY" not in os.environ
+
+
+def test_two_copies_give_their_requests_different_ids() -> None:
+    script = """
+from latchkey.api import exchange
+def main():
+    print(exchange._PROCESS.decode())
+main()
+for _ in range(2):
+    assert ended(main) == 0
+"""
+    assert len(set(told(script))) == 3
