@@ -60,8 +60,8 @@ fmt: setup ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup ## measure speed as ratios to a bare ceiling
-	@$(BIN)/python -m bench
+bench: setup ## measure speed beside a bare ceiling (PARTS="steady burst" for some; docs/performance.md lists them)
+	@$(BIN)/python -m bench $(PARTS)
 
 chaos: setup ## random trouble (WHAT=delivery, consumer or stores; SEED=7 SECONDS=60; for consumer DATABASE=postgresql)
 	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(if $(filter stores,$(WHAT)),stores,delivery)).chaos \

@@ -1,4 +1,5 @@
-"""`make bench`: measure, and print one table. Name parts to measure only those: `python -m bench reads storm`."""
+"""`make bench`: measure, and print one table. Name parts to measure only those: `python -m bench reads storm`,
+or `make bench PARTS="reads storm"`."""
 
 from __future__ import annotations
 
@@ -8,11 +9,26 @@ import warnings
 
 import uvloop
 
-from bench import consumer, delivery, exporting, importing, notifications, pages, purchases, reads, steady, storm, trips
+from bench import (
+    burst,
+    consumer,
+    delivery,
+    exporting,
+    importing,
+    notifications,
+    pages,
+    purchases,
+    reads,
+    startup,
+    steady,
+    storm,
+    trips,
+)
 from bench.ground import ground
 from bench.table import Row, show
 
 PARTS = {
+    "burst": burst.run,
     "consumer": consumer.run,
     "delivery": delivery.run,
     "export": exporting.run,
@@ -21,6 +37,7 @@ PARTS = {
     "pages": pages.run,
     "purchases": purchases.run,
     "reads": reads.run,
+    "startup": startup.run,
     "steady": steady.run,
     "storm": storm.run,
 }
@@ -40,6 +57,8 @@ async def main(names: list[str]) -> int:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    wanted = [name for name in sys.argv[1:] if name in PARTS | ALONE] or list(PARTS)
+    wanted = sys.argv[1:] or list(PARTS)
+    if unknown := [name for name in wanted if name not in PARTS | ALONE]:
+        sys.exit(f"There is no part {', '.join(unknown)}. The parts are {', '.join(sorted(PARTS | ALONE))}.")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         sys.exit(runner.run(main(wanted)))

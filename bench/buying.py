@@ -29,6 +29,8 @@ Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, None]]
 # The names under which the costs of both systems are shown.
 API, DELIVERY, POSTGRESQL, SINK, GENERATOR = "api", "delivery and clock", "PostgreSQL", "receiver", "load generator"
 
+LATCHKEY = "Latchkey"
+
 CLEAR = "truncate lanes, deliveries, attempts; delete from webhooks"
 RECORDED = "select count(*) from deliveries where status = 'delivered'"
 BARE_RECORDED = "select count(*) from bare_attempts where status = 200"
@@ -91,7 +93,7 @@ async def latchkey(ground: Ground, database_url: str = "", *, apart: bool = Fals
             return lambda number: post(http, path, purchase(prefix, number))
 
         pids = _with_rest(ground, pids, sink)
-        yield System("Latchkey", ground, url, http, buyer, pids, arrivals, RECORDED, COMMITTED)
+        yield System(LATCHKEY, ground, url, http, buyer, pids, arrivals, RECORDED, COMMITTED)
 
 
 @asynccontextmanager
@@ -126,6 +128,17 @@ def purchase(prefix: str, number: int) -> bytes:
             "product_id": "pro_monthly" if new else "pro_yearly",
         }
     )
+
+
+async def check(system: System, prefix: str) -> None:
+    """Checks that the first new and the first known customer have the access that they bought."""
+    if system.name != LATCHKEY:
+        return
+    for app_user_id, product_id in ((f"{prefix}-new0", "pro_monthly"), (f"{prefix}-known0", "pro_yearly")):
+        response = await system.http.get(f"{system.url}/v1/subscribers/{app_user_id}").build().send()
+        subscriber = json.decode(bytes(await response.bytes()))["subscriber"]
+        assert product_id in subscriber["subscriptions"], subscriber
+        assert "pro" in subscriber["entitlements"], subscriber
 
 
 async def know(ground: Ground, prefix: str, count: int) -> None:

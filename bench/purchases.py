@@ -12,7 +12,7 @@ from bench.ground import Ground
 from bench.load import client, measure
 from bench.table import Row
 
-BAR = 1_500
+BAR = 3_000
 COUNT = 12_000
 CONNECTIONS = 64
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from bench import trips
-from bench.buying import API, DELIVERY, GENERATOR, POSTGRESQL, SINK, System, ceiling, know, latchkey
+from bench.buying import API, DELIVERY, GENERATOR, LATCHKEY, POSTGRESQL, SINK, System, ceiling, check, know, latchkey
 from bench.ground import Ground
 from bench.load import at_rate
 from bench.table import Row, say
@@ -60,11 +60,12 @@ async def measure(ground: Ground, starting: AbstractAsyncContextManager[System])
     prefixes = {"warm": WARM_UP, **{f"at{rate}": rate * SECONDS for rate in RATES}}
     async with starting as system:
         for prefix, count in prefixes.items():
-            if system.name == "Latchkey":
+            if system.name == LATCHKEY:
                 await know(ground, prefix, count)
         say(f"{system.name}: warm-up")
         await at_rate(system.buyer("warm"), max(RATES), WARM_UP)
         await system.until_recorded(WARM_UP)
+        await check(system, "warm")
         await asyncio.sleep(AFTERWARDS)
         say(f"{system.name}: idle for {SECONDS} s")
         began, before = time.perf_counter(), system.spent()

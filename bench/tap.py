@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -62,6 +62,7 @@ class Tap:
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
+        await self._listening.wait_closed()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _connected(self, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
@@ -76,6 +77,8 @@ class Tap:
         finally:
             for writer in (questions, answering):
                 writer.close()
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
 
 
 class Reader:
@@ -144,9 +147,10 @@ async def _pass(source: asyncio.StreamReader, target: asyncio.StreamWriter, seen
 
 async def _first_of(*both: Awaitable[None]) -> None:
     """Until one ends; the other is ended too."""
-    tasks: Iterable[asyncio.Future[None]] = [asyncio.ensure_future(one) for one in both]
+    tasks = [asyncio.ensure_future(one) for one in both]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,135 @@
+"""`latchkey up` from the command to "Latchkey is up", what takes the time, and the first page of the dashboard.
+
+Seen from outside: a process, its output, its HTTPS address. The first start makes the database and warms the machine's
+caches; those after it count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from msgspec import json
+from pyreqwest.client import Client
+
+from bench.ground import Ground
+from bench.load import client
+from bench.processor import spent_ms
+from bench.table import Row, say
+from latchkey.dashboard.cookie import NAME
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases.access import sessions
+from latchkey.usecases.access.accounts import find_account
+
+STARTS = 5
+READY_S, PAGE_MS = 3.0, 150.0
+LATCHKEY = Path(sys.executable).with_name("latchkey")
+IS_UP = "Latchkey is up"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    seconds: float
+    # What it says it is doing, and the seconds until it says the next.
+    phases: dict[str, float]
+    # CPU seconds of all its processes, PostgreSQL's among them.
+    cpu: float
+    sign_in_ms: float = 0.0
+    overview_ms: float = 0.0
+    again_ms: float = 0.0
+
+
+async def run(ground: Ground) -> list[Row]:
+    folder = ground.folder / "up"
+    say("latchkey up: the first start")
+    first = await _start(folder)
+    starts = []
+    for number in range(1, STARTS + 1):
+        say(f"latchkey up: start {number} of {STARTS}")
+        starts.append(await _start(folder))
+    ready = median(start.seconds for start in starts)
+    rows = [Row("latchkey up to ready", ready, "s", bar=f"≤ {READY_S:g} s", holds=ready <= READY_S)]
+    for phase in starts[0].phases:
+        rows += [Row(f"latchkey up: {phase}", median(start.phases.get(phase, 0.0) for start in starts), "s")]
+    rows.append(Row("latchkey up: CPU of all processes until ready", median(start.cpu for start in starts), "s"))
+    rows.append(Row("latchkey up for the first time in a folder", first.seconds, "s"))
+    return [
+        *rows,
+        _page("first page of the dashboard: sign in", [start.sign_in_ms for start in starts]),
+        _page("first page after signing in: overview", [start.overview_ms for start in starts]),
+        Row("the same page again", median(start.again_ms for start in starts), "ms"),
+    ]
+
+
+async def _start(folder: Path) -> Start:
+    async with _up(folder) as start:
+        connection = json.decode((folder / "connection.json").read_bytes())
+        async with client(Path(connection["ca_cert"])) as http:
+            return Start(start.seconds, start.phases, start.cpu, *await _pages(http, connection))
+
+
+@asynccontextmanager
+async def _up(folder: Path) -> AsyncIterator[Start]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LATCHKEY_")}
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *(LATCHKEY, "up", "--data", folder, "--port", "0"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=environment,
+    )
+    assert process.stdout is not None
+    try:
+        phase, phases, since = "loading the command", dict[str, float](), began
+        while True:
+            line = (await process.stdout.readline()).decode()
+            assert line, f"latchkey up ended with {await process.wait()}"
+            now = time.perf_counter()
+            if IS_UP in line or line.rstrip().endswith("..."):
+                phases[phase] = phases.get(phase, 0.0) + now - since
+                phase, since = line.strip().removesuffix("...").strip(), now
+            if IS_UP in line:
+                break
+        cpu = spent_ms(process.pid) / 1000
+        reading = asyncio.create_task(process.stdout.read())
+        yield Start(now - began, phases, cpu)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+    await reading
+
+
+async def _pages(http: Client, connection: dict[str, Any]) -> tuple[float, float, float]:
+    """The first request of all, with its TLS handshake; then the first page of the project, twice."""
+    url = connection["dashboard"]["url"]
+    sign_in = await _get(http, url)
+    async with Database(connection["database_url"], max_size=1) as database:
+        account = await find_account(database, connection["dashboard"]["email"])
+        assert account is not None
+        token = await sessions.open_session(database, account.id, "127.0.0.1", "bench", real_now())
+    overview = f"{url}/projects/{connection['project_id']}"
+    return sign_in, await _get(http, overview, token), await _get(http, overview, token)
+
+
+async def _get(http: Client, url: str, token: str = "") -> float:
+    began = time.perf_counter()
+    reply = await http.get(url).header("cookie", f"{NAME}={token}").build().send()
+    body = await reply.text()
+    took = (time.perf_counter() - began) * 1000
+    assert reply.status == 200, f"{url}: {reply.status} {body[:300]}"
+    return took
+
+
+def _page(name: str, taken: Sequence[float]) -> Row:
+    value = median(taken)
+    return Row(name, value, "ms", bar=f"≤ {PAGE_MS:g} ms", holds=value <= PAGE_MS)

@@ -1,0 +1,79 @@
+"""How often one lone request asks the database and waits: a read once.
+
+Counted between the service and PostgreSQL. BEGIN and COMMIT are round trips too, and so is the preparation of a
+statement, which happens once for each connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import asyncpg
+import pytest
+
+from bench.tap import Tap
+from latchkey.storage.database import Database
+from tests.api.client import Reply, Shop
+from tests.api.conftest import opened
+from tests.databases import DemoShelf
+
+# The first request prepares its statements. Of the others the cheapest counts: periodic work of the service, which is
+# no part of the request, may fall into any of them.
+REQUESTS = 4
+
+
+@dataclass
+class Tapped:
+    shop: Shop
+    tap: Tap
+
+    async def statements(self, ask: Callable[[int], Awaitable[Reply]]) -> list[str]:
+        """What the cheapest of some lone requests asked the database."""
+        asked = []
+        for number in range(REQUESTS):
+            before = len(self.tap.trips)
+            reply = await ask(number)
+            assert reply.status == 200, reply
+            asked.append([trip.statement for trip in self.tap.trips[before:]])
+        return min(asked[1:], key=len)
+
+    async def buy(self, app_user_id: str, product_id: str) -> Reply:
+        body = {"action": "purchase", "app_user_id": app_user_id, "product_id": product_id}
+        return await self.shop.client.post(f"/v2/projects/{self.shop.project_id}/test_store/actions", body)
+
+
+@pytest.fixture
+async def tapped(demo_shelf: DemoShelf) -> AsyncIterator[Tapped]:
+    """The shop behind a proxy that counts, with one webhook."""
+    async with (
+        demo_shelf.shelf.lend() as database,
+        Tap(database.url) as tap,
+        Database(tap.url) as counted,
+        opened(counted, demo_shelf.demo) as shop,
+    ):
+        webhook = {"name": "Counted", "url": "https://93.184.216.34/hook"}
+        made = await shop.client.post(f"/v2/projects/{shop.project_id}/integrations/webhooks", webhook)
+        assert made.status == 201, made
+        yield Tapped(shop, tap)
+
+
+async def test_a_read_takes_one_round_trip(tapped: Tapped) -> None:
+    await tapped.buy("ada", "pro_monthly")
+    for read in (tapped.shop.v1, tapped.shop.v2):
+        asked = await tapped.statements(lambda _, read=read: read("ada"))  # type: ignore[misc]  # it binds `read`
+        assert len(asked) == 1, asked
+
+
+async def test_begin_commit_and_a_preparation_are_counted(database: Database) -> None:
+    async with Tap(database.url) as tap:
+        connection = await asyncpg.connect(tap.url, server_settings={"application_name": "somebody"})
+        async with connection.transaction():
+            for _ in range(2):
+                assert await connection.fetchval("select 1 -- no matter\n + $1", 2) == 3
+        await connection.close()
+    assert [trip.statement for trip in tap.trips] == [
+        "BEGIN;", "PREPARE select 1 -- no matter + $1", "select 1 -- no matter + $1", "select 1 -- no matter + $1",
+        "COMMIT;",
+    ]  # fmt: skip
+    assert tap.count() == {"somebody": 5}
