@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
-_NEWEST = query("newest_customer")
-_XID = query("present_xid")
 _COUNT = query("count_newcomers")
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """Customers up to key `counted` are in the figures; those up to `mark_id` are next."""
 
     counted: int
@@ -23,27 +22,38 @@ class Count:
     marked_at: Ms | None
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Seen(Struct, frozen=True):
+    """What the transaction of a batch sees of a project's customers and of other transactions."""
+
+    # The highest key of a customer; 0 if there is none.
+    newest: int
+    # Its own transaction id: higher than that of every transaction that had changed anything before the batch began.
+    xid: int
+    # Every transaction before this one has ended.
+    oldest_xid: int
+
+
+class Stretch(Struct, frozen=True):
+    """Customers to count: those with keys after `counted`, up to `until`."""
+
+    project_id: str
+    counted: int
+    until: int
+
+
+class Counted(Struct, frozen=True):
     customers: int
-    # The highest key that was counted; None if there was none.
-    last: int | None
+    # The highest key that was counted.
+    last: int
 
 
-async def newest_customer(connection: Connection, project_id: str) -> int:
-    """The highest key; 0 if the project has no customers."""
-    newest: int | None = await connection.fetchval(_NEWEST, project_id)
-    return newest or 0
-
-
-async def present_xid(connection: Connection) -> int:
-    """A transaction id higher than that of every transaction that has changed anything so far."""
-    xid: int = await connection.fetchval(_XID)
-    return xid
-
-
-async def count(connection: Connection, project_id: str, after: int, until: int, limit: int) -> Counted:
-    """Adds customers with keys after `after`, up to `until`, to their hours."""
-    row = await connection.fetchrow(_COUNT, project_id, after, until, limit)
-    assert row is not None, "an aggregate always has a row"
-    return Counted(row["customers"], row["last"])
+async def count(connection: Connection, stretches: Sequence[Stretch], limit: int) -> dict[str, Counted]:
+    """Adds customers to their hours, up to `limit` of each project. By project; without those that had none."""
+    rows = await connection.fetch(
+        _COUNT,
+        [one.project_id for one in stretches],
+        [one.counted for one in stretches],
+        [one.until for one in stretches],
+        limit,
+    )
+    return {row["project_id"]: Counted(row["customers"], row["last"]) for row in rows}

@@ -1,28 +1,26 @@
-"""How far the figures of a project have processed its feed, and the next events."""
+"""How far the figures of projects have processed their feeds, and the next batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
-from latchkey.storage.figures.newcomers import Count
+from latchkey.storage.figures.newcomers import Count, Seen
 from latchkey.storage.sql import query
 
 _PROGRESS = query("figures_progress")
-_BEHIND = query("figures_behind")
+_LOOK = query("look_at_figures")
 _START = query("start_figures")
+_TAKE_BEHIND = query("take_figures_behind")
 _TAKE = query("take_figures")
 _AWAIT = query("await_figures")
-_NEXT_EVENTS = query("figures_next_events")
-_TAKE_MARKS = query("take_figure_marks")
-_CUSTOMERS = query("figures_customers")
-_SAVE = query("save_figures")
+_BATCH = query("figures_batch")
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     # The newest position of the feed.
     head: int
     # The last position that is in the figures, and when that event was committed.
@@ -32,29 +30,42 @@ class Progress:
     counted: int
 
 
-@dataclass(frozen=True, slots=True)
-class Roll:
+class Outlook(Struct, frozen=True):
+    """What a look at all projects at once says."""
+
+    # Some project has events or marks that are not in its figures.
+    behind: bool
+    # Some project's figures have not been started.
+    unstarted: bool
+    # The last key that any customer got.
+    newest: int
+
+
+class Roll(Struct, frozen=True):
     """The progress of a project, locked by the transaction that processes the next batch."""
 
+    project_id: str
     position: int
     rolled_to: Ms
     count: Count
-    # No transaction older than this one is still running.
-    oldest_xid: int
 
 
-@dataclass(frozen=True, slots=True)
-class RolledEvent:
-    position: int
-    customer_key: int
-    committed_at: Ms
+class Batch(Struct, frozen=True):
+    """What a project's next batch is about."""
 
-
-@dataclass(frozen=True, slots=True)
-class RolledCustomer:
-    key: int
-    # Decoded one by one: a customer that cannot be decoded must not stop the others.
-    state: bytes
+    project_id: str
+    catalog_version: int
+    rates_version: int
+    # How many events and marks, up to the limit.
+    events: int
+    marks: int
+    # Of the last event; None if there is none.
+    position: int | None
+    committed_at: Ms | None
+    # The customers named by events and marks. Decoded one by one: a customer that cannot be decoded must not stop the
+    # others. Merged and erased customers are left out.
+    customers: tuple[tuple[int, bytes], ...]
+    seen: Seen
 
 
 async def load(connection: Connection, project_id: str) -> Progress | None:
@@ -65,9 +76,23 @@ async def load(connection: Connection, project_id: str) -> Progress | None:
     return Progress(head=row["head"], position=row["position"], rolled_to=row["rolled_to"], counted=row["counted"])
 
 
-async def projects_behind(connection: Connection) -> list[str]:
-    """Projects with events or customers that are not in the figures yet."""
-    return [row["project_id"] for row in await connection.fetch(_BEHIND)]
+async def look(connection: Connection) -> Outlook:
+    row = await connection.fetchrow(_LOOK)
+    assert row is not None, "sums always have a row"
+    return Outlook(row["behind"], row["unstarted"], row["newest"])
+
+
+async def start(connection: Connection, project_id: str | None = None) -> None:
+    """Starts the figures of a project, or of all new ones."""
+    await connection.execute(_START, project_id)
+
+
+async def take_behind(
+    connection: Connection, after: str, limit: int, *, newcomers: bool, now: Ms, moment: Ms
+) -> list[Roll]:
+    """Locks the figures of the next projects after `after` that are behind; those that another transaction holds are
+    skipped. With `newcomers` also projects with customers to count whose last mark is older than `moment`."""
+    return [_roll(row) for row in await connection.fetch(_TAKE_BEHIND, after, limit, newcomers, now, moment)]
 
 
 async def hold(connection: Connection, project_id: str, *, wait: bool) -> Roll | None:
@@ -75,48 +100,36 @@ async def hold(connection: Connection, project_id: str, *, wait: bool) -> Roll |
     take = _AWAIT if wait else _TAKE
     row = await connection.fetchrow(take, project_id)
     if row is None:
-        await connection.execute(_START, project_id)
+        await start(connection, project_id)
         row = await connection.fetchrow(take, project_id)
     return None if row is None else _roll(row)
 
 
-async def next_events(connection: Connection, project_id: str, after: int, limit: int) -> list[RolledEvent]:
+async def next_batches(connection: Connection, held: Sequence[Roll], limit: int) -> list[Batch]:
+    """For each project up to `limit` events and as many marks, which are deleted."""
+    rows = await connection.fetch(_BATCH, [one.project_id for one in held], [one.position for one in held], limit)
     return [
-        RolledEvent(position=row["position"], customer_key=row["customer_id"], committed_at=row["committed_at"])
-        for row in await connection.fetch(_NEXT_EVENTS, project_id, after, limit)
+        Batch(
+            project_id=row["project_id"],
+            catalog_version=row["catalog_version"],
+            rates_version=row["rates_version"],
+            events=row["events"],
+            marks=row["marks"],
+            position=row["position"],
+            committed_at=row["committed_at"],
+            customers=tuple(zip(row["keys"] or (), row["states"] or (), strict=True)),
+            seen=Seen(row["newest"], row["xid"], row["oldest_xid"]),
+        )
+        for row in rows
     ]
-
-
-async def take_marks(connection: Connection, project_id: str, limit: int) -> list[int]:
-    """Keys of customers who changed without an event. Deletes the marks."""
-    return [row["customer_id"] for row in await connection.fetch(_TAKE_MARKS, project_id, limit)]
-
-
-async def customers(connection: Connection, project_id: str, keys: Iterable[int]) -> list[RolledCustomer]:
-    """All from one snapshot. Merged and erased customers are left out."""
-    rows = await connection.fetch(_CUSTOMERS, project_id, sorted(keys))
-    return [RolledCustomer(row["id"], row["state"]) for row in rows]
-
-
-async def save(connection: Connection, project_id: str, position: int, rolled_to: Ms, count: Count) -> None:
-    await connection.execute(
-        _SAVE,
-        project_id,
-        position,
-        rolled_to,
-        count.counted,
-        count.mark_id,
-        count.mark_xid,
-        count.marked_at,
-    )
 
 
 def _roll(row: Record) -> Roll:
     return Roll(
+        project_id=row["project_id"],
         position=row["position"],
         rolled_to=row["rolled_to"],
         count=Count(
             counted=row["counted"], mark_id=row["mark_id"], mark_xid=row["mark_xid"], marked_at=row["marked_at"]
         ),
-        oldest_xid=row["oldest_xid"],
     )

@@ -1,141 +1,218 @@
--- name: figures_behind
--- projects with events that are not in the figures yet
-select f.project_id
-from feeds f
-left join figure_rolls r on r.project_id = f.project_id
-where f.position > coalesce(r.position, 0)
-    or exists (select from figure_marks m where m.project_id = f.project_id)
-    or exists (select from customers c where c.project_id = f.project_id and c.id > coalesce(r.counted, 0))
-order by f.project_id;
+-- name: look_at_figures
+-- whether any project's figures are behind its feed: two sums, because a feed never is behind its figures
+select
+    heads.position > rolled.position or exists (select from figure_marks) as behind,
+    heads.projects > rolled.projects as unstarted,
+    coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest
+from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
+    (select coalesce(sum(position), 0) as position, count(*) as projects from figure_rolls) as rolled;
 
 -- name: start_figures
--- start a project's figures at the beginning of its feed
-insert into figure_rolls (project_id) values ($1) on conflict do nothing;
+-- start the figures of new projects at the beginning of their feeds
+insert into figure_rolls (project_id)
+select f.project_id from feeds f
+where ($1::text is null or f.project_id = $1)
+    and not exists (select from figure_rolls r where r.project_id = f.project_id)
+order by f.project_id
+on conflict do nothing;
+
+-- name: take_figures_behind
+-- lock the progress of the next projects that are behind, by id, unless another process holds it
+select r.project_id, r.position, r.rolled_to, r.counted, r.mark_id, r.mark_xid, r.marked_at
+from figure_rolls r
+cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
+where r.project_id > $1
+    and (
+        head.position > r.position
+        or exists (select from figure_marks m where m.project_id = r.project_id)
+        or $3 and (r.marked_at is null or abs($4 - r.marked_at) >= $5)
+            and exists (select from customers c where c.project_id = r.project_id and c.id > r.counted)
+    )
+order by r.project_id
+limit $2
+for update of r skip locked;
 
 -- name: take_figures
 -- lock a project's progress, unless another process holds it
-select position, rolled_to, counted, mark_id, mark_xid, marked_at,
-    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
+select project_id, position, rolled_to, counted, mark_id, mark_xid, marked_at
 from figure_rolls where project_id = $1
 for update skip locked;
 
 -- name: await_figures
 -- lock a project's progress, waiting for another process
-select position, rolled_to, counted, mark_id, mark_xid, marked_at,
-    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
+select project_id, position, rolled_to, counted, mark_id, mark_xid, marked_at
 from figure_rolls where project_id = $1
 for update;
 
--- name: figures_next_events
--- the customers of the next events of a project's feed
-select position, customer_id, committed_at from events
-where project_id = $1 and position > $2
-order by position
-limit $3;
-
--- name: mark_for_figures
--- mark customers who changed without an event
-insert into figure_marks (project_id, customer_id) select * from unnest($1::text[], $2::bigint[]);
-
--- name: take_figure_marks
--- take the marks of customers who changed without an event
-delete from figure_marks
-where project_id = $1
-    and id = any(array(select id from figure_marks where project_id = $1 order by id limit $2))
-returning customer_id;
-
--- name: figures_customers
--- customers, all from one snapshot; merged and erased ones are missing
-select id, state from customers where project_id = $1 and id = any($2::bigint[]);
+-- name: figures_batch
+-- for each of these projects: its next events and marks (which are deleted), the customers they name, its settings
+-- A statement of its own after the lock: its snapshot must be newer than what another process has written. Customers are
+-- all from this snapshot; merged and erased ones are missing.
+with held as materialized (
+    select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
+),
+chosen as materialized (
+    select h.project_id, first.id
+    from held h
+    cross join lateral (
+        select k.id from figure_marks k where k.project_id = h.project_id order by k.id limit $3
+    ) as first
+),
+taken as (
+    delete from figure_marks m
+    using chosen g
+    where m.project_id = g.project_id and m.id = g.id
+    returning m.project_id, m.customer_id
+)
+select h.project_id, p.catalog_version, (select x.version from exchange_rate_readings x where x.id = 1) as rates_version,
+    told.events, told.position, told.committed_at, marked.marks, found.keys, found.states,
+    coalesce(newest.id, 0) as newest,
+    pg_current_xact_id()::text::bigint as xid,
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
+from held h
+cross join lateral (select q.catalog_version from projects q where q.id = h.project_id limit 1) as p
+cross join lateral (
+    select count(*) as events, max(e.position) as position, max(e.committed_at) as committed_at,
+        array_agg(e.customer_id) as customers
+    from (
+        select n.position, n.customer_id, n.committed_at from events n
+        where n.project_id = h.project_id and n.position > h.position
+        order by n.position
+        limit $3
+    ) as e
+) as told
+cross join lateral (
+    select count(*) as marks, array_agg(t.customer_id) as customers from taken t where t.project_id = h.project_id
+) as marked
+cross join lateral (
+    select array_agg(c.id) as keys, array_agg(c.state) as states from customers c
+    where c.project_id = h.project_id and c.id = any(told.customers || marked.customers)
+) as found
+left join lateral (
+    select c.id from customers c where c.project_id = h.project_id order by c.id desc limit 1
+) as newest on true
+order by h.project_id;
 
 -- name: figure_lines_of
 -- the stored lines of these purchases
-select purchase, at, currency, environment,
-    active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted, newcomers,
-    converted, paid_usd, refunded_usd, active_usd, mrr_usd
-from figure_lines
-where project_id = $1 and purchase = any($2::uuid[]);
+select asked.project_id, asked.purchase, l.*
+from unnest($1::text[], $2::uuid[]) as asked (project_id, purchase)
+cross join lateral (
+    select k.at, k.currency, k.environment,
+        k.active, k.trials, k.mrr, k.payments, k.paid, k.refunds, k.refunded, k.expired, k.resubscribed,
+        k.trials_started, k.trials_kept, k.trials_converted, k.newcomers,
+        k.converted, k.paid_usd, k.refunded_usd, k.active_usd, k.mrr_usd
+    from figure_lines k
+    where k.project_id = asked.project_id and k.purchase = asked.purchase
+) as l;
 
--- name: delete_figure_lines
--- delete lines of purchases
-delete from figure_lines l
-using unnest($1::text[], $2::uuid[], $3::bigint[], $4::text[]) as gone (project_id, purchase, at, currency)
-where l.project_id = gone.project_id and l.purchase = gone.purchase and l.at = gone.at and l.currency = gone.currency;
-
--- name: add_figure_lines
--- add lines of purchases
-insert into figure_lines (
-    project_id, purchase, at, currency, environment,
-    active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted, newcomers,
-    converted, paid_usd, refunded_usd, active_usd, mrr_usd
+-- name: write_figures
+-- write a batch: delete lines of purchases, add or replace others, add the differences to the days, store the progress
+with gone as (
+    delete from figure_lines l
+    using unnest(
+        $1::text[], $2::uuid[], $3::bigint[], $4::text[]
+    ) as n (project_id, purchase, at, currency)
+    where l.project_id = n.project_id and l.purchase = n.purchase and l.at = n.at and l.currency = n.currency
+),
+lines as (
+    insert into figure_lines (
+        project_id, purchase, at, currency, environment,
+        active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed, trials_started, trials_kept,
+        trials_converted, newcomers, converted, paid_usd, refunded_usd, active_usd, mrr_usd
+    )
+    select * from unnest(
+        $5::text[], $6::uuid[], $7::bigint[], $8::text[], $9::text[], $10::smallint[], $11::smallint[],
+        $12::bigint[], $13::smallint[], $14::bigint[], $15::smallint[], $16::bigint[], $17::smallint[],
+        $18::smallint[], $19::smallint[], $20::smallint[], $21::smallint[], $22::smallint[], $23::smallint[],
+        $24::bigint[], $25::bigint[], $26::smallint[], $27::bigint[]
+    )
+    on conflict (project_id, purchase, at, currency) do update set
+        environment = excluded.environment,
+        active = excluded.active,
+        trials = excluded.trials,
+        mrr = excluded.mrr,
+        payments = excluded.payments,
+        paid = excluded.paid,
+        refunds = excluded.refunds,
+        refunded = excluded.refunded,
+        expired = excluded.expired,
+        resubscribed = excluded.resubscribed,
+        trials_started = excluded.trials_started,
+        trials_kept = excluded.trials_kept,
+        trials_converted = excluded.trials_converted,
+        newcomers = excluded.newcomers,
+        converted = excluded.converted,
+        paid_usd = excluded.paid_usd,
+        refunded_usd = excluded.refunded_usd,
+        active_usd = excluded.active_usd,
+        mrr_usd = excluded.mrr_usd
+),
+days as (
+    insert into figure_days as d (
+        project_id, environment, day, currency,
+        active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed, trials_started, trials_kept,
+        trials_converted, newcomers, converted, paid_usd, refunded_usd, active_usd, mrr_usd
+    )
+    select * from unnest(
+        $28::text[], $29::text[], $30::integer[], $31::text[], $32::bigint[], $33::bigint[], $34::bigint[],
+        $35::bigint[], $36::bigint[], $37::bigint[], $38::bigint[], $39::bigint[], $40::bigint[], $41::bigint[],
+        $42::bigint[], $43::bigint[], $44::bigint[], $45::bigint[], $46::bigint[], $47::bigint[], $48::bigint[],
+        $49::bigint[]
+    )
+    on conflict (project_id, environment, day, currency) do update set
+        active = d.active + excluded.active,
+        trials = d.trials + excluded.trials,
+        mrr = d.mrr + excluded.mrr,
+        payments = d.payments + excluded.payments,
+        paid = d.paid + excluded.paid,
+        refunds = d.refunds + excluded.refunds,
+        refunded = d.refunded + excluded.refunded,
+        expired = d.expired + excluded.expired,
+        resubscribed = d.resubscribed + excluded.resubscribed,
+        trials_started = d.trials_started + excluded.trials_started,
+        trials_kept = d.trials_kept + excluded.trials_kept,
+        trials_converted = d.trials_converted + excluded.trials_converted,
+        newcomers = d.newcomers + excluded.newcomers,
+        converted = d.converted + excluded.converted,
+        paid_usd = d.paid_usd + excluded.paid_usd,
+        refunded_usd = d.refunded_usd + excluded.refunded_usd,
+        active_usd = d.active_usd + excluded.active_usd,
+        mrr_usd = d.mrr_usd + excluded.mrr_usd
 )
-select $1, * from unnest(
-    $2::uuid[], $3::bigint[], $4::text[], $5::text[],
-    $6::smallint[], $7::smallint[], $8::bigint[], $9::smallint[], $10::bigint[], $11::smallint[], $12::bigint[],
-    $13::smallint[], $14::smallint[], $15::smallint[], $16::smallint[], $17::smallint[], $18::smallint[],
-    $19::smallint[], $20::bigint[], $21::bigint[], $22::smallint[], $23::bigint[]
-);
-
--- name: add_to_figure_days
--- add the differences of changed lines to the sums of their days
-insert into figure_days as d (
-    project_id, environment, day, currency,
-    active, trials, mrr, payments, paid, refunds, refunded, expired, resubscribed,
-    trials_started, trials_kept, trials_converted, newcomers,
-    converted, paid_usd, refunded_usd, active_usd, mrr_usd
-)
-select $1, * from unnest(
-    $2::text[], $3::integer[], $4::text[],
-    $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
-    $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[],
-    $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[]
-)
-on conflict (project_id, environment, day, currency) do update set
-    active = d.active + excluded.active,
-    trials = d.trials + excluded.trials,
-    mrr = d.mrr + excluded.mrr,
-    payments = d.payments + excluded.payments,
-    paid = d.paid + excluded.paid,
-    refunds = d.refunds + excluded.refunds,
-    refunded = d.refunded + excluded.refunded,
-    expired = d.expired + excluded.expired,
-    resubscribed = d.resubscribed + excluded.resubscribed,
-    trials_started = d.trials_started + excluded.trials_started,
-    trials_kept = d.trials_kept + excluded.trials_kept,
-    trials_converted = d.trials_converted + excluded.trials_converted,
-    newcomers = d.newcomers + excluded.newcomers,
-    converted = d.converted + excluded.converted,
-    paid_usd = d.paid_usd + excluded.paid_usd,
-    refunded_usd = d.refunded_usd + excluded.refunded_usd,
-    active_usd = d.active_usd + excluded.active_usd,
-    mrr_usd = d.mrr_usd + excluded.mrr_usd;
-
--- name: newest_customer
--- the highest customer id of a project
-select id from customers where project_id = $1 order by id desc limit 1;
-
--- name: present_xid
--- a transaction id higher than that of every transaction that has changed anything so far
-select pg_current_xact_id()::text::bigint;
+update figure_rolls r
+set position = n.position, rolled_to = n.rolled_to, counted = n.counted, mark_id = n.mark_id, mark_xid = n.mark_xid,
+    marked_at = n.marked_at
+from unnest(
+        $50::text[], $51::bigint[], $52::bigint[], $53::bigint[], $54::bigint[], $55::bigint[], $56::bigint[]
+) as n (project_id, position, rolled_to, counted, mark_id, mark_xid, marked_at)
+where r.project_id = n.project_id;
 
 -- name: count_newcomers
--- add the next customers to the hours in which they were first seen; returns the last id counted
-with next as (
-    select id, first_seen_at, test_clock_id from customers
-    where project_id = $1 and id > $2 and id <= $3
-    order by id
-    limit $4
-), seen as (
-    select (first_seen_at / 86400000)::integer as day, first_seen_at / 3600000 % 24 as hour
+-- add the next customers of these projects to the hours in which they were first seen; the last id counted in each
+with asked as materialized (
+    select * from unnest($1::text[], $2::bigint[], $3::bigint[]) as a (project_id, counted, until)
+),
+next as materialized (
+    select a.project_id, c.id, c.first_seen_at, c.test_clock_id
+    from asked a
+    cross join lateral (
+        select k.id, k.first_seen_at, k.test_clock_id from customers k
+        where k.project_id = a.project_id and k.id > a.counted and k.id <= a.until
+        order by k.id
+        limit $4
+    ) as c
+),
+seen as (
+    select project_id, (first_seen_at / 86400000)::integer as day, first_seen_at / 3600000 % 24 as hour
     from next
     where test_clock_id is null
-), added as (
+),
+added as (
     -- One pass, whatever the plan: an import brings customers of thousands of days, and a join that was planned while the
     -- tables were empty goes through all of them for each hour of each day.
     insert into figure_newcomers as n (project_id, day, customers, hours)
-    select $1, day, count(*), array[
+    select project_id, day, count(*), array[
         count(*) filter (where hour = 0), count(*) filter (where hour = 1), count(*) filter (where hour = 2),
         count(*) filter (where hour = 3), count(*) filter (where hour = 4), count(*) filter (where hour = 5),
         count(*) filter (where hour = 6), count(*) filter (where hour = 7), count(*) filter (where hour = 8),
@@ -146,7 +223,7 @@ with next as (
         count(*) filter (where hour = 21), count(*) filter (where hour = 22), count(*) filter (where hour = 23)
     ]
     from seen
-    group by day
+    group by project_id, day
     on conflict (project_id, day) do update set
         customers = n.customers + excluded.customers,
         hours = array(
@@ -155,13 +232,11 @@ with next as (
             order by place
         )
 )
-select count(*) as customers, max(id) as last from next;
+select project_id, count(*) as customers, max(id) as last from next group by project_id;
 
--- name: save_figures
--- store a project's progress
-update figure_rolls
-set position = $2, rolled_to = $3, counted = $4, mark_id = $5, mark_xid = $6, marked_at = $7
-where project_id = $1;
+-- name: mark_for_figures
+-- mark customers who changed without an event
+insert into figure_marks (project_id, customer_id) select * from unnest($1::text[], $2::bigint[]);
 
 -- name: figures_progress
 -- the head of a project's feed, and the progress of its figures

@@ -20,8 +20,10 @@ from latchkey.usecases.engine.unit_of_work import UnitOfWork
 
 # Customers per transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.
 AT_ONCE = 500
-# New purchases may be due earlier; cap the sleep.
+# How long the clock sleeps at most. A change by any process may fall due sooner than what the clock knows of.
 LONGEST_WAIT: Ms = 1 * SECOND
+# Between two transactions, unless there is more to do at once: what falls due meanwhile is applied together.
+APART: Ms = 250
 POSTPONED_FOR: Ms = 5 * MINUTE
 # When to look again at a subscription whose store is to be asked first.
 ASKED_WITHIN: Ms = 5 * MINUTE
@@ -34,8 +36,7 @@ async def run_clock(database: Database, now: Callable[[], Ms], stop: asyncio.Eve
     catalogs = Catalogs()
     while not stop.is_set():
         try:
-            changed = await pass_time(database, catalogs, now())
-            wait = 0 if changed == AT_ONCE else await _until_next(database, now())
+            wait = await turn(database, catalogs, now())
         except CollisionError:
             continue
         except Exception:
@@ -47,6 +48,18 @@ async def run_clock(database: Database, now: Callable[[], Ms], stop: asyncio.Eve
                 await asyncio.wait_for(stop.wait(), wait / 1000)
             except TimeoutError:
                 continue
+
+
+async def turn(database: Database, catalogs: Catalogs, now: Ms) -> Ms:
+    """Applies what is due. Returns how long to wait. While nothing is due it only looks when the next customer is: one
+    entry of an index, in one statement without a transaction."""
+    async with database.acquire() as connection:
+        due = await customers.next_due(connection)
+    if due is None:
+        return LONGEST_WAIT
+    if due > now:
+        return min(due - now, LONGEST_WAIT)
+    return 0 if await pass_time(database, catalogs, now) == AT_ONCE else APART
 
 
 async def pass_time(database: Database, catalogs: Catalogs, now: Ms, limit: int = AT_ONCE) -> int:
@@ -74,9 +87,3 @@ async def pass_time(database: Database, catalogs: Catalogs, now: Ms, limit: int 
                 unit.record(stored, step, catalog)
         await unit.commit()
     return len(due)
-
-
-async def _until_next(database: Database, now: Ms) -> Ms:
-    async with database.acquire() as connection:
-        due = await customers.next_due(connection)
-    return LONGEST_WAIT if due is None else min(max(due - now, 1), LONGEST_WAIT)

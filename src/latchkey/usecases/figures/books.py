@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 from uuid import UUID
@@ -14,7 +14,8 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.database import Connection
 from latchkey.storage.figures import books
-from latchkey.storage.figures.books import DayChange, PurchaseLine
+from latchkey.storage.figures.books import Booked, DayChange, PurchaseLine
+from latchkey.storage.figures.progress import Roll
 
 
 class Difference(NamedTuple):
@@ -25,32 +26,37 @@ class Difference(NamedTuple):
 
     def by_day(self) -> list[DayChange]:
         """The changes of the daily sums, sorted by key."""
-        days: dict[tuple[Environment, int, str], Tally] = defaultdict(lambda: NOTHING)
-        for _, (at, currency, environment, tally) in self.new:
-            days[environment, at // DAY, currency] = days[environment, at // DAY, currency].plus(tally)
-        for _, (at, currency, environment, tally) in self.gone:
-            days[environment, at // DAY, currency] = days[environment, at // DAY, currency].minus(tally)
+        days: dict[tuple[str, Environment, int, str], Tally] = defaultdict(lambda: NOTHING)
+        for project_id, _, (at, currency, environment, tally) in self.new:
+            key = project_id, environment, at // DAY, currency
+            days[key] = days[key].plus(tally)
+        for project_id, _, (at, currency, environment, tally) in self.gone:
+            key = project_id, environment, at // DAY, currency
+            days[key] = days[key].minus(tally)
         return sorted(DayChange(*key, tally) for key, tally in days.items() if tally != NOTHING)
 
 
-def difference(known: Mapping[UUID, set[Line]], now: Mapping[UUID, Iterable[Line]]) -> Difference:
+def difference(known: Mapping[Booked, set[Line]], now: Mapping[Booked, Iterable[Line]]) -> Difference:
     gone: list[PurchaseLine] = []
     new: list[PurchaseLine] = []
     for purchase, lines in now.items():
         before, after = known.get(purchase, set()), set(lines)
-        gone.extend(PurchaseLine(purchase, line) for line in before - after)
-        new.extend(PurchaseLine(purchase, line) for line in after - before)
+        gone.extend(PurchaseLine(*purchase, line) for line in before - after)
+        new.extend(PurchaseLine(*purchase, line) for line in after - before)
     return Difference(gone, new)
 
 
-async def write(connection: Connection, project_id: str, contributed: Mapping[PurchaseKey, Iterable[Line]]) -> None:
-    """Replaces the lines of these purchases. The caller holds the lock on the project's `figure_rolls` row."""
-    now = {pseudonym(key): lines for key, lines in contributed.items()}
-    known = await books.lines_of(connection, project_id, now.keys())
-    changed = difference(known, now)
-    await books.delete_lines(connection, project_id, changed.gone)
-    await books.add_lines(connection, project_id, changed.new)
-    await books.add_to_days(connection, project_id, changed.by_day())
+async def write(
+    connection: Connection,
+    contributed: Mapping[str, Mapping[PurchaseKey, Iterable[Line]]],
+    rolled: Sequence[Roll] = (),
+) -> None:
+    """Replaces the lines of these purchases, by project, and stores the progress of projects. The caller has locked the
+    `figure_rolls` rows of all these projects."""
+    now = {(id, pseudonym(key)): lines for id, bought in contributed.items() for key, lines in bought.items()}
+    changed = difference(await books.lines_of(connection, now.keys()), now)
+    if changed.gone or changed.new or rolled:
+        await books.write(connection, changed.gone, changed.new, changed.by_day(), rolled)
 
 
 def pseudonym(key: PurchaseKey) -> UUID:
