@@ -11,7 +11,11 @@ from tests.storage.plans import conditions, plan_of
 HOT = {
     "read_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
     "admit_reads": (
-        "bytea[], integer[], integer[], text[]",
+        "bytea[], integer[], integer[], integer[], integer[], integer[], integer[], bigint[], text[]",
+        ["(hash = ", "(app_user_id = ", "(id = a.customer_id)"],
+    ),
+    "read_leased": (
+        "bytea, xid, text, integer, text[]",
         ["(hash = ", "(app_user_id = ", "(id = a.customer_id)"],
     ),
     "lock_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),

@@ -178,6 +178,7 @@ def create_application(
             await services.inbox.drain()
             await services.changes.drain()
             await services.presence.stop()
+            await services.leases.close()
             await services.sender.close()
             await services.stores.close()
 

@@ -6,8 +6,8 @@ requests of the same tick. Decision 0011 has the measurements against the same r
 
 from __future__ import annotations
 
-from asyncio import Future
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from typing import Any
 
 from msgspec import json
 
@@ -93,7 +93,7 @@ class Reads:
         exchange.sequence = view.customer.sequence
         return 200, _encode(v2.customer(view))
 
-    def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Future[Answer]:
+    def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Coroutine[Any, Any, Answer]:
         """An invalid id is not looked up; the request is still authenticated and counted."""
         hashed = key_hash(exchange.headers.get(b"authorization"), exchange.version)
         return self._admit(hashed, app_user_id if problem is None else None)

@@ -22,6 +22,7 @@ from latchkey.storage.write_probe import WriteProbe
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.leases import Leases
 from latchkey.usecases.engine.phone_limit import PhoneLimit
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
@@ -37,14 +38,16 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
     allowed = settings.webhook_allow_networks
     changes = Changes(database, now, catalogs)
     stores = connect(database, settings, now)
-    reader = Reader(database, catalogs, measure=metrics.read_batch)
+    leases = Leases(database)
+    reader = Reader(database, catalogs, leases, measure=metrics.read_batch)
     grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
     receipts = Receipts(stores, changes, grants)
     return Services(
         database=database,
         now=now,
         catalogs=catalogs,
-        admission=Admission(database, measure=metrics.admission_batch),
+        leases=leases,
+        admission=Admission(database, leases, measure=metrics.admission_batch),
         reader=reader,
         changes=changes,
         presence=Presence(database, dropped=metrics.visit_dropped),

@@ -348,7 +348,10 @@ create unlogged table rate_windows (
     buckets bigint[] not null,
     counts integer[] not null,
     -- The total of all runs, so that a check need not add them up.
-    total integer not null default 0
+    total integer not null default 0,
+    -- The run whose leases are out, and how many requests they have together.
+    leased_until bigint not null default 0,
+    leased_out integer not null default 0
 ) with (fillfactor = 50);
 
 -- Takes up to `wanted` requests from a key's last 60 seconds. Returns how many were granted and, if some were not, after
@@ -359,30 +362,59 @@ create unlogged table rate_windows (
 -- exact to the microsecond. Above that a run spans 500 ms and has the instant of its end: the limit is never exceeded,
 -- and capacity returns at most 500 ms late. `used` is the number of requests in the window afterwards. `at_us` replaces
 -- the clock in tests.
+--
+-- A lease: above 600 requests a minute, while less than half of the limit is used, a process can take requests ahead. It
+-- names how many it expects in 500 ms (`ahead`), and gets its part of them for the rest of the current run: `leased`
+-- requests, counted in the run `leased_at`, to be used within `leased_us`. Later it hands the lease back: its size
+-- (`settled`), the unused rest (`back`) and the run (`back_at`). A lease that nobody hands back counts as used. `open_us`:
+-- requests are refused while others have leases; after this time they are handed back, and asking again may succeed.
 create function take_requests(
     of_key text, wanted integer, allowed integer, at_us bigint default null,
-    out granted integer, out retry_after_us bigint, out used integer
+    ahead integer default 0, back integer default 0, settled integer default 0, back_at bigint default null,
+    out granted integer, out retry_after_us bigint, out used integer,
+    out leased integer, out leased_at bigint, out leased_us bigint, out open_us bigint
 ) language plpgsql as $$
 declare
     window_us constant bigint := 60000000;
     grain constant bigint := case when allowed <= 600 then 1 else 500000 end;
+    -- How long after its end a lease may still be handed back before a refusal counts all of it as used.
+    patience_us constant bigint := 250000;
     now_us bigint;
     stamp bigint;
     instants bigint[];
     runs integer[];
+    out_until bigint;
+    out_now integer;
     oldest integer := 1;
     newest integer;
     missing integer;
 begin
+    leased := 0;
     -- An unlogged row is lost in a crash anyway; nobody waits for the disk here.
     perform set_config('synchronous_commit', 'off', true);
     loop
-        select buckets, counts, total into instants, runs, used from rate_windows where key_id = of_key for update;
+        select w.buckets, w.counts, w.total, w.leased_until, w.leased_out
+        into instants, runs, used, out_until, out_now
+        from rate_windows w where w.key_id = of_key for update;
         exit when found;
         insert into rate_windows (key_id, buckets, counts) values (of_key, '{}', '{}') on conflict do nothing;
     end loop;
     now_us := coalesce(at_us, (date_part('epoch', clock_timestamp()) * 1000000)::bigint);
     stamp := (now_us + grain - 1) / grain * grain;
+
+    if settled > 0 then
+        oldest := array_position(instants, back_at);
+        -- A run that has left the window, or was moved because the clock was set back, keeps what it counts.
+        if oldest is not null then
+            back := least(back, runs[oldest]);
+            runs[oldest] := runs[oldest] - back;
+            used := used - back;
+        end if;
+        if out_until = back_at then
+            out_now := greatest(out_now - settled, 0);
+        end if;
+        oldest := 1;
+    end if;
     newest := cardinality(instants);
 
     -- A clock that was set back by more than a second must not lock a key out until it has caught up.
@@ -390,6 +422,7 @@ begin
         instants := array(
             select least(instant, stamp) from unnest(instants) with ordinality as run (instant, place) order by place
         );
+        out_now := 0;
     end if;
 
     while oldest <= newest and instants[oldest] <= now_us - window_us loop
@@ -398,7 +431,13 @@ begin
     end loop;
 
     granted := greatest(least(wanted, allowed - used), 0);
-    if granted > 0 then
+    if ahead > 0 and grain > 1 and granted = wanted then
+        leased := least((ahead * (stamp - now_us) + grain - 1) / grain, allowed / 2 - used - granted);
+        if leased < 5 then
+            leased := 0;
+        end if;
+    end if;
+    if granted > 0 or settled > 0 then
         if oldest > 1 then
             instants := instants[oldest:];
             runs := runs[oldest:];
@@ -406,17 +445,28 @@ begin
             oldest := 1;
         end if;
         if newest > 0 and instants[newest] >= stamp then
-            runs[newest] := runs[newest] + granted;
-        else
+            runs[newest] := runs[newest] + granted + leased;
+        elsif granted > 0 then
             newest := newest + 1;
             instants[newest] := stamp;
-            runs[newest] := granted;
+            runs[newest] := granted + leased;
         end if;
         used := used + granted;
-        update rate_windows set buckets = instants, counts = runs, total = used where key_id = of_key;
+        if leased > 0 then
+            leased_at := instants[newest];
+            leased_us := stamp - now_us;
+            out_now := case when out_until = leased_at then out_now else 0 end + leased;
+            out_until := leased_at;
+        end if;
+        update rate_windows
+        set buckets = instants, counts = runs, total = used + leased, leased_until = out_until, leased_out = out_now
+        where key_id = of_key;
     end if;
 
     if granted < wanted then
+        if out_now > 0 and out_until > now_us - patience_us then
+            open_us := out_until + patience_us - now_us;
+        end if;
         missing := used - allowed + 1;
         loop
             missing := missing - runs[oldest];

@@ -13,6 +13,7 @@ from latchkey.storage.write_probe import WriteProbe
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.engine.leases import Leases
 from latchkey.usecases.engine.phone_limit import PhoneLimit
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
@@ -30,6 +31,8 @@ class Services:
     # The wall clock. For a customer on a test clock, that clock is used instead.
     now: Callable[[], Ms]
     catalogs: Catalogs
+    # Of rate limits. `admission` and `reader` share them.
+    leases: Leases
     admission: Admission
     reader: Reader
     changes: Changes

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
+from latchkey.domain.leases import Count, Lease
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _ADMIT = query("admit_requests")
+_HAND_BACK = query("hand_back")
 _FORMER = query("former_key_stores")
 
 
@@ -20,8 +22,14 @@ class Admitted(Struct, frozen=True, gc=False):
     # How many of the requests are admitted, and when the next one would be; None if all are.
     granted: int
     retry_after_us: int | None
-    # How many requests of the last 60 seconds are counted, and how many are allowed. A public key is not counted.
+    # How many requests of the last 60 seconds are counted; None if none was counted now.
     used: int | None
+    # A lease: its size, its run, and how long it lasts. 0: none was granted.
+    leased: int
+    leased_at: int | None
+    leased_us: int | None
+    # Requests were refused while processes have leases, which they hand back within this time.
+    open_us: int | None
     rate_limit: int
     key_id: str
     project_id: str
@@ -31,13 +39,26 @@ class Admitted(Struct, frozen=True, gc=False):
     scopes: list[str]
 
 
-async def admit(connection: Connection, wanted: Mapping[bytes, int]) -> dict[bytes, Admitted]:
+async def admit(connection: Connection, counts: Mapping[bytes, Count]) -> dict[bytes, Admitted]:
     """Counts requests, given by the hash of their key. Unknown and revoked keys are left out."""
-    rows = await connection.fetch(_ADMIT, list(wanted), list(wanted.values()))
-    return {
-        key_hash: Admitted(granted, retry_after_us, used, rate_limit, key_id, project_id, app_id, store, kind, scopes)
-        for key_hash, granted, retry_after_us, used, rate_limit, key_id, project_id, app_id, store, kind, scopes in rows
-    }
+    rows = await connection.fetch(_ADMIT, list(counts), *columns(counts.values()))
+    return {row[0]: Admitted(*row[1:]) for row in map(tuple, rows)}
+
+
+def columns(counts: Collection[Count]) -> tuple[list[int], list[int], list[int], list[int], list[int | None]]:
+    """As the statements take them."""
+    return (
+        [one.wanted for one in counts],
+        [one.ahead for one in counts],
+        [one.back for one in counts],
+        [one.settled for one in counts],
+        [one.run for one in counts],
+    )
+
+
+async def hand_back(connection: Connection, key_hash: bytes, lease: Lease) -> None:
+    """A lease that is over."""
+    await connection.execute(_HAND_BACK, key_hash, lease.left, lease.size, lease.run)
 
 
 async def former_stores(connection: Connection, hashes: Sequence[bytes]) -> dict[bytes, str]:

@@ -6,7 +6,7 @@ This is the hottest code of storage. Rows are unpacked by position, in the order
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 import asyncpg
@@ -14,14 +14,17 @@ from msgspec import Struct, json
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.instants import Ms
+from latchkey.domain.leases import Count
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.database import Connection
+from latchkey.storage.engine.admission import columns
 from latchkey.storage.errors import InvalidValueError
 from latchkey.storage.sql import query
 
 _READ = query("read_customers")
 _ADMIT = query("admit_reads")
+_LEASED = query("read_leased")
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -38,19 +41,35 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
-    """Like `admission.Admitted`, with the version of the project's catalog. `admit_reads` returns it as one array."""
+    """Like `admission.Admitted`, with the versions of the project's catalog and of the key's row. `admit_reads` returns
+    it as one array."""
 
     granted: int
     retry_after_us: int | None
     used: int | None
+    leased: int
+    leased_at: int | None
+    leased_us: int | None
+    open_us: int | None
     rate_limit: int
     catalog_version: int
+    row_version: str
     key_id: str
     project_id: str
     app_id: str | None
     store: str | None
     kind: str
     scopes: list[str]
+
+
+class Known(Struct, frozen=True, gc=False):
+    """A key and its catalog as a statement found them. `read_leased` finds nothing if either has changed."""
+
+    hash: bytes
+    row_version: int
+    project_id: str
+    catalog_version: int
+    catalog: Catalog
 
 
 _ADMITTED = json.Decoder(AdmittedForReads)
@@ -81,29 +100,56 @@ async def read(
 async def admit(
     connection: Connection,
     catalogs: Catalogs,
-    hashes: Sequence[bytes],
+    counts: Mapping[bytes, Count],
     amounts: Sequence[int],
     app_user_ids: Sequence[str | None],
-) -> tuple[list[AdmittedForReads | None], list[Row | None]]:
-    """Reads with keys: for each key its hash and its number of reads; and all ids, those of the first key first. None
-    as an id only authenticates the key.
+) -> tuple[list[tuple[AdmittedForReads, Known] | None], list[Row | None]]:
+    """Reads with keys: for each key how to count its reads, and how many there are; and all ids, those of the first key
+    first. None as an id only authenticates the key.
 
     Returns keys and customers in the requested order. None as a key: it is unknown or revoked."""
     firsts = [0, *accumulate(amounts[:-1])]
     try:
-        rows = await connection.fetch(_ADMIT, hashes, firsts, amounts, app_user_ids)
+        rows = await connection.fetch(_ADMIT, list(counts), firsts, amounts, *columns(counts.values()), app_user_ids)
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
     # Only the first row of each key contains the key's data. Places begin with 1.
     admitted = {row["place"] - 1: _ADMITTED.decode(of_key) for row in rows if (of_key := row["of_key"]) is not None}
-    keys = [admitted.get(first) for first in firsts]
+    keys: list[tuple[AdmittedForReads, Known] | None] = []
     catalog_at: list[Catalog] = []
-    for key, amount in zip(keys, amounts, strict=True):
-        known = _NO_CATALOG if key is None else await catalogs.at(connection, key.project_id, key.catalog_version)
-        catalog_at += [known] * amount
+    for hash, first, amount in zip(counts, firsts, amounts, strict=True):
+        key = admitted.get(first)
+        if key is None:
+            keys.append(None)
+            catalog_at += [_NO_CATALOG] * amount
+            continue
+        catalog = await catalogs.at(connection, key.project_id, key.catalog_version)
+        keys.append((key, Known(hash, int(key.row_version), key.project_id, key.catalog_version, catalog)))
+        catalog_at += [catalog] * amount
     found: list[Row | None] = [None] * len(app_user_ids)
     for place, row_key, state, clock_now, due_at, at, platform, system, app, country, _of_key in rows:
         if row_key is not None:
             seen = LastSeen(at, platform, system, app, country)
             found[place - 1] = Row(row_key, state, catalog_at[place - 1], clock_now, due_at, seen)
     return keys, found
+
+
+async def read_leased(
+    connection: Connection, known: Known, app_user_ids: Sequence[str | None]
+) -> list[Row | None] | None:
+    """Reads with one key that a lease covers, in the requested order. None: the key or the catalog has changed."""
+    try:
+        rows = await connection.fetch(
+            _LEASED, known.hash, known.row_version, known.project_id, known.catalog_version, app_user_ids
+        )
+    except asyncpg.DataError as error:
+        raise InvalidValueError(str(error)) from error
+    if not rows:
+        return None
+    catalog = known.catalog
+    found: list[Row | None] = [None] * len(app_user_ids)
+    for place, key, state, clock_now, due_at, at, platform, system, app, country in rows:
+        if key is not None:
+            seen = LastSeen(at, platform, system, app, country)
+            found[place - 1] = Row(key, state, catalog, clock_now, due_at, seen)
+    return found

@@ -1,25 +1,37 @@
 -- name: admit_requests
--- the owners of the keys of one batch, and how many of their requests the rate limit admits
+-- the owners of the keys of one batch, and how many of their requests the rate limit admits. $2 is how many to count; 0 for
+-- requests that a lease covers. $3 to $6 are leases to take and to hand back, see take_requests.
 select
-    asked.hash, taken.granted, taken.retry_after_us, taken.used, asked.rate_limit,
+    asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.leased, taken.leased_at, taken.leased_us,
+    taken.open_us, asked.rate_limit,
     asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
 from (
     -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
-    select k.*, p.store, a.wanted
-    from unnest($1::bytea[], $2::integer[]) as a (hash, wanted)
+    select k.*, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at
+    from unnest($1::bytea[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::bigint[])
+        as a (hash, wanted, ahead, back, settled, back_at)
     join api_keys k on k.hash = a.hash and k.revoked_at is null
     left join apps p on p.project_id = k.project_id and p.id = k.app_id
     order by k.id
 ) as asked
 cross join lateral (
-    select t.granted, t.retry_after_us, t.used
-    from take_requests(asked.id, asked.wanted, asked.rate_limit) as t
-    where asked.kind = 'secret'
+    select t.*
+    from take_requests(
+        asked.id, asked.wanted, asked.rate_limit, null, asked.ahead, asked.back, asked.settled, asked.back_at
+    ) as t
+    where asked.kind = 'secret' and asked.wanted > 0
     union all
     -- All phones of an app share its public key: it is not counted here.
-    select asked.wanted, null, null
-    where asked.kind <> 'secret'
+    select asked.wanted, null, null, 0, null, null, null
+    where asked.kind <> 'secret' or asked.wanted = 0
 ) as taken;
+
+-- name: hand_back
+-- a lease of a key that is over: what is unused ($2), its size ($3) and its run ($4)
+select t.used
+from api_keys k
+cross join lateral take_requests(k.id, 0, k.rate_limit, null, 0, $2::integer, $3::integer, $4::bigint) as t
+where k.hash = $1;
 
 -- name: former_key_stores
 -- the stores of public keys that once existed: revoked, or of an app that was deleted

@@ -1,8 +1,8 @@
 """Authentication of requests by API key, and the key's rate limit.
 
 One statement answers for all requests that come in the same tick: it finds each key's owner and counts the requests of
-the key's last 60 seconds. A public key is not counted: all phones of an app share it (see `phone_limit.py`). Nothing is
-cached between requests, so a revoked key is refused at once.
+the key's last 60 seconds, unless a lease covers them (`leases.py`). A public key is not counted: all phones of an app
+share it (see `phone_limit.py`). The key is looked up for every request, so a revoked key is refused at once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain, repeat
+
+from msgspec import Struct
 
 from latchkey.storage.access.keys import Scope as Scope
 from latchkey.storage.database import Database
@@ -19,10 +20,11 @@ from latchkey.storage.engine import admission
 from latchkey.storage.engine.admission import Admitted
 from latchkey.storage.engine.reads import AdmittedForReads
 from latchkey.usecases.engine.batch import Batch
+from latchkey.usecases.engine.leases import Leases
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+# Structs, because one is created for every single request.
+class Caller(Struct, frozen=True, gc=False):
     """The key a request came with."""
 
     key_id: str
@@ -39,12 +41,13 @@ class Caller:
     rate_used: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Limited:
+class Limited(Struct, frozen=True, gc=False):
     """The key is valid, but its rate limit is used up for now."""
 
     caller: Caller
     retry_after_ms: int
+    # Other processes have leases, which they hand back within this time: ask again after it. None: refused for certain.
+    open_ms: int | None = None
 
 
 # None: no such key, or a revoked one.
@@ -52,29 +55,49 @@ Verdict = Caller | Limited | None
 
 
 class Admission:
-    def __init__(self, database: Database, *, measure: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(
+        self, database: Database, leases: Leases | None = None, *, measure: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._database = database
+        self._leases = leases if leases is not None else Leases(database)
         self._batch: Batch[bytes, Verdict] = Batch(self._ask, largest=4096, measure=measure)
         self._former: Batch[bytes, str | None] = Batch(self._ask_former, largest=4096)
 
-    def admit(self, key_hash: bytes) -> asyncio.Future[Verdict]:
+    async def admit(self, key_hash: bytes) -> Verdict:
         """The verdict on one request with this key. Every call counts as one request."""
-        return self._batch.ask(key_hash)
+        while True:
+            verdict = await self._batch.ask(key_hash)
+            if type(verdict) is not Limited or verdict.open_ms is None:
+                return verdict
+            await self._leases.others(verdict.open_ms)
 
     def former_store(self, key_hash: bytes) -> asyncio.Future[str | None]:
         """The store of a public key that was revoked or whose app was deleted. None: there was no such key."""
         return self._former.ask(key_hash)
 
     async def _ask(self, hashes: list[bytes]) -> list[Verdict]:
-        wanted = Counter(hashes)
-        async with self._database.acquire() as connection:
-            admitted = await admission.admit(connection, wanted)
+        leases, wanted = self._leases, Counter(hashes)
+        sent = leases.clock()
+        counts = {key_hash: leases.plan(key_hash, amount) for key_hash, amount in wanted.items()}
+        used = {key_hash: leases.used(key_hash) for key_hash, count in counts.items() if not count.wanted}
+        try:
+            async with self._database.acquire() as connection:
+                admitted = await admission.admit(connection, counts)
+        except BaseException:
+            for key_hash, count in counts.items():
+                leases.fail(key_hash, count, wanted[key_hash])
+            raise
         verdicts: dict[bytes, Iterator[Verdict]] = {}
-        for key_hash, one in admitted.items():
-            caller = caller_of(one)
-            refused = limited(caller, one.retry_after_us)
+        for key_hash, count in counts.items():
+            one = admitted.get(key_hash)
+            leases.learn(key_hash, count, sent, one)
+            if one is None:
+                continue
+            caller = caller_of(one, used.get(key_hash, one.used))
+            refused = limited(caller, one)
             # First come, first served.
-            verdicts[key_hash] = chain(repeat(caller, one.granted), repeat(refused))
+            granted = one.granted if count.wanted else wanted[key_hash]
+            verdicts[key_hash] = chain(repeat(caller, granted), repeat(refused))
         return [next(verdicts[key_hash]) if key_hash in verdicts else None for key_hash in hashes]
 
     async def _ask_former(self, hashes: list[bytes]) -> list[str | None]:
@@ -83,11 +106,14 @@ class Admission:
         return [found.get(key_hash) for key_hash in hashes]
 
 
-def limited(caller: Caller, retry_after_us: int | None) -> Limited | None:
-    return Limited(caller, -(-retry_after_us // 1000)) if retry_after_us is not None else None
+def limited(caller: Caller, key: Admitted | AdmittedForReads) -> Limited | None:
+    if key.retry_after_us is None:
+        return None
+    open_ms = -(-key.open_us // 1000) if key.open_us is not None else None
+    return Limited(caller, -(-key.retry_after_us // 1000), open_ms)
 
 
-def caller_of(key: Admitted | AdmittedForReads) -> Caller:
+def caller_of(key: Admitted | AdmittedForReads, used: int | None) -> Caller:
     return Caller(
         key.key_id,
         key.project_id,
@@ -96,5 +122,5 @@ def caller_of(key: Admitted | AdmittedForReads) -> Caller:
         key.kind == "public",
         frozenset(key.scopes),
         key.rate_limit,
-        key.used,
+        used,
     )

@@ -1,23 +1,28 @@
 """Reading customers. Concurrent reads share one query; only the parsed catalog of a known version is cached.
 
-A read with a key is authenticated by the same query: it is counted, checked and answered in one round trip.
+A read with a key is authenticated by the same query: it is counted, checked and answered in one round trip. A read that
+a lease covers (`leases.py`) is only checked and answered there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from latchkey.domain.leases import Count
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.engine import reads
+from latchkey.storage.engine.reads import Known
 from latchkey.storage.engine.reads import Row as Row
 from latchkey.storage.errors import InvalidValueError
-from latchkey.usecases.engine.admission import Verdict, caller_of, limited
+from latchkey.usecases.engine.admission import Caller, Limited, Verdict, caller_of, limited
 from latchkey.usecases.engine.batch import Batch
+from latchkey.usecases.engine.leases import Leases
 
 
 class Question(Struct, frozen=True, gc=False):
@@ -43,10 +48,18 @@ _STRANGER = Answer(None, None)
 
 class Reader:
     def __init__(
-        self, database: Database, catalogs: Catalogs, *, measure: Callable[[int], None] = lambda _: None
+        self,
+        database: Database,
+        catalogs: Catalogs,
+        leases: Leases | None = None,
+        *,
+        measure: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._catalogs = catalogs
+        self._leases = leases if leases is not None else Leases(database)
+        # The keys that had a lease last, by their hash.
+        self._known: dict[bytes, tuple[Known, Caller]] = {}
         self._batch: Batch[Question, Row | None] = Batch(self._ask, splits_on=(InvalidValueError,), measure=measure)
         # Split on errors like the other: the counts of a failed statement are rolled back with it.
         self._admitting: Batch[KeyQuestion, Answer] = Batch(
@@ -57,9 +70,15 @@ class Reader:
         """The customer as committed at some moment after this call; None if there is none with that id."""
         return self._batch.ask(Question(project_id, app_user_id))
 
-    def admit(self, key_hash: bytes, app_user_id: str | None) -> asyncio.Future[Answer]:
+    async def admit(self, key_hash: bytes, app_user_id: str | None) -> Answer:
         """The same for a request with this key, and the verdict on the request. Counts as one request."""
-        return self._admitting.ask(KeyQuestion(key_hash, app_user_id))
+        question = KeyQuestion(key_hash, app_user_id)
+        while True:
+            answer = await self._admitting.ask(question)
+            verdict = answer.verdict
+            if type(verdict) is not Limited or verdict.open_ms is None:
+                return answer
+            await self._leases.others(verdict.open_ms)
 
     async def _ask(self, questions: list[Question]) -> list[Row | None]:
         async with self._database.acquire() as connection:
@@ -71,26 +90,66 @@ class Reader:
             )
 
     async def _admit(self, questions: list[KeyQuestion]) -> list[Answer]:
-        of_key: defaultdict[bytes, list[int]] = defaultdict(list)
+        leases, of_key = self._leases, defaultdict[bytes, list[int]](list)
         for index, question in enumerate(questions):
             of_key[question.key_hash].append(index)
+        sent = leases.clock()
+        counts = {key_hash: leases.plan(key_hash, len(indexes)) for key_hash, indexes in of_key.items()}
+        try:
+            if len(counts) == 1:
+                answers = await self._leased(questions, counts)
+                if answers is not None:
+                    return answers
+            return await self._counted(questions, of_key, counts, sent)
+        except BaseException:
+            for key_hash, count in counts.items():
+                leases.fail(key_hash, count, len(of_key[key_hash]))
+            raise
+
+    async def _leased(self, questions: list[KeyQuestion], counts: Mapping[bytes, Count]) -> list[Answer] | None:
+        """The answers to questions with one key, if a lease covers them and the key is as it was."""
+        ((key_hash, count),) = counts.items()
+        found = self._known.get(key_hash)
+        if count.wanted or found is None:
+            return None
+        known, caller = found
+        caller = replace(caller, rate_used=self._leases.used(key_hash))
+        async with self._database.acquire() as connection:
+            rows = await reads.read_leased(connection, known, [question.app_user_id for question in questions])
+        return [Answer(caller, row) for row in rows] if rows is not None else None
+
+    async def _counted(
+        self,
+        questions: list[KeyQuestion],
+        of_key: Mapping[bytes, list[int]],
+        counts: Mapping[bytes, Count],
+        sent: float,
+    ) -> list[Answer]:
+        leases = self._leases
+        covered = {key_hash: leases.used(key_hash) for key_hash, count in counts.items() if not count.wanted}
         order = [index for indexes in of_key.values() for index in indexes]
         async with self._database.acquire() as connection:
             keys, rows = await reads.admit(
                 connection,
                 self._catalogs,
-                list(of_key),
+                counts,
                 [len(indexes) for indexes in of_key.values()],
                 [questions[index].app_user_id for index in order],
             )
         answers = [_STRANGER] * len(questions)
         first = 0
-        for indexes, key in zip(of_key.values(), keys, strict=True):
+        for (key_hash, indexes), found in zip(of_key.items(), keys, strict=True):
+            key, known = found if found is not None else (None, None)
+            leases.learn(key_hash, counts[key_hash], sent, key)
             if key is not None:
-                caller = caller_of(key)
-                refused = limited(caller, key.retry_after_us)
+                caller = caller_of(key, covered.get(key_hash, key.used))
+                refused = limited(caller, key)
                 # First come, first served.
                 for number, index in enumerate(indexes):
                     answers[index] = Answer(caller if number < key.granted else refused, rows[first + number])
+                if known is not None and (key.leased or key_hash in covered):
+                    self._known[key_hash] = known, caller
+            else:
+                self._known.pop(key_hash, None)
             first += len(indexes)
         return answers
