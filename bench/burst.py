@@ -7,49 +7,69 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AbstractAsyncContextManager
+from statistics import median
 
 from bench.buying import API, DELIVERY, LATCHKEY, POSTGRESQL, System, ceiling, check, know, latchkey
 from bench.ground import Ground
 from bench.load import measure
 from bench.table import Row, say
 
-COUNT = 12_000
-WARM_UP = 1_500
+COUNT = 6_000
+ROUNDS = 5
 CONNECTIONS = 64
 BAR = 2_000
+# After the last delivery: what the background does late belongs to the purchases too.
 AFTERWARDS = 3
+COUNTED = (API, DELIVERY, POSTGRESQL)
 
 
 async def run(ground: Ground) -> list[Row]:
-    bare_rate, bare_cpu = await _burst(ceiling(ground))
-    rate, cpu = await _burst(latchkey(ground))
-    rows = [
-        Row(
-            "burst: purchase to recorded delivery", rate, "/s", bare_rate, rate / bare_rate,
-            f"≥ {BAR:,}/s", rate >= BAR,
-        ),
-        Row("burst: CPU of a purchase and its delivery", sum(cpu.values()), "ms", sum(bare_cpu.values())),
-    ]  # fmt: skip
-    return rows + [Row(f"burst: of it {name}", cpu[name], "ms", bare_cpu[name]) for name in cpu]
+    async with ceiling(ground) as bare, latchkey(ground) as ours:
+        bursts = {system.name: Bursts(system) for system in (bare, ours)}
+        for one in bursts.values():
+            say(f"{one.system.name}: warm-up")
+            await one.again("warm")
+            await check(one.system, "warm")
+            one.forget()
+        # Alternating, and the median of each: a shared machine sometimes runs half as fast again for a second.
+        for number in range(1, ROUNDS + 1):
+            for one in bursts.values():
+                say(f"{one.system.name}: {COUNT:,} purchases by {CONNECTIONS} connections, {number} of {ROUNDS}")
+                await one.again(f"burst{number}")
+    measured, highest = bursts[ours.name], bursts[bare.name]
+    rate, most = median(measured.rates), median(highest.rates)
+    name = "burst: purchase to recorded delivery"
+    rows = [Row(name, rate, "/s", most, rate / most, f"≥ {BAR:,}/s", rate >= BAR)]
+    cpu, least = measured.cpu(), highest.cpu()
+    rows.append(Row("burst: CPU of a purchase and its delivery", sum(cpu.values()), "ms", sum(least.values())))
+    return rows + [Row(f"burst: of it {name}", cpu[name], "ms", least[name]) for name in COUNTED]
 
 
-async def _burst(starting: AbstractAsyncContextManager[System]) -> tuple[float, dict[str, float]]:
-    """Purchases a second, and the CPU milliseconds of each by process."""
-    async with starting as system:
+class Bursts:
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.rates: list[float] = []
+        self._spent: list[dict[str, float]] = []
+        self._sent = 0
+
+    def forget(self) -> None:
+        """What was measured so far was a warm-up."""
+        self.rates.clear()
+        self._spent.clear()
+
+    async def again(self, prefix: str) -> None:
+        system = self.system
         if system.name == LATCHKEY:
-            await know(system.ground, "warm", WARM_UP)
-            await know(system.ground, "burst", COUNT)
-        say(f"{system.name}: warm-up")
-        await measure(system.buyer("warm"), CONNECTIONS, WARM_UP)
-        await system.until_recorded(WARM_UP)
-        await check(system, "warm")
-        say(f"{system.name}: {COUNT:,} purchases by {CONNECTIONS} connections")
+            await know(system.ground, prefix, COUNT)
+        self._sent += COUNT
         began, before = time.perf_counter(), system.spent()
-        await measure(system.buyer("burst"), CONNECTIONS, COUNT)
-        await system.until_recorded(WARM_UP + COUNT)
-        took = time.perf_counter() - began
-        # What the background does late belongs to the purchases too.
+        await measure(system.buyer(prefix), CONNECTIONS, COUNT)
+        await system.until_recorded(self._sent)
+        self.rates.append(COUNT / (time.perf_counter() - began))
         await asyncio.sleep(AFTERWARDS)
         after = system.spent()
-    return COUNT / took, {name: (after[name] - before[name]) / COUNT for name in (API, DELIVERY, POSTGRESQL)}
+        self._spent.append({name: (after[name] - before[name]) / COUNT for name in COUNTED})
+
+    def cpu(self) -> dict[str, float]:
+        """Milliseconds for each purchase, by process."""
+        return {name: median(spent[name] for spent in self._spent) for name in COUNTED}
