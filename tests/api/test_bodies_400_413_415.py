@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from latchkey.api import application
 from latchkey.api.authentication import SecretWriteKey
-from latchkey.api.body import HEARD_OUT
+from latchkey.api.body import HEARD_OUT, check_body
 from latchkey.api.models import AppUserId, Body, Instant
 from latchkey.api.replies import reply as answer
+from latchkey.api.routing import Router
 from latchkey.settings import Settings
 from latchkey.usecases.access import keys
 from latchkey.usecases.sandbox.demo import PROJECT_ID
@@ -21,7 +22,7 @@ from tests.api.client import NOW, Client, Clock, running
 from tests.databases import DemoShelf
 
 MIB = 1024 * 1024
-router = APIRouter()
+router = Router()
 
 
 class Note(Body):
@@ -187,3 +188,9 @@ async def test_a_body_that_is_too_large_is_heard_out_for_clients_that_read_only_
 async def test_no_body_and_what_is_no_object_are_said_in_plain_words(client: Client) -> None:
     assert (await client.post("/v2/echo", body=b"")).json()["message"] == "Send a body: a JSON object."
     assert (await client.post("/v1/echo", body=b"[]")).json()["message"] == "The body must be a JSON object."
+
+
+def test_every_route_checks_its_body() -> None:
+    found = [route for route in application.routes().routes if isinstance(route, APIRoute)]
+    assert len(found) > 100
+    assert not [route.path for route in found if check_body not in {one.dependency for one in route.dependencies}]

@@ -8,12 +8,11 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from latchkey.api import documentation, health, incoming, reference
-from latchkey.api.body import check_body
 from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.metrics import Metrics
@@ -143,10 +142,8 @@ def routes() -> FastAPI:
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        dependencies=[Depends(check_body)],
+        routes=[route for router in ROUTERS for route in router.routes],
     )
-    for router in ROUTERS:
-        app.include_router(router)
     handle_faults(app)
 
     def openapi() -> dict[str, Any]:

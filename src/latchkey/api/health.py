@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
 from latchkey.api import metrics
 from latchkey.api.exchange import METRICS_KEY
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.storage import migrate
 from latchkey.storage.errors import StorageError
 from latchkey.storage.passing import PASSING, REFUSES_WRITES
 
-router = APIRouter(tags=["Operation"])
+router = Router(tags=["Operation"])
 
 # A health check that hangs is worse than one that fails.
 _PATIENCE_SECONDS = 5.0

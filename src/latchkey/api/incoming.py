@@ -7,12 +7,13 @@ checked or stored now, 4xx when it will never be taken.
 from __future__ import annotations
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import Request
 from msgspec import Struct
 from starlette.responses import Response
 
 from latchkey.api.errors import BadRequest, Forbidden, StoreNotConnected, Unauthenticated
 from latchkey.api.replies import reply
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores.incoming import (
@@ -24,7 +25,7 @@ from latchkey.usecases.stores.incoming import (
     StoreDown,
 )
 
-router = APIRouter(tags=["Stores"])
+router = Router(tags=["Stores"])
 
 log = structlog.get_logger("latchkey.stores")
 

@@ -11,13 +11,14 @@ from collections.abc import Container, Iterator
 from html import escape
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from msgspec import json
 from starlette.responses import HTMLResponse
 
 from latchkey.api.errors import NoSuchPath
+from latchkey.api.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 STYLE = """
 :root{color-scheme:light dark;--line:#8884;--soft:#8882}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -16,6 +16,7 @@ from latchkey.api.errors import ApiError, BadRequest, Missing, TooManyRequests, 
 from latchkey.api.exchange import SCOPE_KEY
 from latchkey.api.models import AppBody, AppUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.instants import MINUTE
 from latchkey.domain.team.client_address import network_of
@@ -28,7 +29,7 @@ from latchkey.usecases.services import Services
 from latchkey.wire import checkout as wire
 from latchkey.wire.errors import V1Error
 
-router = APIRouter(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
+router = Router(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
 
 # The codes that the web SDK knows, and what it makes of them.
 CONFIGURATION = 7000  # a configuration error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppReadKey
 from latchkey.api.models import PathUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.visit import country_of
 from latchkey.usecases.catalog.loading import load_catalog
@@ -17,7 +18,7 @@ from latchkey.usecases.catalog.prices import shown_prices
 from latchkey.usecases.rendering.store_products import product_details
 from latchkey.wire.store_products import ProductDetailsList
 
-router = APIRouter(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
+router = Router(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
 
 MOST = 500
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
@@ -13,6 +13,7 @@ from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Instant, PathUserId, any_of, one_of
 from latchkey.api.replies import shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply, view_of
 from latchkey.domain.instants import DAY
@@ -20,7 +21,7 @@ from latchkey.usecases.customers import grants
 from latchkey.usecases.ledger import acting
 from latchkey.wire.v1 import SubscriberResponse
 
-router = APIRouter(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
+router = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
 
 Duration = Literal[
     "daily",

@@ -6,7 +6,7 @@ import math
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BeforeValidator, Field, ValidationError
 from starlette.responses import Response
 
@@ -15,6 +15,7 @@ from latchkey.api.errors import BadRequest
 from latchkey.api.exchange import SCOPE_KEY
 from latchkey.api.models import AppBody, Instant, PathUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber
 from latchkey.domain.customers.attributes import MAX_COUNT, problem_with_attribute
@@ -24,7 +25,7 @@ from latchkey.usecases.customers.attributes import set_attributes
 from latchkey.wire.errors import RejectedAttribute
 from latchkey.wire.v1 import AttributesSaved
 
-router = APIRouter(tags=["V1 subscribers"])
+router = Router(tags=["V1 subscribers"])
 
 
 def _whole(value: Any) -> Any:

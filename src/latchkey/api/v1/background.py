@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppReadKey, AppWriteKey
 from latchkey.api.models import AnyBody, PathUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.wire.sdk import Accepted, HealthReportAvailability, ServiceHealth
 
-router = APIRouter(prefix="/v1", tags=["V1 for SDKs"])
+router = Router(prefix="/v1", tags=["V1 for SDKs"])
 
 _nothing: dict[str, Any] = {
     "responses": {204: {"description": "Nothing to configure"}},

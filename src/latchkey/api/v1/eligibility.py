@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -13,6 +13,7 @@ from latchkey.api.errors import BadRequest, StoreNotConnected
 from latchkey.api.exchange import SCOPE_KEY
 from latchkey.api.models import AppBody, PathUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v1.receipts import INVALID_RECEIPT
 from latchkey.domain.customers.eligibility import intro_eligible
@@ -23,7 +24,7 @@ from latchkey.usecases.rendering.view import look_at
 from latchkey.usecases.stores.restore_eligibility import may_restore
 from latchkey.wire.sdk import RestoreEligibility
 
-router = APIRouter(prefix="/v1/subscribers/{app_user_id}", tags=["V1 for SDKs"])
+router = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 for SDKs"])
 
 
 class ShownToken(AppBody):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import AppWriteKey, SecretWriteKey
 from latchkey.api.models import AppBody, AppUserId, PathUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply
 from latchkey.usecases.customers.erasure import erase
@@ -16,7 +17,7 @@ from latchkey.usecases.customers.identities import join, log_in
 from latchkey.wire.actions import V1Deleted
 from latchkey.wire.v1 import SubscriberResponse
 
-router = APIRouter(prefix="/v1/subscribers", tags=["V1 subscribers"])
+router = Router(prefix="/v1/subscribers", tags=["V1 subscribers"])
 
 
 class LogIn(AppBody):

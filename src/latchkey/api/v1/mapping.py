@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppReadKey
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog.loading import load_catalog
 from latchkey.usecases.rendering.mapping import product_entitlement_mapping
 from latchkey.wire.sdk import ProductEntitlementMapping
 
-router = APIRouter(tags=["V1 for SDKs"])
+router = Router(tags=["V1 for SDKs"])
 
 
 @router.get("/v1/product_entitlement_mapping", responses=shows(ProductEntitlementMapping), response_class=Response)

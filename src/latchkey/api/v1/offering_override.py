@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.models import PathUserId
 from latchkey.api.replies import shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply
 from latchkey.usecases.catalog.overrides import assign_offering, clear_offering
 from latchkey.wire.v1 import SubscriberResponse
 
-router = APIRouter(prefix="/v1/subscribers/{app_user_id}/offerings", tags=["V1 subscribers"])
+router = Router(prefix="/v1/subscribers/{app_user_id}/offerings", tags=["V1 subscribers"])
 
 
 @router.post(

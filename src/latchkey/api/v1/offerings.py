@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppReadKey
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import PathUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.storefront import Place
 from latchkey.usecases.catalog.storefront import load_storefront
 from latchkey.usecases.rendering import offerings as render
 from latchkey.wire.offerings import Offerings
 
-router = APIRouter(tags=["V1 subscribers"])
+router = Router(tags=["V1 subscribers"])
 
 _MAJOR = re.compile(rb"(\d{1,4})\.")
 

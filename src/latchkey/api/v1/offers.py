@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -12,12 +12,13 @@ from latchkey.api.authentication import AppWriteKey
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import AppBody, AppUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.rendering.view import look_at
 from latchkey.usecases.stores.offer_signing import AskedOffer, account_token, sign_offers
 from latchkey.wire.sdk import SignedOffers
 
-router = APIRouter(tags=["V1 for SDKs"])
+router = Router(tags=["V1 for SDKs"])
 
 _Text = Annotated[str, Field(min_length=1, max_length=200)]
 

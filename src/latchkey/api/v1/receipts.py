@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import Request
 from msgspec import UNSET
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
@@ -32,6 +32,7 @@ from latchkey.api.errors import (
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.models import AppUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v1.attributes import sorted_out
 from latchkey.api.v1.reply import subscriber
@@ -52,7 +53,7 @@ from latchkey.usecases.stores.shown import ShownReceipt
 from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
 
 log = structlog.get_logger("latchkey.api")
-router = APIRouter(tags=["V1 subscribers"])
+router = Router(tags=["V1 subscribers"])
 
 ROUTE = "/v1/receipts"
 INVALID_RECEIPT = 7103

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from latchkey.api.authentication import documented
@@ -10,9 +10,10 @@ from latchkey.api.exchange import READS_KEY, SCOPE_KEY
 from latchkey.api.models import PathUserId
 from latchkey.api.reads import V1_ROUTE
 from latchkey.api.replies import shows
+from latchkey.api.routing import Router
 from latchkey.wire.v1 import SubscriberResponse
 
-router = APIRouter(tags=["V1 subscribers"])
+router = Router(tags=["V1 subscribers"])
 
 
 @router.get(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -15,13 +15,14 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import SecretWriteKey
 from latchkey.api.models import Body, PathUserId
 from latchkey.api.replies import shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v1.reply import subscriber_reply, view_of
 from latchkey.domain.instants import DAY
 from latchkey.usecases.ledger import acting
 from latchkey.wire.v1 import SubscriberResponse
 
-router = APIRouter(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
+router = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
 
 
 class NewExtension(Body):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from latchkey.api.authentication import AppReadKey
 from latchkey.api.models import PathUserId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.customers.currency import balances
 from latchkey.wire.actions import V1Currencies, V1Currency
 
-router = APIRouter(tags=["V1 subscribers"])
+router = Router(tags=["V1 subscribers"])
 
 
 @router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies), response_class=Response)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey
 from latchkey.api.models import Limit, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.instants import LATEST, Ms
 from latchkey.domain.refusal import NotFound
@@ -21,7 +22,7 @@ from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import administration as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}", tags=["V2 project"])
+router = Router(prefix="/v2/projects/{project_id}", tags=["V2 project"])
 
 Day = Annotated[date | None, Query(description="A day, as 2027-01-31 (UTC). Both days are included.")]
 

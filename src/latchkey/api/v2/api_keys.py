@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -13,6 +12,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Forbidden
 from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.access import keys
@@ -21,7 +21,7 @@ from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/api_keys", tags=["V2 API keys"])
+router = Router(prefix="/v2/projects/{project_id}/api_keys", tags=["V2 API keys"])
 
 
 class NewKey(Body):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
@@ -12,6 +12,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.app_bodies import AppChanges, NewApp, credentials_of, details_of, store_of
 from latchkey.api.v2.credentials import base_of
@@ -25,7 +26,7 @@ from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/apps", tags=["V2 apps"])
+router = Router(prefix="/v2/projects/{project_id}/apps", tags=["V2 apps"])
 
 
 class NewPublicKey(Body):

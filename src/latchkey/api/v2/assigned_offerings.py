@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import WriteKey
 from latchkey.api.models import AnyId, Body, PathUserId
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog.overrides import assign_offering, clear_offering
 
-router = APIRouter(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
+router = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
 
 
 class Assignment(Body):

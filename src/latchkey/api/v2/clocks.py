@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
@@ -14,6 +13,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Instant, IsoDuration, Limit, StartingAfter, one_of
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.instants import parse_duration
 from latchkey.usecases.rendering import v2 as render
@@ -21,7 +21,7 @@ from latchkey.usecases.sandbox import clocks as test_clocks
 from latchkey.wire import v2
 from latchkey.wire.actions import Deleted, TestClock, TestClockAdvanced
 
-router = APIRouter(prefix="/v2/projects/{project_id}/test_clocks", tags=["V2 test clocks"])
+router = Router(prefix="/v2/projects/{project_id}/test_clocks", tags=["V2 test clocks"])
 
 
 class NewClock(Body):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -13,12 +13,13 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Missing
 from latchkey.api.models import Body
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.stores import credentials
 from latchkey.usecases.stores import rendering as render
 from latchkey.wire import stores as wire
 
-router = APIRouter(prefix="/v2/projects/{project_id}/apps/{app_id}/credentials", tags=["V2 apps"])
+router = Router(prefix="/v2/projects/{project_id}/apps/{app_id}/credentials", tags=["V2 apps"])
 
 
 AppleId = Annotated[int, Field(gt=0, lt=10**15)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -13,6 +12,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Unprocessable
 from latchkey.api.models import Body, Description, Id, Limit, Name, Quantity, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.customers.currency import MAX_BALANCE
 from latchkey.usecases.catalog import currencies
@@ -24,7 +24,7 @@ from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/virtual_currencies", tags=["V2 virtual currencies"])
+router = Router(prefix="/v2/projects/{project_id}/virtual_currencies", tags=["V2 virtual currencies"])
 
 
 class NewGrant(Body):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import uuid4
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from pydantic import Field
 from starlette.responses import Response
 
@@ -13,13 +13,14 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.customers.currency import adjust, balances
 from latchkey.usecases.rendering import v2 as render
 from latchkey.wire import v2
 from latchkey.wire.actions import CurrencyBalance
 
-router = APIRouter(
+router = Router(
     prefix="/v2/projects/{project_id}/customers/{customer_id}/virtual_currencies", tags=["V2 virtual currencies"]
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -12,6 +11,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import AppUserId, Body, Instant, Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.customer_attributes import MOST_ATTRIBUTES, NewAttributes, checked
 from latchkey.api.v2.customers import view_of
@@ -24,7 +24,7 @@ from latchkey.usecases.sandbox.clocks import create_customer
 from latchkey.wire import v2
 from latchkey.wire.actions import Alias, Deleted, Explanation, Transferred
 
-router = APIRouter(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
+router = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 

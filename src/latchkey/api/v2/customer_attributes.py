@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -16,13 +15,14 @@ from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, PathUserId
 from latchkey.api.reads import V2_ROUTE
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.customers.attributes import MAX_NAME, MAX_VALUE, problem_with_attribute
 from latchkey.usecases.customers.attributes import put_attributes
 from latchkey.usecases.rendering import v2 as render
 from latchkey.wire import v2
 
-router = APIRouter(tags=["V2 customers"])
+router = Router(tags=["V2 customers"])
 
 MOST_ATTRIBUTES = 50
 

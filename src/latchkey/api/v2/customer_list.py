@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey
 from latchkey.api.models import Limit, StartingAfter, without_nul
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.customers.listing import list_customers as find
 from latchkey.usecases.rendering import management as render
@@ -18,7 +19,7 @@ from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
+router = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
 
 
 _Address = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(without_nul)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey, documented
@@ -13,13 +13,14 @@ from latchkey.api.exchange import READS_KEY, SCOPE_KEY
 from latchkey.api.models import Limit, PathUserId, StartingAfter
 from latchkey.api.reads import V2_ROUTE
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.rendering import v2 as render
 from latchkey.usecases.rendering.view import View, look_at
 from latchkey.usecases.services import Services
 from latchkey.wire import v2
 
-router = APIRouter(tags=["V2 customers"])
+router = Router(tags=["V2 customers"])
 
 Expand = Annotated[
     list[str] | None, Query(alias="expand", description="`attributes` is always there, asked for or not.")

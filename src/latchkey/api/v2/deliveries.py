@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import AppUserId, Limit, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.webhooks import EventType
 from latchkey.domain.instants import EARLIEST, LATEST
@@ -22,9 +23,7 @@ from latchkey.usecases.webhooks import rendering as render
 from latchkey.wire import webhooks as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(
-    prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"]
-)
+router = Router(prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"])
 
 _Moment = Query(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")
 

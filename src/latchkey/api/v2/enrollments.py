@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import ConfigDict
 from starlette.responses import Response
 
 from latchkey.api.authentication import WriteKey
 from latchkey.api.models import Body, CustomerId, either_id
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.experiments.enrollments import enroll_customer
 from latchkey.wire.v2 import ExperimentEnrollment
 
-router = APIRouter(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
+router = Router(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
 
 
 class NewEnrollment(Body):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
@@ -14,6 +14,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import InvalidParameter
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null, one_of
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog import entitlements
 from latchkey.usecases.catalog.products import Product
@@ -24,7 +25,7 @@ from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/entitlements", tags=["V2 entitlements"])
+router = Router(prefix="/v2/projects/{project_id}/entitlements", tags=["V2 entitlements"])
 
 
 Expand = Annotated[list[Literal["product"]], Query(description="What to show inside the entitlement.")]

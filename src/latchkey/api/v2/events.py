@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from fastapi import APIRouter
 from msgspec import Raw, json
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey
 from latchkey.api.models import Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.events.feed import Page, page_of_events
 from latchkey.usecases.rendering import v2 as render
 from latchkey.wire import v2
 from latchkey.wire.event import Event
 
-router = APIRouter(prefix="/v2/projects/{project_id}", tags=["V2 events"])
+router = Router(prefix="/v2/projects/{project_id}", tags=["V2 events"])
 
 
 @router.get("/events", responses=shows(v2.Page[Event]), response_class=Response)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -12,6 +11,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import AnyId, Body, Id, Limit, Name, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.customers import experiment as domain
 from latchkey.usecases.experiments import experiments
@@ -20,7 +20,7 @@ from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
+router = Router(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
 
 
 class NewVariant(Body):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -12,6 +11,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.refusal import NotFound
 from latchkey.usecases.exports.schedules import LONGEST_DESTINATION
@@ -22,7 +22,7 @@ from latchkey.wire import exports as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/exports", tags=["V2 exports"])
+router = Router(prefix="/v2/projects/{project_id}/exports", tags=["V2 exports"])
 
 What = Annotated[
     list[Literal["events", "transactions", "customers", "entitlements"]], Field(min_length=1, max_length=4)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey
 from latchkey.api.models import Limit, PathUserId, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.customers import view_of
 from latchkey.usecases.ledger import finding
@@ -16,7 +16,7 @@ from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import ledger as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/customers/{customer_id}", tags=["V2 subscriptions and purchases"])
+router = Router(prefix="/v2/projects/{project_id}/customers/{customer_id}", tags=["V2 subscriptions and purchases"])
 
 
 @router.get("/invoices", responses=shows(Page[wire.Invoice]), response_class=Response)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
 from pydantic import AfterValidator, ConfigDict, Field
 from starlette.responses import Response
 
@@ -12,6 +11,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, CountryCode, StoreName, not_null
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
 from latchkey.domain.tariff.rate_file import day_of
@@ -19,7 +19,7 @@ from latchkey.usecases.money import fees, missing_rates, rates
 from latchkey.usecases.rendering import money as render
 from latchkey.wire import money as wire
 
-router = APIRouter(prefix="/v2/projects/{project_id}/money", tags=["V2 project"])
+router = Router(prefix="/v2/projects/{project_id}/money", tags=["V2 project"])
 
 
 def _day(text: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Limit, LookupKey, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.packages import NewPackage, rendered_packages
 from latchkey.usecases.catalog import offerings, packages
@@ -23,7 +24,7 @@ from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/offerings", tags=["V2 offerings"])
+router = Router(prefix="/v2/projects/{project_id}/offerings", tags=["V2 offerings"])
 
 Expand = Annotated[list[Literal["package", "package.product"]], Query(description="What to show inside each item.")]
 ExpandItems = Annotated[

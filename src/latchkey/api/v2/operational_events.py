@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from latchkey.api.authentication import ReadKey
 from latchkey.api.models import Limit, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
@@ -16,7 +16,7 @@ from latchkey.usecases.webhooks.operational import page_of_operational_events
 from latchkey.wire import webhooks as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/operational_events", tags=["V2 operational events"])
+router = Router(prefix="/v2/projects/{project_id}/operational_events", tags=["V2 operational events"])
 
 
 @router.get("", responses=shows(Page[wire.OperationalEvent]), response_class=Response)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
@@ -13,6 +13,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Id, Limit, LookupKey, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.offering import Eligibility
 from latchkey.usecases.catalog import packages
@@ -24,7 +25,7 @@ from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/packages", tags=["V2 offerings"])
+router = Router(prefix="/v2/projects/{project_id}/packages", tags=["V2 offerings"])
 
 Expand = Annotated[list[Literal["product"]], Query(description="What to show inside the package.")]
 Position = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import AnyId, Body, Id, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.catalog import placements
 from latchkey.usecases.rendering import management
@@ -18,7 +18,7 @@ from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/placements", tags=["V2 offerings"])
+router = Router(prefix="/v2/projects/{project_id}/placements", tags=["V2 offerings"])
 
 
 class NewPlacement(Body):

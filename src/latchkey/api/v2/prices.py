@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -10,6 +9,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Amount, Body, CountryCode, CurrencyCode, StoreName
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.prices import ListedPrice
 from latchkey.usecases.catalog import prices
@@ -18,7 +18,7 @@ from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/products/{product_id}/prices", tags=["V2 products"])
+router = Router(prefix="/v2/projects/{project_id}/products/{product_id}/prices", tags=["V2 products"])
 
 
 class NewPrice(Body):

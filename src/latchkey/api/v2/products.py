@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from msgspec import UNSET
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field
@@ -28,6 +28,7 @@ from latchkey.api.models import (
     not_null,
 )
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.apps import rendered_apps
 from latchkey.domain.catalog import Credit, ProductKind, ProductType
@@ -39,7 +40,7 @@ from latchkey.wire import management as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/products", tags=["V2 products"])
+router = Router(prefix="/v2/projects/{project_id}/products", tags=["V2 products"])
 
 
 Type = Literal["subscription", "one_time", "consumable", "non_consumable", "non_renewing_subscription"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
@@ -12,6 +11,7 @@ from latchkey.api.authentication import ReadKey, SecretReadKey, SecretWriteKey, 
 from latchkey.api.errors import Forbidden
 from latchkey.api.models import Body, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.naming import LONGEST_NAME
@@ -22,7 +22,7 @@ from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
 from latchkey.wire import management as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects", tags=["V2 project"])
+router = Router(prefix="/v2/projects", tags=["V2 project"])
 
 
 class NewProject(Body):

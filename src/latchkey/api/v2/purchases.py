@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Limit, PathUserId, StartingAfter, StoreId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.customers import view_of
 from latchkey.api.v2.snapshot_bodies import NewSnapshot
@@ -26,7 +27,7 @@ from latchkey.wire.actions import EventReference
 from latchkey.wire.management import Entitlement
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}", tags=["V2 subscriptions and purchases"])
+router = Router(prefix="/v2/projects/{project_id}", tags=["V2 subscriptions and purchases"])
 
 Identifier = Annotated[StoreId, Query(description="The store's id of the purchase.")]
 InEnvironment = Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -12,6 +11,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Instant
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.deliveries import in_order
 from latchkey.api.v2.webhooks import EventTypes
@@ -21,9 +21,7 @@ from latchkey.usecases.webhooks import log as delivery_log
 from latchkey.usecases.webhooks import rendering as render
 from latchkey.wire import webhooks as wire
 
-router = APIRouter(
-    prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"]
-)
+router = Router(prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"])
 
 
 class NewReplay(Body):

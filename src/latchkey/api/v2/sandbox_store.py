@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, get_args
 from uuid import uuid4
 
-from fastapi import APIRouter
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.responses import Response
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from latchkey.api.authentication import WriteKey
 from latchkey.api.models import Body, CountryCode, CurrencyCode, CustomerId, Instant, either_id
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
 from latchkey.usecases.engine.admission import Caller
@@ -21,7 +21,7 @@ from latchkey.usecases.sandbox import store as test_store
 from latchkey.usecases.services import Services
 from latchkey.wire.actions import EventReference, TestStoreResult
 
-router = APIRouter(tags=["V2 test store"])
+router = Router(tags=["V2 test store"])
 
 ROUTE = "/v2/projects/{project_id}/test_store/actions"
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Instant, Limit, StartingAfter
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.api.v2.deliveries import in_order
 from latchkey.domain.instants import EARLIEST, LATEST
@@ -25,7 +26,7 @@ from latchkey.usecases.stores import rendering as render
 from latchkey.wire import stores as wire
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/store_notifications", tags=["V2 store notifications"])
+router = Router(prefix="/v2/projects/{project_id}/store_notifications", tags=["V2 store notifications"])
 
 Status = Literal["waiting", "applied", "ignored", "failed"]
 _Moment = Query(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")

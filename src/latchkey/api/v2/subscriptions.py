@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
@@ -12,6 +12,7 @@ from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Missing
 from latchkey.api.models import Limit, StartingAfter, StoreId
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.ledger import acting, finding
@@ -23,7 +24,7 @@ from latchkey.wire import ledger as wire
 from latchkey.wire.management import Entitlement
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/subscriptions", tags=["V2 subscriptions and purchases"])
+router = Router(prefix="/v2/projects/{project_id}/subscriptions", tags=["V2 subscriptions and purchases"])
 
 Identifier = Annotated[StoreId, Query(description="The store's id of the subscription, or of one of its periods.")]
 

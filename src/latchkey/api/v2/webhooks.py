@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from fastapi import APIRouter
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 from starlette.responses import Response
@@ -13,6 +12,7 @@ from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.models import Body, Id, Limit, Name, StartingAfter, not_null
 from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.usecases.rendering.management import project_path
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, page
@@ -23,7 +23,7 @@ from latchkey.wire import webhooks as wire
 from latchkey.wire.actions import Deleted
 from latchkey.wire.v2 import Page
 
-router = APIRouter(prefix="/v2/projects/{project_id}/integrations/webhooks", tags=["V2 webhooks"])
+router = Router(prefix="/v2/projects/{project_id}/integrations/webhooks", tags=["V2 webhooks"])
 
 EventType = Literal[
     "INITIAL_PURCHASE",
