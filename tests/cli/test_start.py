@@ -42,6 +42,13 @@ def test_only_what_answers_requests_loads_the_web_framework(module: str) -> None
     assert not {"fastapi", "latchkey.dashboard.application"} & imported(f"import {module}")
 
 
+def test_libraries_of_stores_and_exports_are_loaded_when_they_are_used() -> None:
+    loaded = imported("from latchkey.app import load_api; load_api()")
+    assert "fastapi" in loaded
+    assert not {"appstoreserverlibrary", "stripe", "requests", "pyarrow", "obstore"} & loaded
+    assert not {"alembic", "fastapi"} & imported("import latchkey.cli.consumer_server")
+
+
 def test_what_was_loaded_is_never_collected_and_garbage_is_again(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen: list[bool] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(gc.isenabled()))

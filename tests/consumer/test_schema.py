@@ -10,13 +10,14 @@ import asyncpg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 import latchkey.client
 import latchkey.consumer
 from latchkey.consumer.record import Entitlement, Subscription
 from latchkey.consumer.storage.database import Database, checked_url
-from latchkey.consumer.storage.schema import VERSION_TABLE, migrate, newest
+from latchkey.consumer.storage.schema import VERSION_TABLE, config, migrate, newest
 from latchkey.consumer.storage.tables import entitlements, metadata, processed_events, subscriptions
 from latchkey.storage.embedded.server import EmbeddedServer
 
@@ -37,6 +38,10 @@ async def test_the_migrations_make_exactly_the_tables_of_the_code(url: str) -> N
     async with database.reading() as connection:
         assert await connection.run_sync(differences) == []
     await database.close()
+
+
+def test_the_newest_version_is_alembics() -> None:
+    assert newest() == ScriptDirectory.from_config(config()).get_current_head()
 
 
 async def test_migrating_twice_and_at_once_is_migrating(

@@ -1,16 +1,20 @@
-"""Migrates the schema, safely even if several processes do so at once."""
+"""Migrates the schema, safely even if several processes do so at once.
+
+Alembic is imported only where there is something to migrate: importing it takes 0.1 s of CPU, a fifth of the start of a
+consumer.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, column, inspect, select, table, text
 
 from latchkey.consumer.storage.database import Database
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 VERSION_TABLE = "billing_schema_version"
 _SCRIPTS = Path(__file__).parent.parent / "migrations"
@@ -19,6 +23,8 @@ _LOCK = 7_011_226_015
 
 
 def config(connection: Connection | None = None) -> Config:
+    from alembic.config import Config
+
     made = Config()
     made.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
     made.attributes["connection"] = connection
@@ -33,17 +39,21 @@ async def migrate(database: Database) -> tuple[str | None, str | None]:
         return await connection.run_sync(_migrate)
 
 
-def newest() -> str | None:
-    return ScriptDirectory.from_config(config()).get_current_head()
+def newest() -> str:
+    """The last version of the schema. The name of each script begins with its version."""
+    return max(script.name for script in (_SCRIPTS / "versions").glob("[0-9]*.py")).partition("_")[0]
 
 
 def _migrate(connection: Connection) -> tuple[str | None, str | None]:
     before = _version(connection)
-    # This check takes 30 ms less than a migration that finds nothing to do.
     if before != newest():
+        from alembic import command
+
         command.upgrade(config(connection), "head")
     return before, _version(connection)
 
 
 def _version(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.scalar(select(column("version_num")).select_from(table(VERSION_TABLE)))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from appstoreserverlibrary.jws_signature_creator import PromotionalOfferV2SignatureCreator
-from appstoreserverlibrary.promotional_offer import PromotionalOfferSignatureCreator
 from msgspec import Struct
 
 from latchkey.domain.instants import Ms
@@ -25,6 +23,9 @@ def sign_offer(
     credentials: AppleCredentials, *, product_id: str, offer_id: str, account_token: str, nonce: UUID, now: Ms
 ) -> OfferSignature:
     """`account_token` is what the app passes to StoreKit with the purchase: an `appAccountToken`, or nothing ("")."""
+    # Imported when needed, as in `certificate_chains.py`.
+    from appstoreserverlibrary.promotional_offer import PromotionalOfferSignatureCreator
+
     creator = PromotionalOfferSignatureCreator(
         credentials.private_key.encode(), credentials.key_id, credentials.bundle_id
     )
@@ -34,6 +35,8 @@ def sign_offer(
 
 def sign_offer_v2(credentials: AppleCredentials, *, product_id: str, offer_id: str, transaction_id: str | None) -> str:
     """The signed request that newer StoreKit takes instead. `transaction_id` is any of the customer's, if known."""
+    from appstoreserverlibrary.jws_signature_creator import PromotionalOfferV2SignatureCreator
+
     creator = PromotionalOfferV2SignatureCreator(
         credentials.private_key.encode(), credentials.key_id, credentials.issuer_id, credentials.bundle_id
     )

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from appstoreserverlibrary.signed_data_verifier import VerificationException
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -21,8 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from latchkey.stores.apple.credentials import to_der
-from latchkey.stores.apple.signatures import Chains
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt
+
+if TYPE_CHECKING:
+    from latchkey.stores.apple.certificate_chains import Chains
 
 # A receipt lists every purchase that the customer ever made in the app. Most have 10 KB, some several hundred.
 LARGEST_RECEIPT = 4 * 1024 * 1024
@@ -115,6 +117,9 @@ class _Message:
             raise InvalidReceipt("This is neither a signed transaction nor a receipt of the App Store.") from None
 
     def check(self, created_at: datetime, root_certificates: tuple[str, ...]) -> None:
+        # Imported when needed (`certificate_chains.py` says why).
+        from appstoreserverlibrary.signed_data_verifier import VerificationException
+
         forged = InvalidReceipt("The receipt is not signed by Apple.")
         try:
             certificates = [x509.load_der_x509_certificate(one) for one in self.certificates]
@@ -157,6 +162,8 @@ class _Message:
 
 @lru_cache(maxsize=64)
 def _chains_under(root_certificates: tuple[str, ...]) -> Chains:
+    from latchkey.stores.apple.certificate_chains import Chains
+
     # Not strict: the authorities of receipts are older than the rules of today.
     return Chains(to_der(root_certificates), strict=False)
 
