@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec.structs import asdict, replace
+import msgspec
+from msgspec.structs import astuple
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
 from latchkey.consumer.storable import storable
+from latchkey.consumer.storage.bulk import Find, Insert
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     aliases,
@@ -24,6 +26,8 @@ from latchkey.consumer.storage.tables import (
 
 _SUBSCRIPTION = Subscription.__struct_fields__
 _ENTITLEMENT = Entitlement.__struct_fields__
+_JSON = tuple(_SUBSCRIPTION.index(name) for name in ("entitlements", "subscriptions"))
+_REVISION = _SUBSCRIPTION.index("revision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +42,18 @@ class Locked:
 class Copies:
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Built once: SQLAlchemy caches compiled statements by all their parts, and these have many. Columns are read by
-        # position, which is several times as fast as by name.
         records = select(*(subscriptions.c[name] for name in _SUBSCRIPTION))
-        self._find = records.where(database.any_of(subscriptions.c.app_user_id))
-        self._lock = self._find.order_by(subscriptions.c.app_user_id).with_for_update()
+        chosen = records.where(database.any_of(subscriptions.c.app_user_id))
+        self._find = Find(database, chosen)
+        self._lock = Find(database, chosen.order_by(subscriptions.c.app_user_id).with_for_update())
         rows = select(entitlements.c.app_user_id, *(entitlements.c[name] for name in _ENTITLEMENT))
-        self._rows = rows.where(database.any_of(entitlements.c.app_user_id))
+        self._rows = Find(database, rows.where(database.any_of(entitlements.c.app_user_id)))
         named = select(aliases.c.alias, aliases.c.app_user_id)
-        self._canonical = named.where(database.any_of(aliases.c.alias))
+        self._canonical = Find(database, named.where(database.any_of(aliases.c.alias)))
         self._hold = database.insert(subscriptions).on_conflict_do_nothing()
-        self._save = _upsert(database, subscriptions, ("app_user_id",))
-        self._save_row = _upsert(database, entitlements, ("app_user_id", "entitlement_id"))
+        self._save = Insert(database, subscriptions, _SUBSCRIPTION, key=("app_user_id",))
+        named_rows = ("app_user_id", *_ENTITLEMENT)
+        self._save_row = Insert(database, entitlements, named_rows, key=("app_user_id", "entitlement_id"))
         self._name = _upsert(database, aliases, ("alias",))
         self._move = [
             update(table).where(database.any_of(table.c.app_user_id)).values(app_user_id=bindparam("owner"))
@@ -89,21 +93,17 @@ class Copies:
         records, rows = [], []
         for before, after in changed:
             if after.subscription != before.subscription:
-                records.append(asdict(replace(after.subscription, revision=before.subscription.revision + 1)))
+                records.append(_values(after.subscription, before.subscription.revision + 1))
             owner = after.subscription.app_user_id
             rows += [
-                {"app_user_id": owner, **asdict(row)}
-                for id, row in after.entitlements.items()
-                if before.entitlements.get(id) != row
+                (owner, *astuple(row)) for id, row in after.entitlements.items() if before.entitlements.get(id) != row
             ]
-        if records:
-            await connection.execute(self._save, records)
-        if rows:
-            await connection.execute(self._save_row, rows)
+        await self._save(connection, records)
+        await self._save_row(connection, rows)
 
     async def name(self, connection: AsyncConnection, app_user_id: str, others: Collection[str]) -> None:
         """These other ids are the same customer. Everything stored under them moves to the one id."""
-        known = await connection.execute(self._canonical, {"ids": sorted(others)})
+        known = await self._canonical(connection, others)
         fresh = sorted(set(others) - {row.alias for row in known if row.app_user_id == app_user_id})
         if not fresh:
             return
@@ -133,19 +133,43 @@ class Copies:
         if not ids:
             return {}
         kept = {id: storable(id) for id in ids}
-        found = await connection.execute(self._canonical, {"ids": sorted(kept.values())})
+        found = await self._canonical(connection, kept.values())
         known = {row[0]: row[1] for row in found}
         return {id: known.get(key, key) for id, key in kept.items()}
 
-    async def _load(self, connection: AsyncConnection, ids: list[str], statement: Any) -> dict[str, LocalCopy]:
-        found = await connection.execute(statement, {"ids": ids})
-        records = [Subscription(**dict(zip(_SUBSCRIPTION, row, strict=True))) for row in found]
+    async def _load(self, connection: AsyncConnection, ids: list[str], statement: Find) -> dict[str, LocalCopy]:
+        records = [_subscription(row) for row in await statement(connection, ids)]
         rows: dict[str, dict[str, Entitlement]] = {one.app_user_id: {} for one in records}
         if records:
-            for owner, *row in await connection.execute(self._rows, {"ids": list(rows)}):
-                one = Entitlement(**dict(zip(_ENTITLEMENT, row, strict=True)))
+            for owner, *row in await self._rows(connection, list(rows)):
+                one = _entitlement(row)
                 rows[owner][one.entitlement_id] = one
         return {one.app_user_id: LocalCopy(one, rows[one.app_user_id]) for one in records}
+
+
+def _subscription(row: Iterable[Any]) -> Subscription:
+    found = dict(zip(_SUBSCRIPTION, row, strict=True))
+    for name in ("entitlements", "subscriptions"):
+        # PostgreSQL's driver has decoded it already.
+        if isinstance(found[name], str):
+            found[name] = msgspec.json.decode(found[name])
+    for name in ("is_active", "auto_renew", "billing_issue", "stale"):
+        found[name] = bool(found[name])
+    return Subscription(**found)
+
+
+def _entitlement(row: Iterable[Any]) -> Entitlement:
+    found = dict(zip(_ENTITLEMENT, row, strict=True))
+    found["is_active"] = bool(found["is_active"])
+    return Entitlement(**found)
+
+
+def _values(one: Subscription, revision: int) -> list[Any]:
+    values = list(astuple(one))
+    for place in _JSON:
+        values[place] = msgspec.json.encode(values[place]).decode()
+    values[_REVISION] = revision
+    return values
 
 
 def _upsert(database: Database, table: Any, key: tuple[str, ...]) -> Any:

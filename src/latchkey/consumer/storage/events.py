@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from latchkey.consumer.event import Event
 from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice
 from latchkey.consumer.instants import Ms
+from latchkey.consumer.storage.bulk import Find, Insert
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     currency_transactions,
@@ -25,6 +26,7 @@ from latchkey.consumer.storage.tables import (
 )
 
 ERROR_LENGTH = 2000
+_PROCESSED = ("event_id", "event_type", "app_user_id", "environment", "processed_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ class Events:
     def __init__(self, database: Database) -> None:
         self._database = database
         # The primary key guarantees that no event is processed twice, whatever the locks did.
-        self._record = processed_events.insert()
+        self._record = Insert(database, processed_events, _PROCESSED)
         known = processed_events.c.event_id
-        self._known = select(known).where(database.any_of(known))
+        self._known = Find(database, select(known).where(database.any_of(known)))
         self._take_back = delete(set_aside).where(database.any_of(set_aside.c.event_id))
         self._transact = database.insert(currency_transactions).on_conflict_do_nothing()
         self._invoice = database.insert(invoices).on_conflict_do_nothing()
@@ -72,21 +74,11 @@ class Events:
 
     async def processed(self, connection: AsyncConnection, ids: Collection[str]) -> set[str]:
         """Which of these were processed already."""
-        return set((await connection.scalars(self._known, {"ids": sorted(ids)})).all())
+        return {row[0] for row in await self._known(connection, ids)}
 
     async def record(self, connection: AsyncConnection, done: Sequence[Event], now: Ms) -> None:
-        rows = [
-            {
-                "event_id": one.id,
-                "event_type": one.type,
-                "app_user_id": one.app_user_id,
-                "environment": one.fields.environment,
-                "processed_at": now,
-            }
-            for one in done
-        ]
-        if rows:
-            await connection.execute(self._record, rows)
+        rows = [(one.id, one.type, one.app_user_id, one.fields.environment, now) for one in done]
+        await self._record(connection, rows)
 
     async def note(
         self,

@@ -1,0 +1,81 @@
+"""The statements that run for every batch of events: each is compiled once, and handles all rows of a batch.
+
+They are sent as text, with values as the driver takes them. Given as SQLAlchemy statements they are converted value by
+value, which costs more than the database's own work (decision 0088). JSON is therefore given as text, and SQLite
+answers with it, and with 0 and 1 instead of false and true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import JSON, BigInteger, Boolean, Row, Table
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from latchkey.consumer.storage.database import Database
+
+# 26 columns in 32 rows are fewer than the 999 values that old versions of SQLite accept in a statement.
+_MOST_ROWS = 32
+
+
+class Find:
+    """A SELECT of the rows that have one of the given ids."""
+
+    def __init__(self, database: Database, statement: Any) -> None:
+        self._sql = str(statement.compile(dialect=database.engine.dialect))
+        self._as_text = database.is_sqlite
+
+    async def __call__(self, connection: AsyncConnection, ids: Collection[str]) -> Sequence[Row[Any]]:
+        listed = sorted(ids)
+        given = (msgspec.json.encode(listed).decode() if self._as_text else listed,)
+        return (await connection.exec_driver_sql(self._sql, given)).all()
+
+
+class Insert:
+    """An INSERT of any number of rows, their values in the order of `columns`. With a `key`, rows that exist are
+    overwritten."""
+
+    def __init__(
+        self, database: Database, table: Table, columns: Sequence[str], *, key: tuple[str, ...] | None = None
+    ) -> None:
+        self._into = f"INSERT INTO {table.name} ({', '.join(columns)})"
+        self._conflict = ""
+        if key is not None:
+            changes = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+            self._conflict = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
+        self._row = f"({', '.join('?' * len(columns))})"
+        self._arrays = None if database.is_sqlite else f"{self._into} {_unnested(table, columns)}{self._conflict}"
+
+    async def __call__(self, connection: AsyncConnection, rows: Sequence[Sequence[Any]]) -> None:
+        if self._arrays is not None:
+            if rows:
+                await connection.exec_driver_sql(self._arrays, tuple(zip(*rows, strict=True)))
+            return
+        begun = 0
+        for size in _sizes(len(rows)):
+            values = tuple(value for row in rows[begun : begun + size] for value in row)
+            await connection.exec_driver_sql(self._values(size), values)
+            begun += size
+
+    def _values(self, rows: int) -> str:
+        return f"{self._into} VALUES {', '.join([self._row] * rows)}{self._conflict}"
+
+
+def _sizes(rows: int) -> list[int]:
+    """The number of rows as a sum of powers of two: six texts for every table, each prepared once by SQLite."""
+    full, rest = divmod(rows, _MOST_ROWS)
+    return [_MOST_ROWS] * full + [size for size in (16, 8, 4, 2, 1) if rest & size]
+
+
+def _unnested(table: Table, columns: Sequence[str]) -> str:
+    """One array for each column. No lengths: a cast to a length would cut a value that is too long."""
+    arrays, chosen = [], []
+    for number, name in enumerate(columns, start=1):
+        type = table.c[name].type
+        given = "bigint" if isinstance(type, BigInteger) else "boolean" if isinstance(type, Boolean) else "text"
+        arrays.append(f"${number}::{given}[]")
+        chosen.append(f"{name}::jsonb" if isinstance(type, JSON) else name)
+    # Every part of it is a name or a type from tables.py.
+    return f"SELECT {', '.join(chosen)} FROM unnest({', '.join(arrays)}) AS given ({', '.join(columns)})"  # noqa: S608
