@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,8 @@ from standardwebhooks import Webhook
 
 from latchkey.consumer import handlers
 from latchkey.consumer.instants import DAY
+from tests.api.client import Client as Asking
+from tests.api.client import Reply
 from tests.consumer.world import NOW, SECRET, World, event, pro, world
 
 
@@ -273,6 +276,27 @@ async def test_the_signature_is_checked_too_where_a_secret_is_set(sqlite_url: st
         assert (await here.post(body + b" ", **signed(old, body))).status == 401
         assert (await here.post(body, **signed(old, body, age=600))).status == 401
         assert (await here.post(body, **{**signed(old, body), "webhook-signature": "v1,@@ nonsense"})).status == 401
+
+
+async def test_a_server_of_its_own_answers_as_the_mounted_app_does(on_sqlite: World) -> None:
+    alone = World(on_sqlite.consumer, on_sqlite.service, Asking(on_sqlite.consumer._standalone), on_sqlite.clock)
+    one = event()
+    assert (await alone.deliver(one)).json() == {"message": "Event processed"}
+    for there, status in ((alone, 200), (on_sqlite, 200)):
+        reply = await there.deliver(one)
+        assert (reply.status, reply.json()) == (status, {"message": "Event already processed"})
+    requests: list[Callable[[World], Awaitable[Reply]]] = [
+        lambda there: there.deliver(one, secret="wrong"),
+        lambda there: there.post(b"["),
+        lambda there: there.post({"event": {}}),
+        lambda there: there.asking.request("GET", "/webhooks/billing", key=None),
+        lambda there: there.asking.request("POST", "/webhooks/billing/", key=None),
+        lambda there: there.get("/api/my-entitlements"),
+        lambda there: there.get("/nowhere"),
+    ]
+    for ask in requests:
+        first, second = await ask(alone), await ask(on_sqlite)
+        assert (first.status, first.body, first.headers) == (second.status, second.body, second.headers)
 
 
 async def test_a_test_delivery_is_verified_answered_and_changes_nothing(here: World) -> None:

@@ -47,7 +47,7 @@ async def serve(
         tls_key=Path(settings.tls_key) if settings.tls_key else None,
     )
     demo = _demo(consumer, demo_key) if demo_key is not None else None
-    listener = Listener(demo.application if demo is not None else consumer.app, listening, tls)
+    listener = Listener(demo.application if demo is not None else consumer._standalone, listening, tls)
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     ready()

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from latchkey.client import Client
 from latchkey.consumer.billing import UNKNOWN, Billing, View
@@ -40,6 +41,7 @@ from latchkey.consumer.users import Identify, JwtUsers
 log = structlog.get_logger()
 
 SWEEP = "sweep"
+WEBHOOK_PATH = "/webhooks/billing"
 REREAD_DEADLINE = 20.0
 CHECK_DEADLINE = 10.0
 
@@ -83,6 +85,7 @@ class Consumer:
         self._receiver = Receiver(self._intake, settings, self._metrics)
         self._endpoints = Endpoints(self._billing, self._store, settings, self._identify, self._metrics, now)
         self._devices = DeviceEndpoints(self._store, settings, self._identify, now)
+        self._webhook = Endpoint(POST=self._receiver.receive)
         self.routes: list[BaseRoute] = self._routes()
         self._connection: asyncio.Task[Checked] | None = None
 
@@ -136,6 +139,18 @@ class Consumer:
             exception_handlers={HTTPException: _spoken, AccessRefused: refused},
         )
 
+    @property
+    def _standalone(self) -> ASGIApp:
+        """`app` for a server without anything around it. Webhooks go to their endpoint directly, past the routing and
+        the framework's error handlers, which it does not need."""
+        app, webhook = self.app, self._webhook
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            is_webhook = scope["type"] == "http" and scope["path"] == WEBHOOK_PATH
+            await (webhook if is_webhook else app)(scope, receive, send)
+
+        return serve
+
     def require_entitlement(self, entitlement_id: str) -> Guard:
         """`Depends(consumer.require_entitlement("pro"))` in FastAPI, `@consumer.require_entitlement("pro")` on a
         Starlette route."""
@@ -177,7 +192,7 @@ class Consumer:
     def _routes(self) -> list[BaseRoute]:
         of, to = self._endpoints, self._operations
         return [
-            Route("/webhooks/billing", Endpoint(POST=self._receiver.receive)),
+            Route(WEBHOOK_PATH, self._webhook),
             Route("/api/subscription-status", Endpoint(GET=of.subscription_status)),
             Route("/api/sync-billing", Endpoint(POST=of.sync_billing)),
             Route("/api/entitlement/{entitlementId}", Endpoint(GET=of.entitlement)),

@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-_BEARER = "Bearer "
+_BEARER = b"Bearer "
 # How much of a body that is too large is read, and for how long when nothing arrives.
 HEARD_OUT = 16 * 1024 * 1024
 PATIENCE_SECONDS = 1
@@ -69,40 +69,51 @@ class Endpoint:
         await response(scope, receive, send)
 
 
-def bearer(request: Request) -> str | None:
+def headers_of(request: Request) -> dict[bytes, bytes]:
+    """The first value of each name, by the name in lower case. Starlette's own mapping searches a list every time."""
+    return dict(reversed(request.scope["headers"]))
+
+
+def bearer(headers: Mapping[bytes, bytes]) -> bytes | None:
     """The Authorization value without its optional leading `Bearer `."""
-    value = request.headers.get("authorization")
+    value = headers.get(b"authorization")
     return value.removeprefix(_BEARER) if value is not None else None
 
 
-def matches(given: str | None, secret: str) -> bool:
+def matches(given: bytes | None, secret: str) -> bool:
     """Whether the two are equal, in constant time. An empty secret matches nothing."""
-    if given is None or not secret:
-        return False
-    # The server decodes headers as latin-1; this restores the bytes that were sent.
-    return hmac.compare_digest(given.encode("latin-1", "replace"), secret.encode())
+    return given is not None and secret != "" and hmac.compare_digest(given, secret.encode())
 
 
 async def body_of(request: Request, limit: int) -> bytes:
     """The body. One that is too large is still read and discarded, up to HEARD_OUT and as long as it keeps arriving:
     most clients read the response only after sending everything, and see none if the connection closes."""
-    declared = request.headers.get("content-length", "")
+    declared = headers_of(request).get(b"content-length", b"")
     if declared.isdigit() and int(declared) > max(limit, HEARD_OUT):
         raise TooLargeError
-    read = bytearray()
-    size = 0
-    chunks = aiter(request.stream())
-    while True:
+    first, more = await _chunk(request)
+    if not more and len(first) <= limit:
+        return first
+    read = bytearray(first)
+    size = len(first)
+    while more and size <= max(limit, HEARD_OUT):
+        if size > limit:
+            read.clear()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS if size > limit else None):
-                chunk = await anext(chunks)
-        except (StopAsyncIteration, TimeoutError):
+                chunk, more = await _chunk(request)
+        except TimeoutError:
             break
         size += len(chunk)
-        if size > max(limit, HEARD_OUT):
-            break
-        if size <= limit:
-            read += chunk
+        read += chunk
     if size > limit:
         raise TooLargeError
     return bytes(read)
+
+
+async def _chunk(request: Request) -> tuple[bytes, bool]:
+    """The next part of the body, and whether there is more."""
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message.get("body", b""), message.get("more_body", False)

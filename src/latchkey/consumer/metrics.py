@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from latchkey.consumer.handlers import HANDLERS
@@ -19,6 +16,8 @@ class Metrics:
         self._events = Counter(
             "latchkey_consumer_events", "Events received.", ("type", "outcome"), registry=self.registry
         )
+        # Finding the counter of a type costs more than counting.
+        self._counters: dict[tuple[str, str], Counter] = {}
         self._refused = Counter(
             "latchkey_consumer_webhooks_refused", "Webhooks refused.", ("reason",), registry=self.registry
         )
@@ -34,14 +33,17 @@ class Metrics:
         self._jobs = Gauge("latchkey_consumer_jobs_waiting", "Background jobs to be done.", registry=self.registry)
         self._aside = Gauge("latchkey_consumer_events_set_aside", "Events set aside.", registry=self.registry)
 
-    @contextmanager
-    def receiving(self) -> Iterator[None]:
-        with self._seconds.time():
-            yield
+    def took(self, seconds: float) -> None:
+        """A webhook has been answered."""
+        self._seconds.observe(seconds)
 
     def received(self, event_type: str, outcome: str) -> None:
         # Otherwise a sender could fill the registry with types of its own.
-        self._events.labels(event_type if event_type in HANDLERS else "unknown", outcome).inc()
+        key = (event_type if event_type in HANDLERS else "unknown", outcome)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self._events.labels(*key)
+        counter.inc()
 
     def refused(self, reason: str) -> None:
         self._refused.labels(reason).inc()

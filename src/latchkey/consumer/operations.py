@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from latchkey.consumer.event import Malformed, read_event
-from latchkey.consumer.http import Refused, bearer, matches, reply
+from latchkey.consumer.http import Refused, bearer, headers_of, matches, reply
 from latchkey.consumer.instants import to_iso
 from latchkey.consumer.intake import Intake
 from latchkey.consumer.metrics import CONTENT_TYPE, Metrics
@@ -86,7 +86,7 @@ class Operations:
         return reply({"events": await self.reprocess_all()})
 
     def _admit(self, request: Request) -> None:
-        if not matches(bearer(request), self._settings.operator_token):
+        if not matches(bearer(headers_of(request)), self._settings.operator_token):
             raise Refused(401, "Unauthorized")
 
     async def _again(self, one: SetAside) -> Reprocessed:

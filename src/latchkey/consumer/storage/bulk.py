@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import JSON, BigInteger, Boolean, Row, Table
+from sqlalchemy import JSON, BigInteger, Boolean, Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.storage.database import Database
@@ -27,7 +27,7 @@ class Find:
         self._sql = str(statement.compile(dialect=database.engine.dialect))
         self._as_text = database.is_sqlite
 
-    async def __call__(self, connection: AsyncConnection, ids: Collection[str]) -> Sequence[Row[Any]]:
+    async def __call__(self, connection: AsyncConnection, ids: Collection[str]) -> Sequence[Sequence[Any]]:
         listed = sorted(ids)
         given = (msgspec.json.encode(listed).decode() if self._as_text else listed,)
         return (await connection.exec_driver_sql(self._sql, given)).all()

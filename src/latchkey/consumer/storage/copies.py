@@ -104,7 +104,7 @@ class Copies:
     async def name(self, connection: AsyncConnection, app_user_id: str, others: Collection[str]) -> None:
         """These other ids are the same customer. Everything stored under them moves to the one id."""
         known = await self._canonical(connection, others)
-        fresh = sorted(set(others) - {row.alias for row in known if row.app_user_id == app_user_id})
+        fresh = sorted(set(others) - {alias for alias, owner in known if owner == app_user_id})
         if not fresh:
             return
         await connection.execute(self._name, [{"alias": id, "app_user_id": app_user_id} for id in fresh])
@@ -141,9 +141,9 @@ class Copies:
         records = [_subscription(row) for row in await statement(connection, ids)]
         rows: dict[str, dict[str, Entitlement]] = {one.app_user_id: {} for one in records}
         if records:
-            for owner, *row in await self._rows(connection, list(rows)):
-                one = _entitlement(row)
-                rows[owner][one.entitlement_id] = one
+            for row in await self._rows(connection, rows):
+                one = _entitlement(row[1:])
+                rows[row[0]][one.entitlement_id] = one
         return {one.app_user_id: LocalCopy(one, rows[one.app_user_id]) for one in records}
 
 
