@@ -5,9 +5,12 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from msgspec import json
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY
+from latchkey.storage.engine.writing import Writes, write
 from latchkey.storage.sql import query
+from latchkey.wire.event import Event
 from tests.api.client import NOW
 from tests.api.doings import advance, did, make_clock, move_in
 from tests.api.management import post
@@ -59,23 +62,12 @@ async def with_many_events(site: Site, id: str, count: int) -> None:
     async with site.database.transaction() as connection:
         key = await connection.fetchval(query("customer_key"), site.project_id, id)
         [row, *_] = await connection.fetch(query("events_of_customer"), site.project_id, key, 0, 1)
-        [feed] = await connection.fetch(query("advance_feeds"), [site.project_id], [count])
-        body = json.decode(row["body"])
-        numbers = range(1, count + 1)
-        await connection.execute(
-            query("add_events"),
-            [site.project_id] * count,
-            [feed["position"] - count + number for number in numbers],
-            [f"many-{number}" for number in numbers],
-            [key] * count,
-            [1000 + number for number in numbers],
-            [body["type"]] * count,
-            [body["environment"]] * count,
-            [None] * count,
-            [NOW + number for number in numbers],
-            [NOW + number for number in numbers],
-            [json.encode({**body, "id": f"many-{number}"}) for number in numbers],
-        )
+        event = json.decode(row["body"], type=Event)
+        writes = Writes(site.project_id)
+        for number in range(1, count + 1):
+            another = replace(event, id=f"many-{number}", sequence=1000 + number, event_timestamp_ms=NOW + number)
+            writes.events.append((key, another))
+        await write(connection, writes, NOW)
 
 
 async def last_audit(site: Site) -> tuple[str, str, str, dict[str, object]]:

@@ -7,6 +7,7 @@ StorageError
 ├── DatabaseBusyError           another process holds a lock we need
 ├── InvalidValueError           the database cannot store a value, such as a NUL in a text
 ├── CollisionError              two transactions changed the same rows; a retry may succeed now
+├── OutdatedError               what a change is based on has changed since it was read; nothing was written
 ├── SchemaNotMigratedError      the database is older than the code
 ├── SchemaTooNewError           the database is newer than the code
 ├── MigrationChangedError       a migration file differs from what was applied to this database
@@ -43,6 +44,10 @@ class InvalidValueError(StorageError):
 
 
 class CollisionError(StorageError):
+    pass
+
+
+class OutdatedError(StorageError):
     pass
 
 

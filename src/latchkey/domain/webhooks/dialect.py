@@ -35,7 +35,7 @@ def selected(types: tuple[str, ...], type: str, *, continues: bool, dialect: str
     """Whether a webhook with these `event_types` gets the event; no types means all.
 
     In the `revenuecat` dialect the types are that dialect's. TRIAL_STARTED, TRIAL_CANCELLED and REFUND select those
-    events alone. `enqueue_deliveries` has the same rule in SQL.
+    events alone. `write_changes` has the same rule in SQL.
     """
     if not types:
         return True

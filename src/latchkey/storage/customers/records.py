@@ -23,15 +23,11 @@ _CURRENT_OWNERS = query("current_owners_of_purchases")
 _KNOWN_IDS = query("known_app_user_ids")
 _BY_DIGEST = query("app_user_ids_by_digest")
 _OWNERS = query("owners_of_purchases")
-_SAVE = query("save_customers")
 _ADD_ALIASES = query("add_aliases")
 _KEEP_EMAILS = query("keep_emails")
 _MOVE_ALIASES = query("move_aliases")
-_OWN = query("own_purchases")
-_INDEX = query("index_transactions")
 _MOVE_PURCHASES = query("move_purchases")
 _MOVE_CURRENCY = query("move_currency_transactions")
-_FILE_CURRENCY = query("file_currency_transactions")
 _REFER_CURRENCY = query("refer_currency_transactions")
 _CURRENCY_BY_KEY = query("currency_transactions_by_key")
 _LOCK_CREDITED = query("lock_credited_customers")
@@ -57,20 +53,22 @@ class LastSeen(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A customer and the key of its row. The transaction that loaded it holds the row's lock."""
+    """A customer and the key of its row. The transaction that loaded it holds the row's lock, unless `seen` is set."""
 
     key: int
     customer: Customer
     # None if it was not loaded.
     last_seen: LastSeen | None = None
+    # The version (xmin) of a row that was read without a lock: it may have changed since.
+    seen: int | None = None
 
 
-def stored(key: int, state: bytes, last_seen: LastSeen | None = None) -> Stored:
-    """A locked row, to be changed. A record stored before records had ids gets an id derived from its row."""
+def stored(key: int, state: bytes, last_seen: LastSeen | None = None, seen: int | None = None) -> Stored:
+    """A row, to be changed. A record stored before records had ids gets an id derived from its row."""
     customer = decode(state)
     if not customer.record:
         customer = replace(customer, record=f"row {key}")
-    return Stored(key, customer, last_seen)
+    return Stored(key, customer, last_seen, seen)
 
 
 async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:
@@ -152,36 +150,10 @@ async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict
     return {(row["project_id"], row["store"], row["store_id"]): row["customer_id"] for row in rows}
 
 
-async def save(connection: Any, changed: Sequence[tuple[Stored, Customer, Ms | None]], now: Ms) -> None:
-    """Writes each customer and when it next falls due. Ids that are new to a customer came `now`."""
-    if not changed:
-        return
-    await connection.execute(
-        _SAVE,
-        [after.project_id for _, after, _ in changed],
-        [before.key for before, _, _ in changed],
-        [after.app_user_id for _, after, _ in changed],
-        [after.original_app_user_id for _, after, _ in changed],
-        [encode(after) for _, after, _ in changed],
-        [due for _, _, due in changed],
-        [after.first_seen_at for _, after, _ in changed],
-    )
-    added = [
-        (after.project_id, alias, before.key)
-        for before, after, _ in changed
-        if after.aliases != before.customer.aliases
-        for alias in after.aliases
-        if alias not in before.customer.aliases
-    ]
+async def add_ids(connection: Any, added: Sequence[tuple[str, str, int]], now: Ms) -> None:
+    """Each entry: the project's id, an app user id that is new to the customer since `now`, and the customer's key."""
     if added:
         await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 3), now)
-    moved = [
-        (after.project_id, before.key, address)
-        for before, after, _ in changed
-        if after.attributes is not before.customer.attributes
-        and (address := email_of(after)) != email_of(before.customer)
-    ]
-    await keep_emails(connection, moved)
 
 
 async def keep_emails(connection: Any, addresses: Sequence[tuple[str, int, str | None]]) -> None:
@@ -200,17 +172,6 @@ def folded(text: str) -> str:
     return text.encode().lower().decode()
 
 
-async def own(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
-    if claims:
-        await connection.execute(_OWN, *_columns(sorted(claims), 4))
-
-
-async def index_transactions(connection: Any, found: Iterable[tuple[str, str, str, str]]) -> None:
-    """Project, store, the id of a period, and the id of its subscription in the store. Repeating it does no harm."""
-    if rows := sorted(found):
-        await connection.execute(_INDEX, *_columns(rows, 4))
-
-
 async def move_purchases(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
     if claims:
         await connection.execute(_MOVE_PURCHASES, *_columns(sorted(claims), 4))
@@ -227,18 +188,6 @@ async def absorb(connection: Any, project_id: str, source: int, target: int) -> 
 async def erase(connection: Any, project_id: str, key: int) -> None:
     await connection.execute(_DISOWN, project_id, key)
     await connection.execute(_DELETE, project_id, key)
-
-
-async def file_currency(connection: Any, changed: Iterable[tuple[Stored, Customer]]) -> None:
-    """The currency transactions of a change, each with the balance after it."""
-    rows = []
-    for before, after in changed:
-        balances = dict(before.customer.balances)
-        for one in after.currency_transactions:
-            balances[one.code] = balances.get(one.code, 0) + one.amount
-            rows.append((after.project_id, before.key, one.id, one.code, one.amount, balances[one.code], one.at))
-    if rows:
-        await connection.execute(_FILE_CURRENCY, *_columns(rows, 7))
 
 
 async def refer_currency(connection: Any, project_id: str, key: int, idempotency_key: str, reference: str) -> None:

@@ -14,17 +14,14 @@ import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.webhooks.dialect import vendor_type
-from latchkey.storage.database import Connection, Database
+from latchkey.storage.database import Database
 from latchkey.storage.errors import OutageError
 from latchkey.storage.outages import translates_errors
 from latchkey.storage.sql import query
-from latchkey.wire.event import Event, continues
 
-_ENQUEUE = query("enqueue_deliveries")
 _CLAIM = query("claim_lanes")
 _RELEASE = query("release_lanes")
 _DUE = query("due_webhooks")
@@ -63,35 +60,6 @@ class QueueDepth(Struct, frozen=True):
     webhook_id: str
     waiting: int
     oldest_at: Ms
-
-
-async def enqueue(connection: Connection, events: Sequence[tuple[str, int, Event]], now: Ms) -> None:
-    """Queue (project, customer's key, event) for every webhook that subscribes to it, in one statement.
-
-    Call it in the transaction that stores the events, so that every committed event is delivered. Call it before the
-    events are added to the feed: it may wait for a lane whose outcome is being recorded, and must not hold the feed's
-    lock meanwhile.
-    """
-    if not events:
-        return
-    await connection.execute(
-        _ENQUEUE,
-        [project for project, _, _ in events],
-        [key for _, key, _ in events],
-        [event.sequence for _, _, event in events],
-        [event.id for _, _, event in events],
-        [event.type for _, _, event in events],
-        [event.environment for _, _, event in events],
-        [None if event.app_id is UNSET else event.app_id for _, _, event in events],
-        now,
-        [_vendor_type(event) for _, _, event in events],
-    )
-
-
-def _vendor_type(event: Event) -> str | None:
-    """Null if it is the same as the type."""
-    type = vendor_type(event.type, continues=continues(event))
-    return type if type != event.type else None
 
 
 @translates_errors

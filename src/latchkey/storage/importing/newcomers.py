@@ -30,7 +30,7 @@ class Newcomer:
 
 
 async def create(connection: Connection, project_id: str, newcomers: Sequence[Newcomer]) -> list[Stored]:
-    """In the order given: rows of customers, of their ids, e-mail addresses and balances. An id that somebody else has
+    """In the order given: rows of customers, of their ids and e-mail addresses. An id that somebody else has
     just taken breaks the transaction as a collision."""
     if not newcomers:
         return []
@@ -58,9 +58,6 @@ async def create(connection: Connection, project_id: str, newcomers: Sequence[Ne
     )
     stored = [Stored(key, one) for key, one in zip(keys, made, strict=True)]
     await records.keep_emails(connection, [(project_id, one.key, records.email_of(one.customer)) for one in stored])
-    await records.file_currency(
-        connection, [(replace(one, customer=replace(one.customer, balances={})), one.customer) for one in stored]
-    )
     return stored
 
 

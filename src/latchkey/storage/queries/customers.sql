@@ -73,18 +73,6 @@ select project_id, store, store_id, customer_id
 from unnest($1::text[], $2::text[], $3::text[]) as asked (project_id, store, store_id)
 join purchase_owners using (project_id, store, store_id);
 
--- name: save_customers
--- write customers after a change
-update customers c
-set app_user_id = n.app_user_id,
-    original_app_user_id = n.original_app_user_id,
-    state = n.state,
-    next_due_at = n.next_due_at,
-    first_seen_at = n.first_seen_at
-from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::json[], $6::bigint[], $7::bigint[])
-    as n (project_id, id, app_user_id, original_app_user_id, state, next_due_at, first_seen_at)
-where c.project_id = n.project_id and c.id = n.id;
-
 -- name: add_aliases
 -- add ids of customers
 insert into aliases (project_id, app_user_id, customer_id, created_at)
@@ -120,17 +108,6 @@ with override as (
 )
 update aliases set customer_id = $3 where project_id = $1 and customer_id = $2;
 
--- name: own_purchases
--- set the owners of new purchases
-insert into purchase_owners (project_id, store, store_id, customer_id)
-select * from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]);
-
--- name: index_transactions
--- which subscription each of these periods belongs to; one that is known already stays as it is
-insert into purchase_transactions (project_id, store, transaction_id, store_id)
-select * from unnest($1::text[], $2::text[], $3::text[], $4::text[])
-on conflict do nothing;
-
 -- name: move_purchases
 -- set the owners of purchases that were transferred, or whose owner was erased
 update purchase_owners o
@@ -148,11 +125,6 @@ where m.project_id = $1 and m.customer_id = $2
         where k.project_id = $1 and k.customer_id = $3
             and k.idempotency_key = m.idempotency_key and k.code = m.code
     );
-
--- name: file_currency_transactions
--- add credits and debits with the balance after each
-insert into currency_transactions (project_id, customer_id, idempotency_key, code, amount, balance, at)
-select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[]);
 
 -- name: refer_currency_transactions
 -- add a reference to the currency transactions of a request

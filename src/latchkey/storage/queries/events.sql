@@ -4,28 +4,6 @@ select asked.project_id, asked.id
 from unnest($1::text[], $2::text[]) as asked (project_id, id)
 join events e on e.id = asked.id and e.project_id || '' = asked.project_id;
 
--- name: advance_feeds
--- reserve positions at the end of each project's feed; the row lock keeps positions in the order of commits
-update feeds f
-set position = f.position + n.amount
-from unnest($1::text[], $2::bigint[]) as n (project_id, amount)
-where f.project_id = n.project_id
-returning f.project_id, f.position;
-
--- name: lock_feeds
--- lock the feeds, in the same order everywhere
-select project_id from feeds where project_id = any($1::text[]) order by project_id for update;
-
--- name: add_events
--- add events at their positions in the feeds
-insert into events (
-    project_id, position, id, customer_id, sequence, type, environment, app_id, occurred_at, committed_at, body
-)
-select * from unnest(
-    $1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[],
-    $9::bigint[], $10::bigint[], $11::json[]
-);
-
 -- name: events_of_project
 -- a page of a project's events, oldest first
 select position, body from events where project_id = $1 and position > $2 order by position limit $3;

@@ -65,12 +65,12 @@ async def adjust(
         for code in adjustments:
             if code not in known:
                 raise NotFound(f"There is no virtual currency {code!r} in this project.", param="adjustments")
-        unit = UnitOfWork(connection, wall)
+        unit = UnitOfWork(wall)
         after: Customer = unit.catch_up(stored, project.catalog, now, tag=-1)
         for code, amount in sorted(adjustments.items()):
             after = move(after, CurrencyTransaction(idempotency_key, code, amount, now))
         after = unit.change(stored, after, project.catalog, now)
-        told = await unit.commit()
+        told = await unit.commit(connection)
         if reference is not None:
             await customers.refer_currency(connection, project_id, stored.key, idempotency_key, reference)
         return Committed(after, project.catalog, now, tuple(told.get(0, ())))

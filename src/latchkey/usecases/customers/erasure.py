@@ -19,6 +19,7 @@ from latchkey.storage.customers import records as customers
 from latchkey.storage.customers import state as customer_state
 from latchkey.storage.customers.erasure import Transfer
 from latchkey.storage.database import Connection
+from latchkey.storage.engine.writing import Save, save
 from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import checkouts, handles
 from latchkey.usecases.customers.identities import again
@@ -69,7 +70,7 @@ def _receivers(transfers: Iterable[Transfer]) -> set[str]:
 
 async def _forget_in(connection: Connection, receivers: list[customers.Stored], ids: Collection[str], now: Ms) -> None:
     changed = [(one, without_source(one.customer, ids)) for one in receivers]
-    await customers.save(connection, [(one, after, next_due_at(after)) for one, after in changed], now)
+    await save(connection, [Save(one, after, next_due_at(after)) for one, after in changed], now)
 
 
 def without_source(customer: Customer, ids: Collection[str]) -> Customer:

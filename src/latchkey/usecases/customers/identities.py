@@ -183,7 +183,7 @@ class _Pair:
         locked = await customers.lock(connection, asked)
         found = {id: stored for (_, id), stored in locked.items()}
         now = max(clocks.values(), default=wall)
-        return cls(connection, found, project, now, UnitOfWork(connection, wall))
+        return cls(connection, found, project, now, UnitOfWork(wall))
 
     async def add_id(self, stored: Stored, app_user_id: str) -> Customer:
         """Adds an unused id. Emits an event if the customer has access: a receiver may know that id as one without."""
@@ -194,7 +194,7 @@ class _Pair:
         else:
             after = identity.add_id(customer, app_user_id)
         after = self.unit.change(stored, after, catalog, self.now)
-        await self.unit.commit()
+        await self.unit.commit(self.connection)
         return after
 
     async def merge(self, source: Stored, target: Stored) -> Committed:
@@ -204,7 +204,7 @@ class _Pair:
         await customers.absorb(self.connection, kept.project_id, source.key, target.key)
         self.unit.absorb(source, target, merged.before)
         after = self.unit.change(target, merged.after, catalog, self.now)
-        told = await self.unit.commit()
+        told = await self.unit.commit(self.connection)
         return Committed(after, catalog, self.now, tuple(told.get(0, ())))
 
     async def transfer(self, source: Stored, target: Stored, keys: frozenset[PurchaseKey] | None) -> Committed:
@@ -214,7 +214,7 @@ class _Pair:
         self.unit.take_over(source, moved.source, frozenset())
         self.unit.take_over(target, moved.target_before, purchase_keys(old) - purchase_keys(moved.source))
         after = self.unit.change(target, moved.target, catalog, self.now)
-        told = await self.unit.commit()
+        told = await self.unit.commit(self.connection)
         return Committed(after, catalog, self.now, tuple(told.get(0, ())))
 
 

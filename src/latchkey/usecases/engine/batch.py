@@ -45,6 +45,10 @@ class Batch(Generic[Question, Answer]):
             loop.call_soon(self._leave)
         return future
 
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._tasks or self._waiting)
+
     async def drain(self) -> None:
         """Wait until every batch under way has returned."""
         while self._tasks:

@@ -1,17 +1,22 @@
-"""Changes to one customer. Changes that come at the same time share one transaction; a refused one does not affect
-the others.
+"""Changes to one customer. Changes to customers of one project that come at the same time share one transaction; a
+refused one does not affect the others.
 
-`Changes._commit` is that transaction, in steps:
+Most batches take two statements (`Changes._at_once`):
+1. Look at what the changes are about, without locks: customers, the owners of claimed purchases, the catalog.
+2. Apply the changes in the unit of work, which remembers what to write, and write it. This statement is a transaction
+   of its own, and writes nothing if a customer has changed since the look.
+
+A batch for which that is not enough, or that came too late, is done again under locks (`Changes._under_locks`):
 1. Lock what the changes are about: test clocks, customers, the owners of claimed purchases.
 2. Rehearse the changes to customers who do not exist yet, and create those whose change is not refused.
-3. Apply each change in the unit of work. It remembers what to write.
+3. Apply each change in the unit of work.
 4. Write: customers, their events, the deliveries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from latchkey.domain.catalog import Catalog
@@ -23,20 +28,25 @@ from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.storage import collisions
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers import records as customers
-from latchkey.storage.customers.records import PurchaseKey, Stored
+from latchkey.storage.customers.records import LastSeen, PurchaseKey, Stored
 from latchkey.storage.database import Connection, Database
+from latchkey.storage.engine.look import Look, look
 from latchkey.storage.engine.project_settings import Project as Project
 from latchkey.storage.engine.project_settings import load_projects as load_projects
-from latchkey.storage.errors import CollisionError, StateVersionError
+from latchkey.storage.engine.writing import write_at_once
+from latchkey.storage.errors import CollisionError, OutdatedError, StateVersionError
 from latchkey.usecases.engine.batch import Batch
 from latchkey.usecases.engine.newcomers import newcomer
 from latchkey.usecases.engine.passing_time import at_present
-from latchkey.usecases.engine.silence import unheard
+from latchkey.usecases.engine.silence import may_wait, unheard
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
+from latchkey.usecases.money import missing_rates
 from latchkey.usecases.rendering.view import View
 from latchkey.wire.event import Event
 
 _TRIES = 4
+# Batches of projects that are not busy are forgotten beyond this number.
+_MOST_BATCHES = 1000
 # A project's id and an app user id in it.
 Place: TypeAlias = tuple[str, str]
 
@@ -90,15 +100,14 @@ class Changes:
         self.database = database
         self.now = now
         self.catalogs = catalogs or Catalogs()
-        self._batch: Batch[Change, Committed | Refusal] = Batch(
-            self._commit, largest=64, under_way=2, splits_on=(CollisionError, StateVersionError)
-        )
+        # By project.
+        self._batches: dict[str, Batch[Change, Committed | Refusal]] = {}
 
     async def make(self, change: Change) -> Committed:
         """Commit a change and say what came of it; a Refusal changes nothing."""
         for tries_left in reversed(range(_TRIES)):
             try:
-                answer = await self._batch.ask(change)
+                answer = await self._batch_of(change.project_id).ask(change)
             except CollisionError:
                 if not tries_left:
                     raise
@@ -109,39 +118,75 @@ class Changes:
         raise AssertionError("unreachable")
 
     async def drain(self) -> None:
-        await self._batch.drain()
+        for batch in list(self._batches.values()):
+            await batch.drain()
+
+    def _batch_of(self, project_id: str) -> Batch[Change, Committed | Refusal]:
+        batch = self._batches.get(project_id)
+        if batch is None:
+            if len(self._batches) >= _MOST_BATCHES:
+                self._batches = {id: one for id, one in self._batches.items() if one.is_busy}
+            batch = self._batches[project_id] = Batch(
+                self._commit, largest=64, under_way=2, splits_on=(CollisionError, StateVersionError)
+            )
+        return batch
 
     async def _commit(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
-        """Answers in the order of the batch."""
+        """Answers in the order of the batch, which is of one project."""
+        answers = await self._at_once(batch)
+        return answers if answers is not None else await self._under_locks(batch)
+
+    async def _at_once(self, batch: list[Change]) -> Sequence[Committed | Refusal] | None:
+        """None: nothing was written, and the batch needs locks."""
+        wall, project_id = self.now(), batch[0].project_id
+        async with self.database.acquire() as connection:
+            seen = await look(connection, self.catalogs, project_id, _questions(batch))
+            if seen is None or _needs_locks(seen, wall):
+                return None
+            found = {(project_id, id): stored for id, stored in seen.found.items()}
+            owners = {(project_id, *key): owner for key, owner in seen.owners.items()}
+            ground = _Ground(wall, sorted({change.place for change in batch}), seen.catalog, {}, found, owners)
+            rehearsals = _rehearsals(batch, ground)
+            created = _newcomers(found, rehearsals.values())
+            unit = UnitOfWork(wall)
+            outcomes = _outcomes(unit, ground, batch, rehearsals, created)
+            plan = unit.plan()
+            if not plan.is_one_statement:
+                return None
+            keys: Sequence[int] = ()
+            try:
+                for writes in plan.writes:
+                    keys = await write_at_once(connection, writes, wall)
+            except OutdatedError:
+                return None
+        missing_rates.count(plan.missing)
+        return _answers(unit, outcomes, plan.told, keys)
+
+    async def _under_locks(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
         wall = self.now()
         async with collisions.transaction(self.database) as connection:
             ground = await self._lock(connection, batch, wall)
             rehearsals = _rehearsals(batch, ground)
             created = await _create(connection, ground.found, rehearsals.values())
             await _share_late_clocks(connection, ground)
-            credited = await _credited(connection, ground.found.values(), ground.projects)
+            credited = await _credited(connection, ground)
             silent = await unheard(connection, (one.customer for one in ground.found.values()), wall)
-            unit = UnitOfWork(connection, wall, credited=credited, unheard=silent)
-            outcomes = [
-                _outcome(unit, ground, change, index, rehearsals.get(index), created)
-                for index, change in enumerate(batch)
-            ]
-            told = await unit.commit()
-        return [
-            one if isinstance(one, Refusal) else one.committed(unit, told.get(index, ()))
-            for index, one in enumerate(outcomes)
-        ]
+            unit = UnitOfWork(wall, credited=credited, unheard=silent)
+            outcomes = _outcomes(unit, ground, batch, rehearsals, created)
+            told = await unit.commit(connection)
+        return _answers(unit, outcomes, told)
 
     async def _lock(self, connection: Connection, batch: Sequence[Change], wall: Ms) -> _Ground:
         """Everything the batch is about, locked until the transaction ends. Always in this order: two transactions that
         lock in different orders could wait for each other."""
         asked = sorted({change.place for change in batch})
-        projects = await load_projects(connection, self.catalogs, {change.project_id for change in batch})
+        project_id = batch[0].project_id
+        projects = await load_projects(connection, self.catalogs, {project_id})
         clocks = await customers.share_clocks(connection, asked)
         found = await customers.lock(connection, asked)
         claims = [(change.project_id, *key) for change in batch for key in change.claims]
         owners = await customers.owners(connection, claims)
-        return _Ground(wall, asked, projects, clocks, found, owners)
+        return _Ground(wall, asked, projects[project_id].catalog, clocks, found, owners)
 
 
 @dataclass(slots=True)
@@ -150,7 +195,7 @@ class _Ground:
 
     wall: Ms
     asked: Sequence[Place]
-    projects: Mapping[str, Project]
+    catalog: Catalog
     # The time of each test clock that one of the customers lives on, by project and clock.
     clocks: dict[tuple[str, str], Ms]
     # The customers that exist. Those that the batch creates are added.
@@ -161,6 +206,26 @@ class _Ground:
     def now_of(self, stored: Stored) -> Ms:
         clock = stored.customer.test_clock_id
         return self.wall if clock is None else self.clocks[stored.customer.project_id, clock]
+
+
+def _questions(batch: Iterable[Change]) -> Iterator[tuple[str, PurchaseKey | None]]:
+    for change in batch:
+        if change.claims:
+            yield from ((change.app_user_id, claim) for claim in change.claims)
+        else:
+            yield change.app_user_id, None
+
+
+def _needs_locks(seen: Look, wall: Ms) -> bool:
+    """Whether a change needs more than a look: a test clock that must not move, the owner of virtual currency, a store
+    that is to be asked first, or a purchase whose owner was erased."""
+    found = [one.customer for one in seen.found.values()]
+    return (
+        any(one.test_clock_id is not None for one in found)
+        or None in seen.owners.values()
+        or may_wait(found, wall)
+        or bool(_credits(found, seen.catalog))
+    )
 
 
 class _Rehearsal(NamedTuple):
@@ -178,9 +243,11 @@ class _Applied(NamedTuple):
     now: Ms
     created: bool
 
-    def committed(self, unit: UnitOfWork, events: Sequence[Event]) -> Committed:
+    def committed(self, unit: UnitOfWork, events: Sequence[Event], keys: Sequence[int]) -> Committed:
+        """`keys`: of the customers that were created without a row."""
+        stored = self.stored if self.stored.key >= 0 else replace(self.stored, key=keys[-self.stored.key - 1])
         customer = unit.current(self.stored)
-        return Committed(customer, self.catalog, self.now, tuple(events), self.created, self.stored)
+        return Committed(customer, self.catalog, self.now, tuple(events), self.created, stored)
 
 
 def _rehearsals(batch: Sequence[Change], ground: _Ground) -> dict[int, _Rehearsal | Refusal]:
@@ -199,10 +266,21 @@ def _rehearse(change: Change, fresh: Customer, ground: _Ground) -> _Rehearsal | 
         return NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
     try:
         _erased(change, ground.owners, me=0)
-        catalog = ground.projects[change.project_id].catalog
-        return _Rehearsal(fresh, change.apply(Situation(fresh, catalog, ground.wall)))
+        return _Rehearsal(fresh, change.apply(Situation(fresh, ground.catalog, ground.wall)))
     except Refusal as refusal:
         return refusal
+
+
+def _newcomers(found: dict[Place, Stored], rehearsals: Iterable[_Rehearsal | Refusal]) -> set[Place]:
+    """Adds the customers whose change was not refused to `found`, without a row, and says which these are."""
+    created: set[Place] = set()
+    for one in rehearsals:
+        if isinstance(one, _Rehearsal):
+            place = one.before.project_id, one.before.app_user_id
+            if place not in created:
+                created.add(place)
+                found[place] = Stored(-len(created), one.before, LastSeen(one.before.first_seen_at))
+    return created
 
 
 async def _create(
@@ -233,6 +311,28 @@ async def _share_late_clocks(connection: Connection, ground: _Ground) -> None:
         ground.clocks = await customers.share_clocks(connection, ground.asked)
 
 
+def _outcomes(
+    unit: UnitOfWork,
+    ground: _Ground,
+    batch: Sequence[Change],
+    rehearsals: Mapping[int, _Rehearsal | Refusal],
+    created: set[Place],
+) -> list[_Applied | Refusal]:
+    return [_outcome(unit, ground, change, index, rehearsals.get(index), created) for index, change in enumerate(batch)]
+
+
+def _answers(
+    unit: UnitOfWork,
+    outcomes: Sequence[_Applied | Refusal],
+    told: Mapping[int, Sequence[Event]],
+    keys: Sequence[int] = (),
+) -> list[Committed | Refusal]:
+    return [
+        one if isinstance(one, Refusal) else one.committed(unit, told.get(index, ()), keys)
+        for index, one in enumerate(outcomes)
+    ]
+
+
 def _outcome(
     unit: UnitOfWork,
     ground: _Ground,
@@ -246,7 +346,7 @@ def _outcome(
     if stored is None:
         missing = NotFound(f"There is no customer {change.app_user_id!r}.")
         return rehearsal if isinstance(rehearsal, Refusal) else missing
-    catalog, now = ground.projects[change.project_id].catalog, ground.now_of(stored)
+    catalog, now = ground.catalog, ground.now_of(stored)
     try:
         _apply(unit, change, stored, catalog, now, ground.owners, index, rehearsal)
     except Refusal as refusal:
@@ -292,23 +392,23 @@ def _erased(change: Change, owners: Mapping[tuple[str, str, str], int | None], m
     return frozenset(erased)
 
 
-async def _credited(
-    connection: Connection, changed: Iterable[Stored], projects: Mapping[str, Project]
-) -> dict[tuple[str, str, str], Stored | None]:
-    """Who was credited with the virtual currency of purchases that came from another customer; locked too. Only
-    a customer who ever received a transfer can have such purchases, so the others cost no query."""
-    asked: dict[tuple[str, str, str], Purchase] = {}
-    for stored in changed:
-        customer = stored.customer
+async def _credited(connection: Connection, ground: _Ground) -> dict[tuple[str, str, str], Stored | None]:
+    """Who was credited with the virtual currency of purchases that came from another customer; locked too."""
+    asked = _credits((one.customer for one in ground.found.values()), ground.catalog)
+    return await customers.lock_credited(connection, asked) if asked else {}
+
+
+def _credits(changed: Iterable[Customer], catalog: Catalog) -> dict[tuple[str, str, str], Purchase]:
+    """Purchases of virtual currency that may have come from another customer. Only a customer who ever received a
+    transfer can have such purchases."""
+    found: dict[tuple[str, str, str], Purchase] = {}
+    for customer in changed:
         if customer.transfers:
-            products = projects[customer.project_id].catalog.products
             for one in customer.purchases:
-                product = products.get(one.product_id)
+                product = catalog.products.get(one.product_id)
                 if one.kind is PurchaseKind.ONE_TIME and product is not None and product.credits is not None:
-                    asked[customer.project_id, one.store, one.id] = one
-    if not asked:
-        return {}
-    return await customers.lock_credited(connection, asked)
+                    found[customer.project_id, one.store, one.id] = one
+    return found
 
 
 def unchanged(situation: Situation) -> Customer:

@@ -69,7 +69,7 @@ async def pass_time(database: Database, catalogs: Catalogs, now: Ms, limit: int 
         if not due:
             return 0
         projects = await load_projects(connection, catalogs, {one.customer.project_id for one in due})
-        unit = UnitOfWork(connection, now)
+        unit = UnitOfWork(now)
         silent = await unheard(connection, (one.customer for one in due), now)
         for stored in due:
             catalog = projects[stored.customer.project_id].catalog
@@ -85,5 +85,5 @@ async def pass_time(database: Database, catalogs: Catalogs, now: Ms, limit: int 
                 await customers.postpone(connection, stored, now + ASKED_WITHIN)
             for step in fallen_due:
                 unit.record(stored, step, catalog)
-        await unit.commit()
+        await unit.commit(connection)
     return len(due)

@@ -38,6 +38,11 @@ async def unheard(connection: Connection, customers: Iterable[Customer], now: Ms
     return frozenset(found)
 
 
+def may_wait(customers: Iterable[Customer], now: Ms) -> bool:
+    """Whether any subscription would end now because of its store's silence: then `unheard` is to be asked."""
+    return any(True for one in customers for _ in _silent(one, now))
+
+
 def passes_until(customer: Customer, waiting: Unheard, now: Ms) -> Ms:
     """How far time may pass for this customer: to just before the first end that has to wait."""
     if not waiting:

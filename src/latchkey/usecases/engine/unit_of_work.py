@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.credits import settle, unsettled
@@ -18,9 +20,8 @@ from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey, Stored
 from latchkey.storage.database import Connection
-from latchkey.storage.deliveries.lanes import enqueue
-from latchkey.storage.events import outbox as events
-from latchkey.storage.figures import marks
+from latchkey.storage.engine.writing import Create, Names, Save, Writes, coins, keep_names, new_names, write
+from latchkey.storage.events.known import known as known_events
 from latchkey.usecases.engine.passing_time import Step, next_due_at, steps
 from latchkey.usecases.engine.silence import Unheard, passes_until
 from latchkey.usecases.money import missing_rates
@@ -46,9 +47,28 @@ class _Told:
     tag: int
 
 
+class Plan(NamedTuple):
+    """What a unit of work writes."""
+
+    # In the order of the projects' ids.
+    writes: list[Writes]
+    names: Names
+    # Purchases whose row already exists, with another owner or none, and the key of the new owner.
+    moved: list[tuple[str, str, str, int]]
+    # Payments without an exchange rate: project, currency and day.
+    missing: set[tuple[str, str, int]]
+    # The new events by tag.
+    told: dict[int, list[WireEvent]]
+
+    @property
+    def is_one_statement(self) -> bool:
+        """Whether `writes` of one project is all there is to write."""
+        others = self.names.ids or self.names.emails or self.moved or missing_rates.fresh(self.missing)
+        return len(self.writes) <= 1 and not others
+
+
 @dataclass(slots=True)
 class UnitOfWork:
-    connection: Connection
     now: Ms
     _entries: dict[tuple[str, int], _Entry] = field(default_factory=dict)
     _told: list[_Told] = field(default_factory=list)
@@ -133,40 +153,58 @@ class UnitOfWork:
         self._entries[project_id, source.key].gone = True
         self._absorbed[project_id, target.key] = project_id, source.key
 
-    async def commit(self) -> dict[int, list[WireEvent]]:
-        """Writes everything. Events that already exist are not written again."""
+    async def commit(self, connection: Connection) -> dict[int, list[WireEvent]]:
+        """Writes everything, in a transaction that has locked the customers. Events that already exist are not written
+        again. Returns the new ones by tag."""
         asked = [(told.entry.current.project_id, told.event.id) for told in self._told]
-        known = await events.known(self.connection, asked)
-        numbered: list[tuple[str, int, WireEvent]] = []
+        plan = self.plan(await known_events(connection, asked))
+        await keep_names(connection, plan.names, self.now)
+        await customers.move_purchases(connection, plan.moved)
+        for writes in plan.writes:
+            await write(connection, writes, self.now)
+        await missing_rates.note(connection, plan.missing, self.now)
+        return plan.told
+
+    def plan(self, known: AbstractSet[tuple[str, str]] = frozenset()) -> Plan:
+        """What to write. `known`: project and id of events that already exist."""
+        written = set(known)
+        by_project: dict[str, Writes] = {}
         by_tag: dict[int, list[WireEvent]] = defaultdict(list)
         sequences = {key: entry.stored.customer.sequence for key, entry in self._entries.items()}
         for told in self._told:
             project_id = told.customer.project_id
-            if (project_id, told.event.id) in known:
+            if (project_id, told.event.id) in written:
                 continue
-            known.add((project_id, told.event.id))
+            written.add((project_id, told.event.id))
             key = project_id, told.entry.stored.key
             merged = self._merged(told.event, key, sequences)
             sequences[key] = max((sequences[key], *(number for _, number in merged))) + 1
             event = render(told.event, told.customer, told.catalog, told.at, sequences[key], merged)
-            numbered.append((*key, event))
+            _of(by_project, project_id).events.append((key[1], event))
             by_tag[told.tag].append(event)
-        changed = []
-        for key, entry in self._entries.items():
+        saved: list[Save] = []
+        moved = {claim[:3] for claim in self._moved}
+        # New customers in the order of the numbers that stand for their keys: -1, -2, …
+        for key, entry in sorted(self._entries.items(), key=lambda one: -one[0][1]):
+            if entry.gone:
+                continue
+            before = entry.stored
             after = replace(entry.current, sequence=sequences[key], currency_transactions=(), joined=())
-            if after != entry.stored.customer and not entry.gone:
-                changed.append((entry.stored, after, next_due_at(after)))
-        await customers.save(self.connection, changed, self.now)
-        await self._own([(stored, after) for stored, after, _ in changed])
-        await customers.file_currency(
-            self.connection, ((one.stored, one.current) for one in self._entries.values() if not one.gone)
-        )
-        await self._mark_silent(changed, {(project, key) for project, key, _ in numbered})
-        await enqueue(self.connection, numbered, self.now)
-        await events.add(self.connection, numbered, self.now)
-        if self._missing:
-            await missing_rates.note(self.connection, self._missing, self.now)
-        return by_tag
+            writes = _of(by_project, key[0])
+            writes.coins += coins(before.key, before.customer.balances, entry.current)
+            if before.key < 0:
+                writes.created.append(Create(after, next_due_at(after)))
+            elif after != before.customer:
+                writes.saved.append(one := Save(before, after, next_due_at(after)))
+                saved.append(one)
+            else:
+                continue
+            _add_purchases(writes, before, after, moved)
+            # The figures follow the feed and would miss purchases that changed without an event.
+            if sequences[key] == before.customer.sequence and _bought(after) != _bought(before.customer):
+                writes.marked.append(before.key)
+        ordered = [writes for _, writes in sorted(by_project.items())]
+        return Plan(ordered, new_names(saved), self._moved, self._missing, by_tag)
 
     def _merged(
         self, event: Event, key: tuple[str, int], sequences: dict[tuple[str, int], int]
@@ -176,27 +214,6 @@ class UnitOfWork:
             return ()
         keys = (self._absorbed[key], key) if len(event.joined) > 1 else (key,)
         return tuple(zip(event.joined, (sequences[one] for one in keys), strict=True))
-
-    async def _own(self, changed: list[tuple[Stored, Customer]]) -> None:
-        moved = {claim[:3] for claim in self._moved}
-        new = [
-            (after.project_id, store, id, stored.key)
-            for stored, after in changed
-            for store, id in purchase_keys(after) - purchase_keys(stored.customer)
-            if (after.project_id, store, id) not in moved
-        ]
-        await customers.own(self.connection, new)
-        await customers.move_purchases(self.connection, self._moved)
-        await customers.index_transactions(self.connection, _new_transactions(changed))
-
-    async def _mark_silent(self, changed: list[tuple[Stored, Customer, Ms | None]], told: set[tuple[str, int]]) -> None:
-        """Marks customers whose purchases changed without an event: the figures follow the feed and would miss them."""
-        silent = [
-            (after.project_id, stored.key)
-            for stored, after, _ in changed
-            if (after.project_id, stored.key) not in told and _bought(after) != _bought(stored.customer)
-        ]
-        await marks.add(self.connection, silent)
 
     def _entry(self, stored: Stored) -> _Entry:
         key = stored.customer.project_id, stored.key
@@ -210,18 +227,24 @@ def _bought(customer: Customer) -> tuple[object, object]:
     return customer.subscriptions, customer.purchases
 
 
-def _new_transactions(changed: list[tuple[Stored, Customer]]) -> set[tuple[str, str, str, str]]:
-    """New periods whose id does not tell which subscription they belong to."""
-    found: set[tuple[str, str, str, str]] = set()
-    for stored, after in changed:
-        known = {(one.store, one.id): one for one in stored.customer.subscriptions}
-        for one in after.subscriptions:
-            before = known.get((one.store, one.id))
-            if one is not before:
-                old = underivable_transactions(before) if before is not None else frozenset()
-                new = underivable_transactions(one) - old
-                found.update((after.project_id, one.store, id, one.id) for id in new)
-    return found
+def _of(by_project: dict[str, Writes], project_id: str) -> Writes:
+    writes = by_project.get(project_id)
+    if writes is None:
+        writes = by_project[project_id] = Writes(project_id)
+    return writes
+
+
+def _add_purchases(writes: Writes, before: Stored, after: Customer, moved: AbstractSet[tuple[str, str, str]]) -> None:
+    """The owners of new purchases, and new periods whose id does not tell which subscription they belong to."""
+    for store, id in purchase_keys(after) - purchase_keys(before.customer):
+        if (after.project_id, store, id) not in moved:
+            writes.owned.append((before.key, store, id))
+    known = {(one.store, one.id): one for one in before.customer.subscriptions}
+    for one in after.subscriptions:
+        old = known.get((one.store, one.id))
+        if one is not old:
+            new = underivable_transactions(one) - (underivable_transactions(old) if old is not None else frozenset())
+            writes.periods += ((one.store, id, one.id) for id in new)
 
 
 def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:

@@ -26,7 +26,7 @@ from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records
 from latchkey.storage.customers.records import LastSeen, Owner, Stored
 from latchkey.storage.database import Connection
-from latchkey.storage.figures import marks
+from latchkey.storage.engine.writing import Writes, coins, write
 from latchkey.storage.importing import newcomers
 from latchkey.storage.importing.newcomers import Newcomer
 from latchkey.storage.stores.handles import Handle
@@ -163,26 +163,25 @@ class Applier:
             stored = [Stored(-number, one.customer) for number, one in enumerate(made, start=1)]
         else:
             stored = await newcomers.create(connection, self.project_id, made)
-            await self._index(connection, stored)
+            await self._index(connection, stored, now)
         if self.told:
             for each in stored:
                 settled = replace(each, customer=replace(each.customer, currency_transactions=()))
                 known.by_id |= dict.fromkeys(settled.customer.aliases, settled)
         return asked
 
-    async def _index(self, connection: Connection, stored: list[Stored]) -> None:
-        """What the ordinary way writes beside a customer who has bought something."""
-        buyers = [one for one in stored if one.customer.subscriptions or one.customer.purchases]
-        owned = [(self.project_id, *key, one.key) for one in buyers for key in purchase_keys(one.customer)]
-        await records.own(connection, owned)
-        periods = (
-            (self.project_id, bought.store, id, bought.id)
-            for one in buyers
-            for bought in one.customer.subscriptions
-            for id in underivable_transactions(bought)
-        )
-        await records.index_transactions(connection, periods)
-        await marks.add(connection, [(self.project_id, one.key) for one in buyers])
+    async def _index(self, connection: Connection, stored: list[Stored], now: Ms) -> None:
+        """What the ordinary way writes beside a new customer: balances, and what belongs to purchases."""
+        writes = Writes(self.project_id)
+        for one in stored:
+            customer = one.customer
+            writes.coins += coins(one.key, {}, customer)
+            if customer.subscriptions or customer.purchases:
+                writes.owned += ((one.key, *key) for key in purchase_keys(customer))
+                writes.marked.append(one.key)
+            for bought in customer.subscriptions:
+                writes.periods += ((bought.store, id, bought.id) for id in underivable_transactions(bought))
+        await write(connection, writes, now)
 
     async def _meet(
         self,
@@ -196,7 +195,7 @@ class Applier:
         if not people:
             return []
         silent = await unheard(connection, (stored.customer for stored, _, _ in people), now)
-        unit = UnitOfWork(connection, now, unheard=silent)
+        unit = UnitOfWork(now, unheard=silent)
         asked: list[tuple[Handle, Ms]] = []
         for stored, person, bought in people:
             if stored.customer.test_clock_id is not None:
@@ -210,7 +209,7 @@ class Applier:
             keys = frozenset((one.store, one.id) for one in bought)
             asked += self.questions.of(unit.current(stored), keys, person.tokens, now)
         if not self.dry:
-            await unit.commit()
+            await unit.commit(connection)
         return asked
 
     def _change(

@@ -28,12 +28,21 @@ counted: Counter[str] = Counter()
 _known: set[Place] = set()
 
 
-async def note(connection: Connection, places: set[Place], now: Ms) -> None:
+def count(places: set[Place]) -> None:
     counted.update(currency for _, currency, _ in places)
-    fresh = places - _known
-    if not fresh:
+
+
+def fresh(places: set[Place]) -> set[Place]:
+    """Those that are still to be noted, as far as this process knows."""
+    return places - _known
+
+
+async def note(connection: Connection, places: set[Place], now: Ms) -> None:
+    count(places)
+    unknown = fresh(places)
+    if not unknown:
         return
-    new = await stored.note(connection, fresh, now)
+    new = await stored.note(connection, unknown, now)
     for project_id, currency, day in sorted(new):
         log.warning(
             "payment without exchange rate",
@@ -44,7 +53,7 @@ async def note(connection: Connection, places: set[Place], now: Ms) -> None:
     if len(_known) > _MOST_KNOWN:
         _known.clear()
     # Only what another transaction had noted before: this one may be rolled back.
-    _known.update(fresh - new)
+    _known.update(unknown - new)
 
 
 async def listed(database: Database, project_id: str | None, now: Ms) -> list[MissingRates]:

@@ -11,6 +11,7 @@ from latchkey.domain.instants import LATEST, Duration, Ms, add, to_iso
 from latchkey.domain.refusal import Conflict, InUse, NotFound, Refusal
 from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
+from latchkey.storage.engine.writing import Save, save
 from latchkey.storage.sandbox import clocks
 from latchkey.storage.sandbox.clocks import TestClock as TestClock
 from latchkey.usecases.engine.changes import Changes, Committed, load_projects
@@ -77,7 +78,7 @@ async def create_customer(
         if attributes:
             # Attributes have the time of the wall clock, as everywhere.
             customer = set_now(customer, attributes, wall)
-            await customers.save(connection, [(made[project_id, app_user_id], customer, None)], wall)
+            await save(connection, [Save(made[project_id, app_user_id], customer, None)], wall)
     return Committed(customer, project.catalog, now, created=True)
 
 
@@ -125,10 +126,10 @@ async def _step(changes: Changes, project_id: str, id: str, target: Ms) -> tuple
             return [], True
         instant = max(instant, now)
         catalog = (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog
-        unit = UnitOfWork(connection, changes.now())
+        unit = UnitOfWork(changes.now())
         for stored in await clocks.lock_due(connection, project_id, id, instant, _AT_ONCE):
             unit.catch_up(stored, catalog, instant)
-        told = await unit.commit()
+        told = await unit.commit(connection)
         await clocks.move(connection, project_id, id, instant)
         return told.get(0, []), False
 

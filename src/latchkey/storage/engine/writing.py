@@ -1,0 +1,191 @@
+"""Everything that a change writes, for one project: one call of the SQL function `write_changes`.
+
+Inside a transaction that has locked the customers, the call is one of its statements. On its own it is the whole
+transaction: it then checks that the customers are as they were read, and commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import asyncpg
+from msgspec import UNSET, json
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
+from latchkey.domain.webhooks.dialect import vendor_type
+from latchkey.storage.customers.records import Stored, add_ids, email_of, keep_emails
+from latchkey.storage.customers.state_format import encode
+from latchkey.storage.database import Connection
+from latchkey.storage.errors import OutdatedError
+from latchkey.storage.sql import query
+from latchkey.wire.event import Event, continues
+
+_WRITE = query("write_changes")
+_ENCODER = json.Encoder()
+
+# A customer has changed since it was read; another transaction created the same customer, purchase or event first; or
+# two transactions waited for each other.
+_OUTDATED = (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_CHANGED = "LK001"
+
+
+class Save(NamedTuple):
+    """A customer that exists, as it was read, and as it is now; and when it next changes by itself."""
+
+    before: Stored
+    after: Customer
+    due_at: Ms | None
+
+
+class Create(NamedTuple):
+    """A new customer. Until it is written, -1 stands for the key of the first one, -2 for the second, and so on."""
+
+    customer: Customer
+    due_at: Ms | None
+
+
+class Coins(NamedTuple):
+    """A credit or debit of virtual currency, with the balance after it."""
+
+    who: int
+    id: str
+    code: str
+    amount: int
+    balance: int
+    at: Ms
+
+
+def coins(who: int, balances: Mapping[str, int], after: Customer) -> Iterator[Coins]:
+    """The currency transactions of a change; `balances` are those before it."""
+    if after.currency_transactions:
+        balance = dict(balances)
+        for one in after.currency_transactions:
+            balance[one.code] = balance.get(one.code, 0) + one.amount
+            yield Coins(who, one.id, one.code, one.amount, balance[one.code], one.at)
+
+
+@dataclass(slots=True)
+class Writes:
+    """What to write for one project. `who` is a customer's key, or stands for a new one."""
+
+    project_id: str
+    saved: list[Save] = field(default_factory=list)
+    created: list[Create] = field(default_factory=list)
+    # New purchases: their owner, the store and the purchase's id there.
+    owned: list[tuple[int, str, str]] = field(default_factory=list)
+    # Store, the id of a period, and the id of its subscription in the store.
+    periods: list[tuple[str, str, str]] = field(default_factory=list)
+    coins: list[Coins] = field(default_factory=list)
+    # Customers whose purchases changed without an event: the figures follow the feed and would miss them.
+    marked: list[int] = field(default_factory=list)
+    # In the order of the feed.
+    events: list[tuple[int, Event]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.saved or self.created or self.owned or self.periods or self.coins or self.marked or self.events
+        )
+
+
+async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int]:
+    """Returns the keys of the new customers. Call it last in a transaction: it holds the feed's lock until the commit,
+    so that a reader with a cursor never skips an event that commits later."""
+    if not writes:
+        return ()
+    saved = sorted(writes.saved, key=lambda one: one.before.key)
+    owned = sorted(writes.owned, key=lambda one: one[1:])
+    events = writes.events
+    made: Sequence[int] = await connection.fetchval(
+        _WRITE,
+        writes.project_id,
+        now,
+        [one.before.key for one in saved],
+        [one.before.seen for one in saved],
+        [one.after.app_user_id for one in saved],
+        [one.after.original_app_user_id for one in saved],
+        [encode(one.after) for one in saved],
+        [one.due_at for one in saved],
+        [one.after.first_seen_at for one in saved],
+        [one.customer.app_user_id for one in writes.created],
+        [encode(one.customer) for one in writes.created],
+        [one.due_at for one in writes.created],
+        [one.customer.first_seen_at for one in writes.created],
+        *_columns(owned, 3),
+        *_columns(sorted(writes.periods), 3),
+        *_columns(writes.coins, 6),
+        writes.marked,
+        [who for who, _ in events],
+        [event.id for _, event in events],
+        [event.sequence for _, event in events],
+        [event.type for _, event in events],
+        [event.environment for _, event in events],
+        [None if event.app_id is UNSET else event.app_id for _, event in events],
+        [event.event_timestamp_ms for _, event in events],
+        [_vendor_type(event) for _, event in events],
+        [_ENCODER.encode(event) for _, event in events],
+    )
+    return made
+
+
+async def write_at_once(connection: Connection, writes: Writes, now: Ms) -> Sequence[int]:
+    """The same as a transaction of its own. Raises OutdatedError, and writes nothing, if something that the changes are
+    based on is no longer so."""
+    try:
+        return await write(connection, writes, now)
+    except _OUTDATED as error:
+        raise OutdatedError(str(error)) from error
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _CHANGED:
+            raise OutdatedError(str(error)) from error
+        raise
+
+
+async def save(connection: Connection, saved: Sequence[Save], now: Ms) -> None:
+    """Customers alone, whose rows are locked. Ids that are new to a customer came `now`."""
+    await keep_names(connection, new_names(saved), now)
+    by_project: dict[str, Writes] = {}
+    for one in saved:
+        project_id = one.after.project_id
+        by_project.setdefault(project_id, Writes(project_id)).saved.append(one)
+    for _, writes in sorted(by_project.items()):
+        await write(connection, writes, now)
+
+
+class Names(NamedTuple):
+    """New ids and e-mail addresses of customers, each with the project's id and the customer's key."""
+
+    ids: list[tuple[str, str, int]]
+    # None: the customer has no address any more.
+    emails: list[tuple[str, int, str | None]]
+
+
+def new_names(saved: Iterable[Save]) -> Names:
+    """Most changes have none."""
+    ids: list[tuple[str, str, int]] = []
+    emails: list[tuple[str, int, str | None]] = []
+    for before, after, _ in saved:
+        known = before.customer
+        if after.aliases != known.aliases:
+            ids += ((after.project_id, id, before.key) for id in after.aliases if id not in known.aliases)
+        if after.attributes is not known.attributes and (address := email_of(after)) != email_of(known):
+            emails.append((after.project_id, before.key, address))
+    return Names(ids, emails)
+
+
+async def keep_names(connection: Connection, names: Names, now: Ms) -> None:
+    await add_ids(connection, names.ids, now)
+    await keep_emails(connection, names.emails)
+
+
+def _vendor_type(event: Event) -> str | None:
+    """Null if it is the same as the type."""
+    type = vendor_type(event.type, continues=continues(event))
+    return type if type != event.type else None
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Iterable[Sequence[Any]]:
+    return zip(*rows, strict=True) if rows else repeat((), width)
