@@ -192,13 +192,13 @@ class UnitOfWork:
             after = replace(entry.current, sequence=sequences[key], currency_transactions=(), joined=())
             writes = _of(by_project, key[0])
             writes.coins += coins(before.key, before.customer.balances, entry.current)
-            if before.key < 0:
-                writes.created.append(Create(after, next_due_at(after)))
-            elif after != before.customer:
-                writes.saved.append(one := Save(before, after, next_due_at(after)))
-                saved.append(one)
-            else:
+            if before.key >= 0 and after == before.customer:
                 continue
+            saved.append(one := Save(before, after, next_due_at(after)))
+            if before.key < 0:
+                writes.created.append(Create(after, one.due_at))
+            else:
+                writes.saved.append(one)
             _add_purchases(writes, before, after, moved)
             # The figures follow the feed and would miss purchases that changed without an event.
             if sequences[key] == before.customer.sequence and _bought(after) != _bought(before.customer):
