@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -170,7 +170,7 @@ def _created(shop: Shop, prefix: str, count: int) -> Writes:
     return Writes(shop.project_id, created=[Create(one, None) for one in people])
 
 
-def _saved(shop: Shop, prefix: str, keys: list[int] | tuple[int, ...]) -> Writes:
+def _saved(shop: Shop, prefix: str, keys: Sequence[int]) -> Writes:
     people = [newcomer(shop.project_id, f"{prefix}{n}", shop.time) for n in range(len(keys))]
     saved = [Save(Stored(key, one), one, None) for key, one in zip(keys, people, strict=True)]
     return Writes(shop.project_id, saved=saved)

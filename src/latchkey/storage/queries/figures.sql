@@ -234,10 +234,6 @@ added as (
 )
 select project_id, count(*) as customers, max(id) as last from next group by project_id;
 
--- name: mark_for_figures
--- mark customers who changed without an event
-insert into figure_marks (project_id, customer_id) select * from unnest($1::text[], $2::bigint[]);
-
 -- name: figures_progress
 -- the head of a project's feed, and the progress of its figures
 select f.position as head, coalesce(r.position, 0) as position, coalesce(r.rolled_to, 0) as rolled_to,
