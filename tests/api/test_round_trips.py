@@ -1,4 +1,4 @@
-"""How often one lone request asks the database and waits: a read once.
+"""How often one lone request asks the database and waits: a purchase three times at most, a read once.
 
 Counted between the service and PostgreSQL. BEGIN and COMMIT are round trips too, and so is the preparation of a
 statement, which happens once for each connection.
@@ -56,6 +56,20 @@ async def tapped(demo_shelf: DemoShelf) -> AsyncIterator[Tapped]:
         made = await shop.client.post(f"/v2/projects/{shop.project_id}/integrations/webhooks", webhook)
         assert made.status == 201, made
         yield Tapped(shop, tap)
+
+
+async def test_a_purchase_of_a_new_customer_takes_three_round_trips_at_most(tapped: Tapped) -> None:
+    asked = await tapped.statements(lambda number: tapped.buy(f"new{number}", "pro_monthly"))
+    assert len(asked) <= 3, asked
+    assert await tapped.shop.database.pool.fetchval("select count(*) from deliveries") == REQUESTS
+
+
+async def test_a_purchase_of_a_known_customer_takes_three_round_trips_at_most(tapped: Tapped) -> None:
+    for number in range(REQUESTS):
+        await tapped.buy(f"known{number}", "pro_monthly")
+    asked = await tapped.statements(lambda number: tapped.buy(f"known{number}", "pro_yearly"))
+    assert len(asked) <= 3, asked
+    assert await tapped.shop.database.pool.fetchval("select count(*) from deliveries") == 2 * REQUESTS
 
 
 async def test_a_read_takes_one_round_trip(tapped: Tapped) -> None:
