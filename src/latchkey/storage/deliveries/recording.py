@@ -79,21 +79,23 @@ async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[
     """Delivered, and nothing else waits in the lane."""
     claims = [one.claim for one in outcomes]
     attempts = [one.attempt for one in outcomes]
-    rows = await database.pool.fetch(
+    row = await database.pool.fetchrow(
         _RECORD_LAST,
-        [one.customer_id for one in claims],
-        [one.webhook_key for one in claims],
-        [one.aside for one in claims],
+        # As text: the driver would take a pair of numbers for an array.
+        '{"' + '","'.join([one.lane for one in claims]) + '"}',
         [one.token for one in claims],
         [one.sequence for one in claims],
-        [one.attempts + 1 for one in claims],
         [one.at for one in attempts],
         [one.took_ms for one in attempts],
         [_ENCODER.encode(one.request_headers) for one in attempts],
         [_ENCODER.encode(one.response_headers) for one in attempts],
         [one.response_body for one in attempts],
+        list({one.webhook_key for one in claims}),
     )
-    return [Recorded(outcomes[row["place"] - 1], more=False, troubled=row["troubled"]) for row in rows]
+    assert row is not None, "the statement returns one row"
+    troubled = row["troubled"]
+    recorded = [outcomes[place - 1] for place in row["places"]]
+    return [Recorded(one, more=False, troubled=one.claim.webhook_key in troubled) for one in recorded]
 
 
 async def _record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> list[Recorded]:

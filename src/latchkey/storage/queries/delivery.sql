@@ -3,14 +3,17 @@
 -- Only the first lanes up to the limit are examined, including those under way: that enforces the limit over all workers,
 -- and makes a claim cost the same for ten waiting lanes and for a million. The laterals with a limit force one index
 -- lookup for each row, whatever the planner assumes of tables that are empty at one time and huge at another.
+-- A lane is looked up once; after that by its ctid, which needs no index. A lane that another transaction changes at the
+-- same time is left out. That transaction announces its change when it commits.
+-- Each lane gets a token of its own, so that the token and the ctid together name the lane when its outcome is recorded.
 with picked as (
-    select w.key, w.version, free.*
+    select w.key, w.version, free.lane, $5 + row_number() over () as token
     from unnest($1::bigint[], $2::integer[]) as asked (key, amount)
     join webhooks w on w.key = asked.key
     cross join lateral (
-        select l.*
+        select l.lane
         from (
-            select f.project_id, f.customer_id, f.aside, f.lease_until
+            select f.ctid as lane, f.lease_until
             from lanes f
             where f.webhook_key = w.key and f.next_at <= $3
             order by f.next_at
@@ -18,10 +21,9 @@ with picked as (
             limit case when w.open_until is null then w.in_flight_limit else 1 end
         ) as first
         cross join lateral (
-            select i.project_id, i.customer_id, i.aside
+            select i.ctid as lane
             from lanes i
-            where i.project_id = first.project_id and i.customer_id = first.customer_id and i.webhook_key = w.key
-                and i.aside = first.aside and i.lease_until <= $3 and i.next_at <= $3
+            where i.ctid = first.lane and i.lease_until <= $3 and i.next_at <= $3
             limit 1
             for update skip locked
         ) as l
@@ -33,13 +35,15 @@ with picked as (
 ),
 leased as (
     update lanes l
-    set lease_until = $4, token = $5
+    set lease_until = $4, token = p.token
     from picked p
-    where l.project_id = p.project_id and l.customer_id = p.customer_id and l.webhook_key = p.key and l.aside = p.aside
-    returning l.project_id, l.customer_id, l.webhook_key, l.aside, l.waiting, l.done, l.tries, l.tried_at, p.version
+    where l.ctid = p.lane
+    returning l.ctid, l.project_id, l.customer_id, l.webhook_key, l.aside, p.version, l.waiting, l.done, l.tries,
+        l.tried_at, l.token
 )
-select l.project_id, l.customer_id, l.webhook_key, l.aside, l.version, l.waiting, l.done, l.tries, l.tried_at,
-    head.sequence, head.event_id, head.attempts, head.dialect, happened.body
+select l.project_id, l.customer_id, l.webhook_key, l.aside, l.version as webhook_version, l.waiting, l.done, l.tries,
+    l.tried_at, head.sequence, head.event_id, head.attempts, happened.body as event, l.token, head.dialect,
+    l.ctid::text as lane
 from leased l
 left join lateral (
     select d.sequence, d.event_id, d.attempts, d.dialect
@@ -70,48 +74,53 @@ where l.project_id = held.project_id and l.customer_id = held.customer_id and l.
 
 -- name: record_last_deliveries
 -- record deliveries that succeeded and were the last in their lanes, as most are: delete the lane, update no row twice
--- A lane that has grown meanwhile, or whose lease was lost, is left unchanged: record_attempts handles it.
-with result as materialized (
-    select w.project_id, n.*, w.troubled
+-- A lane that has changed since the claim (it has grown, or its lease was lost) has another ctid or token and is left
+-- unchanged: record_attempts handles it.
+with held as materialized (
+    select l.ctid as lane, n.token, n.sequence, n.at, n.took_ms, n.request_headers, n.response_headers, n.response_body,
+        n.place
     from unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::integer[], $7::bigint[],
-        $8::integer[], $9::json[], $10::json[], $11::bytea[]
+        $1::text::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::json[], $7::json[], $8::bytea[]
     ) with ordinality as n (
-        customer_id, webhook_key, aside, token, sequence, number, at, took_ms, request_headers,
-        response_headers, response_body, place
+        lane, token, sequence, at, took_ms, request_headers, response_headers, response_body, place
     )
-    cross join lateral (
-        select h.project_id, h.failures > 0 or h.failing_since is not null or h.announced_at is not null as troubled
-        from webhooks h
-        where h.key = n.webhook_key
-        limit 1
-    ) as w
-    order by w.project_id, n.customer_id, n.webhook_key, n.aside
+    join lanes l on l.ctid = n.lane and l.token = n.token
+    -- Lanes are locked in the same order everywhere.
+    order by l.project_id, l.customer_id, l.webhook_key, l.aside
 ),
 emptied as (
     delete from lanes l
-    using result r
-    where l.project_id = r.project_id and l.customer_id = r.customer_id and l.webhook_key = r.webhook_key
-        and l.aside = r.aside and l.token = r.token and l.waiting <= 1
-    returning r.*
+    using held h
+    where l.ctid = h.lane and l.token = h.token and l.waiting <= 1
+    returning l.project_id, l.customer_id, l.webhook_key, h.sequence, h.at, h.took_ms, h.request_headers,
+        h.response_headers, h.response_body, h.place
+),
+judged as (
+    update deliveries d
+    set status = 'delivered', attempts = d.attempts + 1, finished_at = e.at + e.took_ms, response_status = 200,
+        error = null
+    from emptied e
+    where d.project_id = e.project_id and d.customer_id = e.customer_id and d.webhook_key = e.webhook_key
+        and d.sequence = e.sequence
+    returning d.project_id, d.customer_id, d.webhook_key, d.sequence, d.attempts, e.at, e.took_ms, e.request_headers,
+        e.response_headers, e.response_body
 ),
 logged as (
     insert into attempts (
         project_id, customer_id, webhook_key, sequence, number, at, took_ms, status, request_headers, response_headers,
         response_body
     )
-    select project_id, customer_id, webhook_key, sequence, number, at, took_ms, 200, request_headers,
+    select project_id, customer_id, webhook_key, sequence, attempts, at, took_ms, 200, request_headers,
         response_headers, response_body
-    from emptied
-),
-judged as (
-    update deliveries d
-    set status = 'delivered', attempts = e.number, finished_at = e.at + e.took_ms, response_status = 200, error = null
-    from emptied e
-    where d.project_id = e.project_id and d.customer_id = e.customer_id and d.webhook_key = e.webhook_key
-        and d.sequence = e.sequence
+    from judged
 )
-select place, troubled from emptied;
+select array(select place from emptied) as places,
+    array(
+        select w.key
+        from webhooks w
+        where w.key = any($9::bigint[])
+            and (w.failures > 0 or w.failing_since is not null or w.announced_at is not null)
+    ) as troubled;
 
 -- name: record_attempts
 -- record attempts whose lease still holds: the attempt, its delivery and the lane's next step
