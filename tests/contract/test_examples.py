@@ -148,7 +148,8 @@ def file_of(route: Route, status: int, also: str) -> str:
 async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     async def received(*_: object, is_test: bool = False) -> Answer:
         marked = {TEST_EVENT: "true"} if is_test else {}
-        return structs.replace(ANSWER, request_headers={**ANSWER.request_headers, **marked})
+        shown = {**json.decode(ANSWER.request_headers), **marked}
+        return structs.replace(ANSWER, request_headers=json.encode(shown))
 
     async def accepted(*_: object) -> None: ...
 
@@ -179,7 +180,7 @@ ANSWER = Answer(
     took_ms=12,
     status=200,
     error=None,
-    request_headers={"content-type": "application/json", "authorization": "Bearer ***"},
+    request_headers=b'{"content-type":"application/json","authorization":"Bearer ***"}',
     response_headers=(("content-type", "application/json"),),
     response_body=b'{"message":"ok"}',
 )

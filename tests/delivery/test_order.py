@@ -46,7 +46,7 @@ class Line:
         return len(recorded)
 
     def outcome(self, claim: Claim, status: int) -> Outcome:
-        answer = Answer(self.now, 0, status, None if status == 200 else f"answered {status} instead of 200", {})
+        answer = Answer(self.now, 0, status, None if status == 200 else f"answered {status} instead of 200", b"{}")
         if status == 200:
             return Outcome(claim, answer, None)
         first_at = claim.tried_at if claim.tried_at is not None else self.now
@@ -236,7 +236,7 @@ async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_wha
     await line.yard.buy("ann", 2)
     first = await line.claim()
     await recording.record(
-        line.yard.database, [Outcome(first[0], Answer(line.now, 0, 500, "answered 500", {}), GiveUp())], line.now
+        line.yard.database, [Outcome(first[0], Answer(line.now, 0, 500, "answered 500", b"{}"), GiveUp())], line.now
     )
     await line.record(await line.claim())
     held = await line.claim()

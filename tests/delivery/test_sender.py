@@ -7,19 +7,23 @@ import base64
 import hmac
 import ipaddress
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import json
 from standardwebhooks import Webhook as Standard
 
 from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
 from latchkey.delivery.sealing import Sealer, UnsealableError
+from latchkey.delivery.sending.letterhead import USER_AGENT
 from latchkey.delivery.sending.reply import Reply
-from latchkey.delivery.sending.sender import USER_AGENT, Sender
+from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.sending.signing import signature
 from latchkey.delivery.webhook import Setup, Webhook, new_secret
 from latchkey.domain.webhooks.address import Network
 from latchkey.domain.webhooks.health import HEALTHY
+from latchkey.wire.headers import TEST_EVENT
 from tests.delivery.certificates import Certificates
 from tests.delivery.conftest import now_ms
 
@@ -92,8 +96,35 @@ async def test_what_a_receiver_gets(here: Here) -> None:
 
 async def test_the_log_has_no_secret(here: Here) -> None:
     answer = await here.sender().send(here.webhook(), "ev_1", BODY)
-    assert answer.request_headers["Authorization"] == "Bearer ••••"
+    assert json.decode(answer.request_headers)["Authorization"] == "Bearer ••••"
     assert "sesame" not in str(answer)
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer open sesame"])
+@pytest.mark.parametrize("is_test", [False, True])
+async def test_the_log_shows_the_headers_that_were_sent(here: Here, authorization: str | None, is_test: bool) -> None:
+    webhook = here.webhook()
+    webhook = replace(webhook, setup=replace(webhook.setup, authorization=authorization))
+    id = 'ev_"1"'
+    answer = await here.sender().send(webhook, id, BODY, is_test=is_test)
+    shown = {name.lower(): value for name, value in json.decode(answer.request_headers).items()}
+    if authorization is not None:
+        assert shown.pop("authorization") == "Bearer ••••"
+    sent = here.arrivals[0].headers
+    assert shown == {name: sent[name] for name in shown}
+    assert set(shown) == {
+        *("content-type", "user-agent", "webhook-id", "webhook-timestamp", "webhook-signature"),
+        *([TEST_EVENT.lower()] if is_test else []),
+    }
+
+
+async def test_a_changed_webhook_is_sent_its_new_secret_at_once(here: Here) -> None:
+    sender, webhook = here.sender(), here.webhook()
+    await sender.send(webhook, "ev_1", BODY)
+    changed = replace(webhook, secret=new_secret())
+    await sender.send(changed, "ev_2", BODY)
+    for one, arrival in zip((webhook, changed), here.arrivals, strict=True):
+        Standard(one.secret).verify(BODY, arrival.headers)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import structlog
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
+
+from latchkey.storage.deliveries.recording import Attempt
 
 log = structlog.get_logger()
 
@@ -20,6 +23,26 @@ SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
 LOST_LEASES = Counter("latchkey_delivery_leases_lost", "Outcomes that came too late to be recorded; they are repeated")
+
+
+def count(webhook_id: str, attempts: Sequence[Attempt]) -> None:
+    """Count attempts to deliver to this webhook."""
+    delivered, failed, seconds = _of(webhook_id)
+    failures = 0
+    for one in attempts:
+        seconds.observe(one.took_ms / 1000)
+        if one.error is not None:
+            failures += 1
+    if failures < len(attempts):
+        delivered.inc(len(attempts) - failures)
+    if failures:
+        failed.inc(failures)
+
+
+@lru_cache(maxsize=4096)
+def _of(webhook_id: str) -> tuple[Counter, Counter, Histogram]:
+    """Looking them up by their labels for each batch would take longer than counting."""
+    return ATTEMPTS.labels(webhook_id, "delivered"), ATTEMPTS.labels(webhook_id, "failed"), SECONDS.labels(webhook_id)
 
 
 def serve(host: str, port: int) -> Callable[[], None]:

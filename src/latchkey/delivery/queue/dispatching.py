@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
@@ -12,7 +12,7 @@ from latchkey.delivery.dialect import body_of
 from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.inbox import Answered, Inbox
-from latchkey.delivery.sending.reply import Answer, Reply
+from latchkey.delivery.sending.reply import Reply
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
@@ -35,15 +35,11 @@ class Dispatcher:
 
     def send(self, claim: Claim, webhook: Webhook, now: Ms) -> None:
         self._capacity.begin(claim.webhook_key)
-        if claim.dialect is None:
-            body = body_of(claim.event, None)
-            self._run(claim, webhook, partial(self._sender.post, webhook, claim.event_id, body, now))
-        else:
-            self._run(claim, webhook, partial(self._translate, claim, webhook, now))
+        self._run(claim, self._send(claim, webhook, now))
 
     def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
         """Wait for the body of a response whose status has arrived."""
-        self._run(claim, webhook, reply.read)
+        self._run(claim, self._read(claim, webhook, reply))
 
     async def wait(self) -> None:
         """Until everything that is running now has ended."""
@@ -57,19 +53,28 @@ class Dispatcher:
             task.cancel()
         return [claim for _, claim in unfinished]
 
-    async def _translate(self, claim: Claim, webhook: Webhook, now: Ms) -> Reply | Answer:
-        """In the task of the delivery, so that a failure affects no other."""
-        return await self._sender.post(webhook, claim.event_id, body_of(claim.event, claim.dialect), now)
+    def _run(self, claim: Claim, work: Coroutine[Any, Any, None]) -> None:
+        self._running[id(claim)] = asyncio.get_running_loop().create_task(work), claim
 
-    def _run(self, claim: Claim, webhook: Webhook, attempt: Callable[[], Awaitable[Reply | Answer]]) -> None:
-        self._running[id(claim)] = asyncio.create_task(self._deliver(claim, webhook, attempt)), claim
-
-    async def _deliver(self, claim: Claim, webhook: Webhook, attempt: Callable[[], Awaitable[Reply | Answer]]) -> None:
+    async def _send(self, claim: Claim, webhook: Webhook, now: Ms) -> None:
         try:
-            self._inbox.put(Answered(claim, webhook, await attempt()))
+            body = body_of(claim.event, claim.dialect)
+            reply = await self._sender.post(webhook, claim.event_id, body, now)
+            self._inbox.put(Answered(claim, webhook, reply))
         except Exception as error:
-            # Not recorded: the lease runs out and the delivery is sent again.
-            log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=error)
-            self._agenda.add(self._capacity.end([claim.webhook_key]))
+            self._failed(claim, error)
         finally:
             del self._running[id(claim)]
+
+    async def _read(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
+        try:
+            self._inbox.put(Answered(claim, webhook, await reply.read()))
+        except Exception as error:
+            self._failed(claim, error)
+        finally:
+            del self._running[id(claim)]
+
+    def _failed(self, claim: Claim, error: Exception) -> None:
+        """Not recorded: the lease runs out and the delivery is sent again."""
+        log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=error)
+        self._agenda.add(self._capacity.end([claim.webhook_key]))

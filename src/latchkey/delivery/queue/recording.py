@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -21,7 +21,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.retry import Retry, after_failure
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import recording
-from latchkey.storage.deliveries.recording import Outcome, Recorded
+from latchkey.storage.deliveries.recording import Attempt, Outcome, Recorded
 from latchkey.storage.errors import StatementRefusedError
 
 log = structlog.get_logger()
@@ -107,6 +107,9 @@ class Recorder:
         self._count(recorded)
         if len(recorded) < len(batch):
             metrics.LOST_LEASES.inc(len(batch) - len(recorded))
+        if not any(one.more or one.troubled or one.outcome.decision is not None for one in recorded):
+            # As nearly always: all were delivered, nothing else waits, and their webhooks have no failures.
+            return
         self._schedule(recorded)
         changed = await health.note(self._database, recorded, now)
         for key, state in changed.items():
@@ -126,16 +129,10 @@ class Recorder:
                 self._agenda.add_later(key, decision.at)
 
     def _count(self, recorded: Sequence[Recorded]) -> None:
-        by_webhook: defaultdict[int, list[Recorded]] = defaultdict(list)
+        by_webhook: defaultdict[int, list[Attempt]] = defaultdict(list)
         for one in recorded:
-            by_webhook[one.outcome.claim.webhook_key].append(one)
-        for key, ended in by_webhook.items():
+            by_webhook[one.outcome.claim.webhook_key].append(one.outcome.attempt)
+        for key, attempts in by_webhook.items():
             webhook = self._webhooks.get(key)
-            if webhook is None:
-                continue
-            outcomes = Counter("delivered" if one.outcome.attempt.delivered else "failed" for one in ended)
-            for outcome, count in outcomes.items():
-                metrics.ATTEMPTS.labels(webhook.id, outcome).inc(count)
-            seconds = metrics.SECONDS.labels(webhook.id)
-            for one in ended:
-                seconds.observe(one.outcome.attempt.took_ms / 1000)
+            if webhook is not None:
+                metrics.count(webhook.id, attempts)

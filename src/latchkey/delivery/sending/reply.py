@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -46,7 +46,8 @@ class Reply(Struct):
     webhook: Webhook
     at: Ms
     took_ms: int
-    request_headers: Mapping[str, str]
+    # JSON, with secrets masked.
+    request_headers: bytes
     request: StreamedRequest
     response: StreamedResponse
     kept: bytes = b""
@@ -55,7 +56,8 @@ class Reply(Struct):
 
     def at_once(self) -> Answer | None:
         """The response, if its body has arrived; None: `read` must wait for it."""
-        wanted = self._declared()
+        headers = header_pairs(self.response)
+        wanted = _declared(headers)
         if wanted is None or wanted > BODY_LIMIT:
             return None
         if wanted > 0:
@@ -69,20 +71,20 @@ class Reply(Struct):
                 return None
             else:
                 self.begun = _resumed(reading, waits_for)
-        return self._answer() if len(self.kept) == wanted else None
+        return self._answer(headers) if len(self.kept) == wanted else None
 
     async def read(self) -> Answer:
         """The response, once its body has arrived or failed to."""
+        headers = header_pairs(self.response)
         try:
-            await self._read()
+            await self._read(_declared(headers))
         except (HttpError, TimeoutError):
             pass
         finally:
             await self.request.__aexit__(None, None, None)
-        return self._answer()
+        return self._answer(headers)
 
-    async def _read(self) -> None:
-        wanted = self._declared()
+    async def _read(self, wanted: int | None) -> None:
         # A body of known length needs no timer, because the request's own timeout ends it. A timer for every response
         # would cost a quarter of the request.
         async with asyncio.timeout(BODY_PATIENCE if wanted is None else None):
@@ -94,11 +96,7 @@ class Reply(Struct):
                     return
                 self.kept += bytes(chunk)
 
-    def _declared(self) -> int | None:
-        declared = self.response.get_header("content-length")
-        return int(declared) if declared is not None and declared.isdigit() else None
-
-    def _answer(self) -> Answer:
+    def _answer(self, headers: Sequence[tuple[str, str]]) -> Answer:
         response = self.response
         status = response.status
         error = retry_after = None
@@ -111,11 +109,19 @@ class Reply(Struct):
             status=status,
             error=error,
             request_headers=self.request_headers,
-            response_headers=tuple(header_pairs(response)[:HEADERS_LIMIT]),
+            response_headers=tuple(headers[:HEADERS_LIMIT]),
             response_body=self.kept[:BODY_LIMIT],
             retry_after_ms=retry_after,
         )
         return without_secrets(answer, self.webhook)
+
+
+def _declared(headers: Sequence[tuple[str, str]]) -> int | None:
+    """The length of the body, if the receiver has declared it."""
+    for name, value in headers:
+        if name == "content-length":
+            return int(value) if value.isdigit() else None
+    return None
 
 
 @types.coroutine

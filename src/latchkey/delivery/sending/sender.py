@@ -6,27 +6,24 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from msgspec import Struct
 
 from latchkey.delivery.sending import failure
+from latchkey.delivery.sending.letterhead import Letterhead
 from latchkey.delivery.sending.reading_url import parsed
 from latchkey.delivery.sending.reply import Answer, Reply
 from latchkey.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
-from latchkey.delivery.sending.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.address import Address, Network, NotAllowed, Target
 from latchkey.http_client import HttpClient, HttpError, Url
-from latchkey.wire.headers import TEST_EVENT
 
-USER_AGENT = f"latchkey/{version('latchkey')}"
 # Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
 _IDLE = 4.0
 _CONNECT = 10.0
-# How many clients, and how many URLs, are cached.
+# How many clients, URLs and letterheads are cached.
 _KEPT = 1024
 
 
@@ -60,6 +57,8 @@ class Sender:
         self._extra_ca = extra_ca.read_bytes() if extra_ca is not None else None
         self._clients: OrderedDict[tuple[str, int, Address], HttpClient] = OrderedDict()
         self._routes: dict[str, _Route] = {}
+        # By the webhook's key.
+        self._letterheads: dict[int, Letterhead] = {}
 
     async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> Answer:
         """Send `body` once, and wait for the whole response. Never raises, whatever a receiver does."""
@@ -71,9 +70,10 @@ class Sender:
     ) -> Reply | Answer:
         """Send `body` once, and wait only for the status. Returns an Answer with the reason if no status arrives."""
         began = time.monotonic()
-        headers, shown = self._headers(webhook, message_id, body, at)
-        if is_test:
-            headers, shown = {**headers, TEST_EVENT: "true"}, {**shown, TEST_EVENT: "true"}
+        letterhead = self._letterheads.get(webhook.key)
+        if letterhead is None or letterhead.webhook is not webhook:
+            letterhead = self._letterhead(webhook)
+        headers, shown = letterhead.headers(message_id, body, at, is_test=is_test)
         url = webhook.setup.url
         try:
             route = self._routes.get(url) or self._route(url)
@@ -110,22 +110,11 @@ class Sender:
         for client in clients:
             await client.close()
 
-    def _headers(self, webhook: Webhook, message_id: str, body: bytes, at: Ms) -> tuple[dict[str, str], dict[str, str]]:
-        """The headers as they are sent, and as the log may show them."""
-        timestamp = at // 1000
-        shown = {
-            "Content-Type": "application/json",
-            "User-Agent": USER_AGENT,
-            "webhook-id": message_id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signature(webhook.secrets_at(at), message_id, timestamp, body),
-        }
-        authorization = webhook.setup.authorization
-        if authorization is None:
-            return shown, shown
-        sent = {**shown, "Authorization": authorization}
-        shown["Authorization"] = masked(authorization)
-        return sent, shown
+    def _letterhead(self, webhook: Webhook) -> Letterhead:
+        if len(self._letterheads) > _KEPT:
+            self._letterheads.clear()
+        letterhead = self._letterheads[webhook.key] = Letterhead(webhook)
+        return letterhead
 
     def _route(self, url: str) -> _Route:
         known, client_sees = parsed(url)

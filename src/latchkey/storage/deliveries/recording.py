@@ -6,7 +6,7 @@ everything else goes through `record_attempts`, which handles all cases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, json
 
@@ -31,8 +31,8 @@ class Attempt(Struct, frozen=True):
     # None if there was no response.
     status: int | None
     error: str | None
-    # Secrets are masked.
-    request_headers: Mapping[str, str]
+    # JSON, with secrets masked.
+    request_headers: bytes
     response_headers: tuple[tuple[str, str], ...] = ()
     response_body: bytes = b""
 
@@ -87,7 +87,7 @@ async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[
         [one.sequence for one in claims],
         [one.at for one in attempts],
         [one.took_ms for one in attempts],
-        [_ENCODER.encode(one.request_headers) for one in attempts],
+        [one.request_headers for one in attempts],
         [_ENCODER.encode(one.response_headers) for one in attempts],
         [one.response_body for one in attempts],
         list({one.webhook_key for one in claims}),
@@ -118,7 +118,7 @@ async def _record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> l
         [others_at for _, others_at in steps],
         [one.error for one in attempts],
         [one.status for one in attempts],
-        [_ENCODER.encode(one.request_headers) for one in attempts],
+        [one.request_headers for one in attempts],
         [_ENCODER.encode(one.response_headers) if one.status is not None else None for one in attempts],
         [one.response_body if one.status is not None else None for one in attempts],
         now,

@@ -63,7 +63,7 @@ def tried(one: Tried) -> wire.WebhookTest:
         body=_text(answer.response_body),
         headers=[[name, value] for name, value in answer.response_headers],
         error=UNSET if answer.error is None else answer.error,
-        request_headers=dict(answer.request_headers),
+        request_headers=one.request_headers,
         request_body=Raw(one.body),
     )
 

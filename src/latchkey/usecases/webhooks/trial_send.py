@@ -24,6 +24,11 @@ class Tried:
     body: bytes
     answer: Answer
 
+    @property
+    def request_headers(self) -> dict[str, str]:
+        """As they may be shown."""
+        return json.decode(self.answer.request_headers, type=dict[str, str])
+
 
 async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tried:
     """Nothing is stored, retried or counted. A header tells the receiver that this is a test and must change nothing.
