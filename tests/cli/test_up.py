@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import ssl
 import stat
@@ -246,6 +247,8 @@ async def test_the_database_url_works_as_it_is(up: Up) -> None:
 def test_it_says_where_to_go_next(up: Up) -> None:
     for words in (up.connection["base_url"], up.connection["ca_cert"], "/v1/subscribers/alice", "/customers/alice"):
         assert words in up.output
+    told = " ".join(up.output.split())
+    assert re.search(r"Ready after [\d.]+ s \(code [\d.]+, database [\d.]+, demo [\d.]+, processes [\d.]+\)", told)
 
 
 def test_no_key_is_in_any_log(up: Up) -> None:

@@ -44,7 +44,10 @@ def compiled(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> tuple
     """The page, and whether its template had to be compiled."""
     compiling = mock.Mock(side_effect=environment.compile)
     monkeypatch.setattr(environment, "compile", compiling)
-    return environment.get_template(PAGE).render(name="Ada"), compiling.called
+    page = environment.get_template(PAGE).render(name="Ada")
+    assert isinstance(environment.bytecode_cache, CompiledTemplates)
+    assert environment.bytecode_cache.incomplete == compiling.called
+    return page, compiling.called
 
 
 def test_a_template_is_compiled_once(folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,14 @@ import contextlib
 import gc
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+
+# The command line imports this module first.
+BEGAN = time.monotonic()
 
 
 def loading() -> None:

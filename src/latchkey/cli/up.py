@@ -30,6 +30,7 @@ from latchkey.cli.reach import DATA
 from latchkey.cli.readiness import wait_until_answering
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Child, Supervisor, plan
+from latchkey.cli.timings import Timings
 from latchkey.cli.up_settings import UpSettings, settings_for_up
 from latchkey.now import real_now
 from latchkey.settings import ROLES, Settings
@@ -83,7 +84,7 @@ def show(console: Console, parts: Parts, chosen: UpSettings) -> None:
             nonlocal up
             up = True
             status.stop()
-            announce(console, parts.folder, connection, chosen)
+            announce(console, parts, connection, chosen)
 
         asyncio.run(run(parts, chosen, said, started))
 
@@ -101,10 +102,12 @@ class Parts:
     supervisor: Supervisor
     # Of the pretend stores. Nobody waits for them: they load their code when everything else is up.
     selling: Supervisor
+    timings: Timings
 
     def fork(self) -> None:
         self.supervisor.fork()
         self.selling.fork()
+        self.timings.done("code")
 
     def kill(self) -> None:
         self.supervisor.kill()
@@ -127,7 +130,7 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool) -> Iterator[Pa
             consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
             supervisor = Supervisor([*plan(ROLES, listening), consuming], output=log)
             selling = Supervisor([stores.child] if stores is not None else [], output=log)
-            yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling)
+            yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling, Timings())
     finally:
         server.stop()
 
@@ -176,6 +179,7 @@ async def prepare(
     folder, stores = parts.folder, parts.stores
     said("Starting PostgreSQL")
     await asyncio.to_thread(parts.server.start, said)
+    parts.timings.done("database")
     host, port = chosen.given.host, parts.listening.getsockname()[1]
     settings = chosen.settings(
         certificates,
@@ -188,6 +192,7 @@ async def prepare(
         secret_key=folder.secret_key(),
     )
     prepared = await signal.unless_asked(prepare_database(parts, settings, said))
+    parts.timings.done("demo")
     demo = prepared.demo
     connection = describe(settings, parts, certificates, push, prepared, reachable(host))
     folder.write_connection(connection)
@@ -197,6 +202,7 @@ async def prepare(
     parts.supervisor.begin(settings)
     await signal.unless_asked(parts.supervisor.wait_until_ready())
     await signal.unless_asked(wait_until_answering(reachable(host), port, certificates.authority))
+    parts.timings.done("processes")
     return connection
 
 
@@ -280,7 +286,8 @@ def bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def announce(console: Console, folder: DataFolder, connection: Connection, chosen: UpSettings) -> None:
+def announce(console: Console, parts: Parts, connection: Connection, chosen: UpSettings) -> None:
+    folder = parts.folder
     table = Table(title="Latchkey is up", title_justify="left", title_style="bold green", show_header=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -311,6 +318,7 @@ def announce(console: Console, folder: DataFolder, connection: Connection, chose
     table.add_row("For scripts", f"{folder.connection}  (addresses and keys; only you can read it)")
     table.add_row("Database", connection.database_url)
     table.add_row("Logs", f"{folder.log}, {folder.path / 'postgres.log'}")
+    table.add_row("Ready after", str(parts.timings))
     if chosen.taken:
         table.add_row("Settings used", ", ".join(chosen.taken))
     for variable, why in chosen.ignored:

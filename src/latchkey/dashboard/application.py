@@ -20,7 +20,7 @@ from latchkey.dashboard.openid import provider_of
 from latchkey.dashboard.page import Page
 from latchkey.dashboard.pages import ALL
 from latchkey.dashboard.statuses import status_of
-from latchkey.dashboard.templates import warm
+from latchkey.dashboard.templates import are_cold, warm
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
 from latchkey.storage.passing import PASSING, REFUSES_WRITES
@@ -78,7 +78,7 @@ class Dashboard:
             status, words = _fault_of(error)
             await self._fault(Request(scope), status, words)(scope, receive, sending)
         finally:
-            if self._warming is None:
+            if self._warming is None and are_cold():
                 # After the first page, which would have to share the CPU with it.
                 self._warming = asyncio.get_running_loop().run_in_executor(None, warm)
 

@@ -26,6 +26,8 @@ class CompiledTemplates(BytecodeCache):
     def __init__(self, folder: Path, *sources: Path) -> None:
         """`sources` are the Python files that decide how a template is compiled: they hold the environment's options
         and its filters, which the compiler calls for values that are constant."""
+        # Whether a template was not found here, so that others have to be compiled, too.
+        self.incomplete = False
         self._folder = folder
         self._made_by = version("jinja2").encode() + b"".join(source.read_bytes() for source in sources)
 
@@ -44,6 +46,7 @@ class CompiledTemplates(BytecodeCache):
             bucket.load_bytecode(file)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
+        self.incomplete = True
         if sys.dont_write_bytecode:
             return
         draft = self._folder / f"{bucket.key}.{os.getpid()}"

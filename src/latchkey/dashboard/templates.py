@@ -24,8 +24,13 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return environment().get_template(template).render(values)
 
 
+def are_cold() -> bool:
+    """Whether templates have to be compiled: a page has just had to."""
+    return _compiled().incomplete
+
+
 def warm() -> None:
-    """Load all templates before a page needs them. Where they have to be compiled, that takes a second."""
+    """Compile all templates before a page needs them. That takes a second of CPU."""
     for name in environment().list_templates():
         environment().get_template(name)
         # Let requests run in between.
@@ -43,7 +48,7 @@ def environment() -> Environment:
         auto_reload=False,
         # Unlimited, so that none is compiled twice.
         cache_size=-1,
-        bytecode_cache=CompiledTemplates(FOLDER, Path(__file__), Path(texts.__file__)),
+        bytecode_cache=_compiled(),
     )
     made.globals["asset"] = asset
     made.filters.update(
@@ -58,6 +63,11 @@ def environment() -> Environment:
         sentence=texts.sentence,
     )
     return made
+
+
+@cache
+def _compiled() -> CompiledTemplates:
+    return CompiledTemplates(FOLDER, Path(__file__), Path(texts.__file__))
 
 
 @cache
