@@ -145,6 +145,8 @@ class Broken:
     def acquire(self, **_: Any) -> Any:
         raise self.error
 
+    at_hand = acquire
+
 
 @pytest.mark.parametrize(
     ("error", "status"),

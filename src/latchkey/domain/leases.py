@@ -62,11 +62,11 @@ class Count(NamedTuple):
 def plan(standing: Standing, amount: int, at: float) -> tuple[Standing, Count]:
     """How to count these requests. Those that a lease covers are counted by this."""
     lease, asking, half, current, before = standing
-    if int(at * 2) == half:
+    this = int(at * 2)
+    if this == half:
         current += amount
     else:
-        before = current if int(at * 2) == half + 1 else 0
-        half, current = int(at * 2), amount
+        half, current, before = this, amount, current if this == half + 1 else 0
     if lease is None:
         ahead = 0 if asking else expected(max(current, before))
         return Standing(None, asking or ahead > 0, half, current, before), Count(amount, ahead)

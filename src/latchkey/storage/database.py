@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
 from latchkey.storage.errors import DatabaseUnreachableError
 
 Record = asyncpg.Record
@@ -64,6 +65,7 @@ class Database:
             lock_timeout_ms=lock_timeout_ms,
         )
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._at_hand = AtHand(0)
 
     async def open(self) -> None:
         if self._pool is not None:
@@ -75,12 +77,13 @@ class Database:
                 max_size=self._max_size,
                 timeout=self._connect_timeout,
                 statement_cache_size=512,
-                max_inactive_connection_lifetime=300.0,
+                max_inactive_connection_lifetime=IDLE_SECONDS,
                 server_settings=dict(self._server_settings),
                 init=use_raw_json,
                 reset=_keep_as_it_is,
             )
             self._pool = await pool
+            self._at_hand = AtHand(self._max_size)
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error
 
@@ -88,6 +91,7 @@ class Database:
         pool, self._pool = self._pool, None
         if pool is None:
             return
+        await self._at_hand.release_all(pool)
         try:
             await asyncio.wait_for(pool.close(), timeout=10.0)
         except TimeoutError:
@@ -112,6 +116,10 @@ class Database:
         self, *, timeout: float | None = None
     ) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
         return self.pool.acquire(timeout=timeout)
+
+    def at_hand(self) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
+        """Like `acquire`, for the hot paths; see `at_hand.py`."""
+        return Taken(self._at_hand, self.pool)
 
     @asynccontextmanager
     async def transaction(

@@ -81,7 +81,7 @@ class Admission:
         counts = {key_hash: leases.plan(key_hash, amount) for key_hash, amount in wanted.items()}
         used = {key_hash: leases.used(key_hash) for key_hash, count in counts.items() if not count.wanted}
         try:
-            async with self._database.acquire() as connection:
+            async with self._database.at_hand() as connection:
                 admitted = await admission.admit(connection, counts)
         except BaseException:
             for key_hash, count in counts.items():
@@ -101,7 +101,7 @@ class Admission:
         return [next(verdicts[key_hash]) if key_hash in verdicts else None for key_hash in hashes]
 
     async def _ask_former(self, hashes: list[bytes]) -> list[str | None]:
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             found = await admission.former_stores(connection, list(set(hashes)))
         return [found.get(key_hash) for key_hash in hashes]
 

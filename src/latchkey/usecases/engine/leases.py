@@ -127,7 +127,7 @@ class Leases:
 
     async def _hand_back(self, key_hash: bytes, lease: Lease) -> None:
         try:
-            async with self._database.acquire() as connection:
+            async with self._database.at_hand() as connection:
                 await admission.hand_back(connection, key_hash, lease)
         except Exception as error:
             # Its requests count as used, for a minute.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -81,7 +81,7 @@ class Reader:
             await self._leases.others(verdict.open_ms)
 
     async def _ask(self, questions: list[Question]) -> list[Row | None]:
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             return await reads.read(
                 connection,
                 self._catalogs,
@@ -90,45 +90,38 @@ class Reader:
             )
 
     async def _admit(self, questions: list[KeyQuestion]) -> list[Answer]:
-        leases, of_key = self._leases, defaultdict[bytes, list[int]](list)
-        for index, question in enumerate(questions):
-            of_key[question.key_hash].append(index)
+        leases, first = self._leases, questions[0].key_hash
         sent = leases.clock()
+        of_key: Mapping[bytes, Sequence[int]] = {first: range(len(questions))}
+        if any(question.key_hash != first for question in questions):
+            of_key = _by_key(questions)
         counts = {key_hash: leases.plan(key_hash, len(indexes)) for key_hash, indexes in of_key.items()}
         try:
-            if len(counts) == 1:
-                answers = await self._leased(questions, counts)
-                if answers is not None:
-                    return answers
+            known = self._known.get(first)
+            if known is not None and len(counts) == 1 and not counts[first].wanted:
+                caller = replace(known[1], rate_used=leases.used(first))
+                async with self._database.at_hand() as connection:
+                    ids = [question.app_user_id for question in questions]
+                    rows = await reads.read_leased(connection, known[0], ids)
+                if rows is not None:
+                    return [Answer(caller, row) for row in rows]
             return await self._counted(questions, of_key, counts, sent)
         except BaseException:
             for key_hash, count in counts.items():
                 leases.fail(key_hash, count, len(of_key[key_hash]))
             raise
 
-    async def _leased(self, questions: list[KeyQuestion], counts: Mapping[bytes, Count]) -> list[Answer] | None:
-        """The answers to questions with one key, if a lease covers them and the key is as it was."""
-        ((key_hash, count),) = counts.items()
-        found = self._known.get(key_hash)
-        if count.wanted or found is None:
-            return None
-        known, caller = found
-        caller = replace(caller, rate_used=self._leases.used(key_hash))
-        async with self._database.acquire() as connection:
-            rows = await reads.read_leased(connection, known, [question.app_user_id for question in questions])
-        return [Answer(caller, row) for row in rows] if rows is not None else None
-
     async def _counted(
         self,
         questions: list[KeyQuestion],
-        of_key: Mapping[bytes, list[int]],
+        of_key: Mapping[bytes, Sequence[int]],
         counts: Mapping[bytes, Count],
         sent: float,
     ) -> list[Answer]:
         leases = self._leases
         covered = {key_hash: leases.used(key_hash) for key_hash, count in counts.items() if not count.wanted}
         order = [index for indexes in of_key.values() for index in indexes]
-        async with self._database.acquire() as connection:
+        async with self._database.at_hand() as connection:
             keys, rows = await reads.admit(
                 connection,
                 self._catalogs,
@@ -153,3 +146,11 @@ class Reader:
                 self._known.pop(key_hash, None)
             first += len(indexes)
         return answers
+
+
+def _by_key(questions: Sequence[KeyQuestion]) -> dict[bytes, list[int]]:
+    """The places of each key's questions."""
+    of_key = defaultdict[bytes, list[int]](list)
+    for index, question in enumerate(questions):
+        of_key[question.key_hash].append(index)
+    return of_key

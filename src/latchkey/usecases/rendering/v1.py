@@ -21,6 +21,7 @@ from latchkey.stores.registry import BASE_PLANS, STORES
 from latchkey.stores.test_store.billing import STORE as TEST_STORE
 from latchkey.usecases.rendering import event
 from latchkey.usecases.rendering.lifetime import lifetime_end
+from latchkey.usecases.rendering.plain import only_subscription
 from latchkey.usecases.rendering.view import View
 from latchkey.wire import v1
 
@@ -30,6 +31,67 @@ _URLS = {store.name: store.management_url for store in STORES.values() if store.
 def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -> v1.SubscriberResponse:
     """With attributes for a secret key, without for a public key. A public key sees no test-store tokens either, except
     the one it has just sent."""
+    subscription = only_subscription(view.customer, view.catalog)
+    if subscription is None:
+        return in_full(view, with_attributes=with_attributes, token=token)
+    return _plain(view, subscription, with_attributes, token)
+
+
+def _plain(view: View, subscription: Subscription, with_attributes: bool, token: str | None) -> v1.SubscriberResponse:
+    """Of a customer with only this subscription, see `plain.py`."""
+    customer, catalog, now = view.customer, view.catalog, view.now
+    store, status, periods = subscription.store, subscription.status, subscription.periods
+    first, period = periods[0], periods[-1]
+    product_id, ends_at, attributes = period.product_id, period.ends_at, customer.attributes
+    began, purchased = to_iso(first.purchased_at), to_iso(period.purchased_at)
+    expires, url = (to_iso(ends_at + 999), _URLS.get(store)) if ends_at > now else (to_iso(ends_at), None)
+    product = catalog.products.get(product_id) or catalog.find(product_id)
+    transaction_id = period.id
+    if store == TEST_STORE:
+        id = _transaction_id(customer, store, subscription.id, not with_attributes, token)
+        transaction_id = _test_period_id(subscription, period, id)
+    entitlement = v1.Entitlement(
+        expires_date=expires, grace_period_expires_date=None, product_identifier=product_id, purchase_date=purchased
+    )
+    return v1.SubscriberResponse(
+        request_date=to_iso(now),
+        request_date_ms=now,
+        subscriber=v1.Subscriber(
+            original_app_user_id=customer.original_app_user_id,
+            original_application_version=None,
+            first_seen=to_iso(customer.first_seen_at),
+            last_seen=to_iso(view.last_seen.at),
+            management_url=url,
+            original_purchase_date=began,
+            non_subscriptions={},
+            subscriptions={
+                product_id: v1.Subscription(
+                    auto_resume_date=None,
+                    billing_issues_detected_at=None,
+                    expires_date=expires,
+                    grace_period_expires_date=None,
+                    original_purchase_date=began,
+                    purchase_date=purchased,
+                    refunded_at=None,
+                    unsubscribe_detected_at=None if status.auto_renew else _iso(status.renewal_off_at),
+                    is_sandbox=subscription.environment is Environment.SANDBOX,
+                    ownership_type=subscription.ownership,
+                    period_type=_shown_type(period.period_type),
+                    store=store,
+                    store_transaction_id=transaction_id,
+                    display_name=(product.display_name or None) if product is not None else None,
+                    price=_money(period.price),
+                    management_url=url,
+                )
+            },
+            entitlements=dict.fromkeys(sorted(product.grants), entitlement) if product is not None else {},
+            subscriber_attributes=(_attributes(customer) if attributes else {}) if with_attributes else UNSET,
+        ),
+    )
+
+
+def in_full(view: View, *, with_attributes: bool, token: str | None = None) -> v1.SubscriberResponse:
+    """The same for any customer."""
     customer, now, public = view.customer, view.now, not with_attributes
     return v1.SubscriberResponse(
         request_date=to_iso(now),
@@ -45,14 +107,15 @@ def subscriber(view: View, *, with_attributes: bool, token: str | None = None) -
             non_subscriptions=_non_subscriptions(view, public, token) if customer.purchases else {},
             subscriptions=_subscriptions(view, public, token),
             entitlements={id: _entitlement(access, now) for id, access in on_record(customer, view.catalog).items()},
-            subscriber_attributes={
-                name: v1.Attribute(value=one.value, updated_at_ms=one.updated_at)
-                for name, one in visible(customer).items()
-            }
-            if with_attributes
-            else UNSET,
+            subscriber_attributes=_attributes(customer) if with_attributes else UNSET,
         ),
     )
+
+
+def _attributes(customer: Customer) -> dict[str, v1.Attribute]:
+    return {
+        name: v1.Attribute(value=one.value, updated_at_ms=one.updated_at) for name, one in visible(customer).items()
+    }
 
 
 def _subscriptions(view: View, public: bool, token: str | None) -> dict[str, v1.Subscription]:
@@ -143,8 +206,7 @@ def _subscription(view: View, subscription: Subscription, period: Period, id: st
         unsubscribe_detected_at=_iso(status.renewal_off_at) if running and not status.auto_renew else None,
         is_sandbox=subscription.environment is Environment.SANDBOX,
         ownership_type=subscription.ownership,
-        # The vendor's Android SDK knows no promotional periods.
-        period_type=period.period_type if period.period_type is not PeriodType.PROMOTIONAL else PeriodType.NORMAL,
+        period_type=_shown_type(period.period_type),
         store=store,
         store_transaction_id=period.id if store != TEST_STORE else _test_period_id(subscription, period, id),
         display_name=_display_name(view.catalog, period.product_id),
@@ -152,6 +214,11 @@ def _subscription(view: View, subscription: Subscription, period: Period, id: st
         management_url=_URLS.get(store) if running and subscription.access_ends_at > now else None,
         product_plan_identifier=_plan(store, period.product_id),
     )
+
+
+def _shown_type(type: PeriodType) -> PeriodType:
+    """The vendor's Android SDK knows no promotional periods."""
+    return type if type is not PeriodType.PROMOTIONAL else PeriodType.NORMAL
 
 
 def _test_period_id(subscription: Subscription, period: Period, id: str) -> str:

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.attributes import visible
 from latchkey.usecases.rendering.lifetime import lifetime_end
+from latchkey.usecases.rendering.plain import only_subscription
 from latchkey.usecases.rendering.view import View
 from latchkey.wire import v2
 
@@ -26,7 +27,7 @@ Item = TypeVar("Item")
 
 def customer(view: View) -> v2.Customer:
     one, seen = view.customer, view.last_seen
-    path = customer_path(view)
+    path = path_of(one.project_id, one.app_user_id)
     return v2.Customer(
         id=one.app_user_id,
         project_id=one.project_id,
@@ -39,8 +40,8 @@ def customer(view: View) -> v2.Customer:
         active_entitlements=page(
             _active_entitlements(view), _entitlement_id, f"{path}/active_entitlements", DEFAULT_LIMIT, None
         ),
-        experiment=_experiment(view),
-        attributes=page(_attributes(view), _name, f"{path}/attributes", DEFAULT_LIMIT, None),
+        experiment=_experiment(view) if one.enrollments else UNSET,
+        attributes=page(_attributes(view) if one.attributes else [], _name, f"{path}/attributes", DEFAULT_LIMIT, None),
     )
 
 
@@ -54,6 +55,19 @@ def attributes(view: View, limit: int, starting_after: str | None) -> v2.Page[v2
 
 
 def _active_entitlements(view: View) -> list[v2.ActiveEntitlement]:
+    customer, catalog = view.customer, view.catalog
+    subscription = only_subscription(customer, catalog)
+    if subscription is None:
+        return active_in_full(view)
+    period = subscription.periods[-1]
+    if period.ends_at <= view.now:
+        return []
+    ends_at, grants = period.ends_at, catalog.grants(period.product_id)
+    return [v2.ActiveEntitlement(entitlement_id=id, expires_at=ends_at) for id in sorted(set(grants))]
+
+
+def active_in_full(view: View) -> list[v2.ActiveEntitlement]:
+    """The same for any customer."""
     return [
         v2.ActiveEntitlement(
             entitlement_id=access.entitlement_id,

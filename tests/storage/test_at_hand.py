@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from latchkey.storage import at_hand
+from latchkey.storage.database import Database
+
+WHO = "select pg_backend_pid()"
+
+
+@pytest.fixture
+def small(database_url: str) -> Database:
+    """A pool that keeps one connection at hand."""
+    return Database(database_url, max_size=3)
+
+
+async def used(database: Database) -> int:
+    async with database.at_hand() as connection:
+        pid: int = await connection.fetchval(WHO)
+        return pid
+
+
+async def test_a_connection_is_used_again_and_is_not_given_to_others_meanwhile(small: Database) -> None:
+    async with small:
+        mine = await used(small)
+        async with small.acquire() as one, small.acquire() as other:
+            assert mine not in {await one.fetchval(WHO), await other.fetchval(WHO)}
+            assert await used(small) == mine
+        assert await used(small) == mine
+
+
+async def test_only_a_third_of_the_pool_is_kept(small: Database) -> None:
+    async with small:
+        async with small.at_hand() as one, small.at_hand() as other:
+            pids = {await one.fetchval(WHO), await other.fetchval(WHO)}
+        assert await used(small) in pids
+        # The other one went back to the pool, which opens no third.
+        async with small.acquire() as one, small.at_hand() as other:
+            assert {await one.fetchval(WHO), await other.fetchval(WHO)} == pids
+
+
+async def test_whoever_waits_gets_the_connection(database_url: str) -> None:
+    async with Database(database_url, max_size=3) as database, database.acquire(), database.acquire():
+        async with database.at_hand() as connection:
+            mine = await connection.fetchval(WHO)
+            waiting = asyncio.create_task(used(database))
+            await asyncio.sleep(0)
+        assert await waiting == mine
+
+
+async def test_after_an_error_or_inside_a_transaction_it_goes_back_to_the_pool(small: Database) -> None:
+    async with small:
+        with pytest.raises(asyncpg.UndefinedTableError):
+            async with small.at_hand() as connection:
+                await connection.execute("select 1 from no_such_table")
+        async with small.at_hand() as connection:
+            await connection.execute("begin")
+        async with small.at_hand() as connection:
+            assert not connection.is_in_transaction()
+            assert await connection.fetchval("select 1") == 1
+
+
+async def test_a_connection_that_the_server_has_closed_is_replaced(small: Database, database: Database) -> None:
+    async with small:
+        mine = await used(small)
+        async with database.acquire() as connection:
+            # Returns when the server process has ended.
+            assert await connection.fetchval("select pg_terminate_backend($1, 60000)", mine)
+        with_new = mine
+        while with_new == mine:
+            try:
+                with_new = await used(small)
+            except (asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError):
+                # The event loop has not seen the end of the connection yet.
+                await asyncio.sleep(0)
+
+
+async def test_a_connection_that_was_idle_for_long_is_replaced(
+    small: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with small:
+        mine = await used(small)
+        monkeypatch.setattr(at_hand, "IDLE_SECONDS", 0.0)
+        assert await used(small) != mine
+
+
+async def test_closing_releases_what_is_at_hand(database_url: str) -> None:
+    database = Database(database_url, max_size=3)
+    async with database:
+        mine = await used(database)
+    async with database:
+        assert await used(database) != mine
