@@ -78,7 +78,8 @@ class NewAction(Body):
         need = test_store.NEEDS.get(new.action)
         if need is not None and getattr(new, need) is None:
             raise _wrong(need, f"The action {new.action} needs it.", value)
-        for field in _of_others(new.action):
+        given = new.model_fields_set
+        for field in sorted(_OF_OTHERS[new.action] & given):
             if getattr(new, field) != cls.model_fields[field].default:
                 raise _wrong(field, f"The action {new.action} does not take it.", value)
         return new
@@ -90,6 +91,10 @@ OPTIONAL = NewAction.model_fields.keys() - {"action", "app_user_id", "product_id
 def _of_others(action: test_store.Name) -> list[str]:
     """The fields that this action does not take."""
     return sorted(OPTIONAL - test_store.TAKES.get(action, frozenset()))
+
+
+# By action.
+_OF_OTHERS = {name: frozenset(_of_others(name)) for name in get_args(test_store.Name)}
 
 
 def _wrong(field: str, problem: str, value: Any) -> ValidationError:

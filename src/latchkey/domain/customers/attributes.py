@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.instants import MINUTE, Ms
+from latchkey.domain.replacing import replace
 
 MAX_NAME = 40
 MAX_VALUE = 500

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.lifecycle import due_at, observe, tick
 from latchkey.domain.purchases.purchase import Purchase, observe_purchase, purchase_due_at, tick_purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.replacing import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.terms import Terms
+from latchkey.domain.replacing import replace
 
 # How long a temporary grant may last while a store cannot be reached.
 TEMPORARY_ACCESS: Ms = 24 * HOUR

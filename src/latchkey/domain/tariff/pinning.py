@@ -5,7 +5,6 @@ Terms that a payment has already are never changed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from latchkey.domain.customers.customer import Customer
@@ -14,6 +13,7 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
 from latchkey.domain.purchases.terms import USD, Terms
+from latchkey.domain.replacing import replace
 from latchkey.domain.tariff.tariff import Tariff
 
 # A year of paid service; whoever comes back within these days goes on counting.

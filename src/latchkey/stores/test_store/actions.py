@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.stand_in import temporary_grant
@@ -18,6 +16,7 @@ from latchkey.domain.purchases.purchase import (
 )
 from latchkey.domain.purchases.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
 from latchkey.domain.refusal import Refusal
+from latchkey.domain.replacing import replace
 from latchkey.stores.test_store.billing import STORE, first_period, next_moment, renewed
 
 
@@ -294,7 +293,7 @@ def _fits_clock(customer: Customer, environment: Environment) -> None:
 
 def _status(subscription: Subscription, now: Ms, **changes: object) -> Subscription:
     moment = next_moment(subscription, now)
-    return replace(subscription, status=replace(subscription.status, as_of=moment, **changes))  # type: ignore[arg-type]  # fields of Status
+    return replace(subscription, status=replace(subscription.status, as_of=moment, **changes))
 
 
 def _ends(subscription: Subscription, ends_at: Ms, now: Ms) -> Subscription:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from latchkey.domain.catalog import Catalog, Product
@@ -11,6 +10,7 @@ from latchkey.domain.instants import Ms, add, day_of_month
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
+from latchkey.domain.replacing import replace
 
 STORE = "test_store"
 

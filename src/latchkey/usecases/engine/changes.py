@@ -16,7 +16,7 @@ A batch for which that is not enough, or that came too late, is done again under
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from latchkey.domain.catalog import Catalog
@@ -25,6 +25,7 @@ from latchkey.domain.customers.identity import reclaimed
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
+from latchkey.domain.replacing import replace
 from latchkey.storage import collisions
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers import records as customers
@@ -47,6 +48,8 @@ from latchkey.wire.event import Event
 _TRIES = 4
 # Batches of projects that are not busy are forgotten beyond this number.
 _MOST_BATCHES = 1000
+# For a customer who never changes by itself.
+_NEVER: Ms = 1 << 62
 # A project's id and an app user id in it.
 Place: TypeAlias = tuple[str, str]
 
@@ -84,6 +87,8 @@ class Committed:
     created: bool = False
     # The row, as the change found it.
     stored: Stored | None = None
+    # Until then the customer does not change by itself.
+    quiet_until: Ms = 0
 
     def view(self, wall: Ms) -> View:
         """The customer as this change left it, for an answer that needs no second look."""
@@ -91,7 +96,7 @@ class Committed:
         assert self.stored.last_seen is not None, "this was not loaded for a change"
         now = wall if self.customer.test_clock_id is None else self.now
         # What falls due while the change is written down has happened for whoever reads the answer.
-        customer = at_present(self.customer, self.catalog, now)
+        customer = self.customer if now < self.quiet_until else at_present(self.customer, self.catalog, now)
         return View(self.stored.key, customer, self.catalog, now, self.stored.last_seen)
 
 
@@ -246,8 +251,10 @@ class _Applied(NamedTuple):
     def committed(self, unit: UnitOfWork, events: Sequence[Event], keys: Sequence[int]) -> Committed:
         """`keys`: of the customers that were created without a row."""
         stored = self.stored if self.stored.key >= 0 else replace(self.stored, key=keys[-self.stored.key - 1])
-        customer = unit.current(self.stored)
-        return Committed(customer, self.catalog, self.now, tuple(events), self.created, stored)
+        customer, due_at = unit.current(self.stored), unit.next_due_at(self.stored)
+        return Committed(
+            customer, self.catalog, self.now, tuple(events), self.created, stored, _NEVER if due_at is None else due_at
+        )
 
 
 def _rehearsals(batch: Sequence[Change], ground: _Ground) -> dict[int, _Rehearsal | Refusal]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from latchkey.domain.catalog import Catalog
@@ -16,6 +16,7 @@ from latchkey.domain.events.event import Event
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.purchases.reference import underivable_transactions
+from latchkey.domain.replacing import replace
 from latchkey.domain.tariff.pinning import pinned
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers.records import PurchaseKey, Stored
@@ -35,6 +36,15 @@ class _Entry:
     current: Customer
     # Merged into another customer: its events are still written, but its row is gone.
     gone: bool = False
+    # When `due_of` next changes by itself; usually that is `current`.
+    due_at: Ms | None = None
+    due_of: Customer | None = None
+
+    def next_due_at(self) -> Ms | None:
+        """Computed once for each state of the customer."""
+        if self.due_of is not self.current:
+            self.due_at, self.due_of = next_due_at(self.current), self.current
+        return self.due_at
 
 
 @dataclass(slots=True)
@@ -86,6 +96,10 @@ class UnitOfWork:
     def current(self, stored: Stored) -> Customer:
         return self._entry(stored).current
 
+    def next_due_at(self, stored: Stored) -> Ms | None:
+        """When the customer next changes by itself."""
+        return self._entry(stored).next_due_at()
+
     def record(self, stored: Stored, step: Step, catalog: Catalog, tag: int = 0) -> None:
         """Records one step at one instant. `tag` identifies the request that caused it. New payments get their terms
         here, so that every path gives them."""
@@ -107,7 +121,10 @@ class UnitOfWork:
     ) -> Customer:
         """Applies what has fallen due by `now` first, each at its own instant. `spoken_of`: what their store says of
         these purchases is applied next, so its silence ends none of them."""
-        customer = self.current(stored)
+        entry = self._entry(stored)
+        customer, due = entry.current, entry.next_due_at()
+        if due is None or due > now:
+            return customer
         waiting = self.unheard
         if spoken_of:
             waiting |= {(customer.project_id, *key) for key in spoken_of}
@@ -194,7 +211,7 @@ class UnitOfWork:
             writes.coins += coins(before.key, before.customer.balances, entry.current)
             if before.key >= 0 and after == before.customer:
                 continue
-            saved.append(one := Save(before, after, next_due_at(after)))
+            saved.append(one := Save(before, after, entry.next_due_at()))
             if before.key < 0:
                 writes.created.append(Create(after, one.due_at))
             else:

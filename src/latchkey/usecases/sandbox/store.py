@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from latchkey.domain.catalog import Catalog, Product
@@ -14,6 +14,7 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.replacing import replace
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import STORE
 from latchkey.usecases.engine.changes import Change, Changes, Committed, Situation
