@@ -19,7 +19,8 @@ from latchkey.storage.outages import transaction
 
 
 async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, Health]:
-    """Updates circuits and pauses; returns the healths that changed, by webhook key.
+    """Updates circuits and pauses. Returns the healths whose circuit opened or closed, by webhook key: only these
+    change when something can be sent.
 
     While a webhook has no failures, nothing is read and nothing is written.
     """
@@ -38,6 +39,7 @@ async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dic
     if not concerned:
         return {}
     changed: dict[int, Health] = {}
+    circuits: dict[int, Health] = {}
     async with transaction(database) as connection:
         for patient in await health.lock(connection, concerned):
             before = patient.health
@@ -50,9 +52,11 @@ async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dic
                 await announcements.announce(connection, _event(patient, announcement, after, now))
             if after != before:
                 changed[patient.key] = after
+                if after.open_until != before.open_until:
+                    circuits[patient.key] = after
         if changed:
             await health.save(connection, changed)
-    return changed
+    return circuits
 
 
 def _event(patient: Patient, announcement: Announcement, after: Health, now: Ms) -> OperationalEvent:

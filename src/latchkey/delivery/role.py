@@ -54,9 +54,11 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
     chores = [
         asyncio.create_task(listen(database, worker.woken, look_around)),
         asyncio.create_task(_replay(database, new_replays)),
-        asyncio.create_task(_every(15, lambda: measure(database))),
         asyncio.create_task(_every(3600, lambda: _prune(database, settings))),
     ]
+    if settings.metrics_port:
+        # Without a port nobody can read it.
+        chores.append(asyncio.create_task(_every(15, lambda: measure(database))))
     if settings.operations_url:
         to = operations.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
         chores.append(asyncio.create_task(_every(2, lambda: _tell(database, sender, to, settings))))
@@ -90,9 +92,10 @@ async def measure(database: Database) -> None:
 
 async def _replay(database: Database, new: asyncio.Event) -> None:
     async def work_off_all() -> None:
-        # New events come first: a pause after each batch of a replay.
-        while await requeue.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is intended
-            await asyncio.sleep(0.02)
+        if await requeue.some_unfinished(database):
+            # New events come first: a pause after each batch of a replay.
+            while await requeue.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is intended
+                await asyncio.sleep(0.02)
 
     while True:
         new.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,6 +16,10 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.lease import lease_ms, may_begin
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import lanes
+
+# Seconds between two claims, if the first has taken everything. What is queued meanwhile is claimed together, and a
+# NOTIFY about what the first has already taken does not cause a claim of its own. A lone delivery waits for nothing.
+APART = 0.005
 
 
 class Claimer:
@@ -37,6 +42,8 @@ class Claimer:
         self._now = now
         self._timeout_ms = timeout_ms
         self._stopping = False
+        # Some webhook has used up its budget, so more may be waiting.
+        self._more = False
 
     def stop(self) -> None:
         """End `run` after the current claim. A cancelled claim could leave leases that nobody knows of."""
@@ -48,6 +55,8 @@ class Claimer:
             budgets = self._capacity.budgets(self._agenda.turn(self._now()))
             if budgets:
                 await outlive(partial(self._claim, budgets))
+                if not self._more:
+                    await asyncio.sleep(APART)
             else:
                 await self._agenda.wait(self._now)
 
@@ -57,7 +66,9 @@ class Claimer:
         versions = {one.webhook_key: one.webhook_version for one in claims}
         # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
         await outlive(partial(self._webhooks.refresh, versions))
-        self._agenda.add(self._capacity.claimed(budgets, Counter(one.webhook_key for one in claims)))
+        again = self._capacity.claimed(budgets, Counter(one.webhook_key for one in claims))
+        self._more = bool(again)
+        self._agenda.add(again)
         for one in claims:
             webhook = self._webhooks.get(one.webhook_key)
             now = self._now()

@@ -58,6 +58,11 @@ async def load_replay(database: Database, project_id: str, webhook_id: str, id: 
     return await requeue.load(database, project_id, webhook_id, id)
 
 
+async def some_unfinished(database: Database) -> bool:
+    """Whether there is a replay to work on, perhaps one that another worker has locked."""
+    return await requeue.some_unfinished(database)
+
+
 async def work_off(database: Database, now: Ms) -> bool:
     """Queue the next batch of the oldest replay. False: there is nothing to do."""
     async with transaction(database) as connection:

@@ -85,12 +85,16 @@ class Worker:
                     raise ended
 
     async def sweep(self) -> None:
-        """Query once which webhooks have something to send, and when."""
+        """Query once which webhooks have something to send, and when.
+
+        What is due only after the next sweep is left to that one: most of it are leases of deliveries under way, which
+        will have ended by then.
+        """
         now = self._now()
         for key, at in (await lanes.due(self._database)).items():
             if at <= now:
                 self._agenda.add([key])
-            else:
+            elif at <= now + 2 * SWEEP_SECONDS * 1000:
                 self._agenda.add_later(key, at)
 
     async def until_recorded(self) -> None:

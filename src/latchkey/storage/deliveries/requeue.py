@@ -23,6 +23,7 @@ _COMMITTED_AT = query("committed_at")
 _START = query("start_replay")
 _LOAD = query("load_replay")
 _TAKE = query("take_replay")
+_UNFINISHED = query("unfinished_replays")
 _STRETCH = query("events_to_replay")
 _REQUEUE = query("requeue_deliveries")
 _ADVANCE = query("advance_replay")
@@ -149,6 +150,13 @@ async def start(connection: Connection, project_id: str, webhook_id: str, replay
 async def load(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
     row = await database.pool.fetchrow(_LOAD, project_id, webhook_id, id)
     return Replay(**{**dict(row), "event_types": tuple(row["event_types"])}) if row is not None else None
+
+
+@translates_errors
+async def some_unfinished(database: Database) -> bool:
+    """Whether there is an unfinished replay, locked or not. One statement, no transaction."""
+    found: bool = await database.pool.fetchval(_UNFINISHED)
+    return found
 
 
 async def take(connection: Connection) -> TakenReplay | None:

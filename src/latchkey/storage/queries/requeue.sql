@@ -70,6 +70,10 @@ from replays r
 join webhooks w on w.key = r.webhook_key
 where r.project_id = $1 and w.id = $2 and r.id = $3;
 
+-- name: unfinished_replays
+-- whether there is a replay to work on
+select exists (select from replays where finished_at is null);
+
 -- name: take_replay
 -- the oldest unfinished replay that no worker has locked
 select r.id, r.project_id, r.webhook_key, r.since_ms, r.until_ms, r.status, r.event_types, r.position, r.last_position,

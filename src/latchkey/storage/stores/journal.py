@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import json
 
@@ -23,7 +23,7 @@ from latchkey.storage.sql import query
 _FILE = query("file_notifications")
 _CLAIM = query("claim_notifications")
 _HOLD = query("hold_notifications")
-_NEXT_AT = query("next_notification_at")
+_NEXT_DUE = query("next_due_of_stores")
 _FINISH = query("finish_notifications")
 _POSTPONE = query("postpone_notification")
 _LOAD = query("load_notification")
@@ -81,6 +81,14 @@ class Entry:
     message: str
     app_user_id: str | None
     event_ids: tuple[str, ...]
+
+
+class Due(NamedTuple):
+    """When the next of each is due; None: there is none."""
+
+    notification_at: Ms | None
+    acknowledgement_at: Ms | None
+    check_at: Ms | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +151,10 @@ async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> N
     await connection.execute(_HOLD, sorted(ids), lease_until)
 
 
-async def next_at(connection: Connection) -> Ms | None:
-    at: Ms | None = await connection.fetchval(_NEXT_AT)
-    return at
+async def next_due(connection: Connection) -> Due:
+    row = await connection.fetchrow(_NEXT_DUE)
+    assert row is not None, "a select without a table has one row"
+    return Due(row["notification_at"], row["acknowledgement_at"], row["check_at"])
 
 
 async def finish(connection: Connection, outcomes: Sequence[Outcome], now: Ms) -> None:

@@ -180,7 +180,7 @@ class Checkouts:
     async def ask_due(self) -> int:
         """Asks about payments that the provider tells nobody of, less and less often. Returns how many there were."""
         now = self._connections.now()
-        async with self._connections.database.transaction() as connection:
+        async with self._connections.database.acquire() as connection:
             due = await checkouts.claim(connection, now, now + _LEASE, _AT_ONCE)
         for known in due:
             try:

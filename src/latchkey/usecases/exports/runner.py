@@ -63,6 +63,9 @@ async def run_exports(exports: Exports, now: Callable[[], Ms], stop: asyncio.Eve
 
 async def run_next(exports: Exports, now: Callable[[], Ms]) -> bool:
     """Runs the export that has waited longest. Returns whether there was one."""
+    async with exports.database.acquire() as connection:
+        if not await storage.some_due(connection, now()):
+            return False
     async with exports.database.transaction() as connection:
         export = await storage.claim(connection, now(), now() + LEASE)
         if export is None:

@@ -45,6 +45,8 @@ HISTORY_EVERY: Ms = HOUR
 OLDEST_HISTORY: Ms = 179 * DAY
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
+# Seconds until it is asked again what is due, while nothing is.
+_ASKED_AGAIN = 5.0
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
 NOT_KEPT = "The receipt was invalid and was not kept whole."
 OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
@@ -296,37 +298,41 @@ def outcome_of(id: int, taken: tuple[Taken, ...], note: str = "") -> Outcome:
 async def run_stores(
     processor: Processor, database: Database, now: Callable[[], Ms], kept_days: int, stop: asyncio.Event
 ) -> None:
-    """Until `stop` is set."""
-    woken = asyncio.Event()
+    """Until `stop` is set. While nothing is due, one statement every five seconds asks when something will be."""
+    woken, acknowledging, checking = asyncio.Event(), asyncio.Event(), asyncio.Event()
     chores = [
         asyncio.create_task(_listen(database, woken)),
-        # One batch a second: the stores allow some thousand calls a minute, and notifications come first.
-        asyncio.create_task(_every(1.0, processor.acknowledge_due)),
-        asyncio.create_task(_every(1.0, processor.check_due)),
+        asyncio.create_task(_whenever(acknowledging, processor.acknowledge_due)),
+        asyncio.create_task(_whenever(checking, processor.check_due)),
         asyncio.create_task(_every(60.0, processor.read_histories)),
         asyncio.create_task(_every(600.0, lambda: _prune(database, now() - kept_days * DAY))),
     ]
     try:
         while not stop.is_set():
-            woken.clear()
             try:
-                busy = await processor.process_due() == AT_ONCE
-                wait = 0.0 if busy else await _until_next(database, now())
+                if woken.is_set():
+                    woken.clear()
+                    await processor.process_due()
+                async with database.acquire() as connection:
+                    due = await journal.next_due(connection)
+                notifications, acknowledgements, checks = (_until(at, now()) for at in due)
+                for left, event in ((notifications, woken), (acknowledgements, acknowledging), (checks, checking)):
+                    if left == 0:
+                        event.set()
+                wait = min(notifications, max(acknowledgements, 1.0), max(checks, 1.0))
             except Exception as error:
                 _complain("notifications not processed", error)
                 wait = 1.0
-            if wait:
-                await _first(stop, woken, wait)
+            await _first(stop, woken, wait)
     finally:
         for task in chores:
             task.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
 
 
-async def _until_next(database: Database, now: Ms) -> float:
-    async with database.acquire() as connection:
-        at = await journal.next_at(connection)
-    return 5.0 if at is None else min(max(at - now, 0) / 1000, 5.0)
+def _until(at: Ms | None, now: Ms) -> float:
+    """Seconds, at most as long as to ask again in any case: another process may have filed something."""
+    return _ASKED_AGAIN if at is None else min(max(at - now, 0) / SECOND, _ASKED_AGAIN)
 
 
 async def _first(stop: asyncio.Event, woken: asyncio.Event, seconds: float) -> None:
@@ -344,6 +350,18 @@ async def _listen(database: Database, woken: asyncio.Event) -> None:
                 await lost.wait()
         except OutageError:
             await asyncio.sleep(0.5)
+
+
+async def _whenever(due: asyncio.Event, work: Callable[[], Awaitable[object]]) -> None:
+    """One batch a second: the stores allow some thousand calls a minute, and notifications come first."""
+    while True:
+        await due.wait()
+        due.clear()
+        try:
+            await work()
+        except Exception as error:
+            _complain("chore of the stores failed", error)
+        await asyncio.sleep(1.0)
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:

@@ -1,0 +1,206 @@
+"""A worker says to the database what is needed and nothing more, and still misses no delivery."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latchkey.delivery.queue import worker as queue_worker
+from latchkey.delivery.queue.agenda import Agenda
+from latchkey.delivery.queue.capacity import Capacity
+from latchkey.delivery.queue.listening import listen
+from latchkey.delivery.queue.worker import Worker
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.sending.sender import Sender
+from latchkey.storage.database import Database
+from tests.delivery.conftest import Yard, now_ms
+from tests.delivery.processes import SECRET_KEY
+from tests.delivery.test_sender import LOOPBACK
+from tests.patience import PATIENCE, until
+from tests.statements import counted
+
+
+@pytest.fixture(autouse=True)
+def no_further_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes between a commit and its NOTIFY would claim before it."""
+    monkeypatch.setattr(queue_worker, "SWEEP_SECONDS", PATIENCE)
+
+
+@asynccontextmanager
+async def working(yard: Yard, database: Database, said: list[str]) -> AsyncIterator[Worker]:
+    """A worker in this process that listens and has nothing to do."""
+    sender = Sender(now_ms, allowed=LOOPBACK, extra_ca=yard.certs.authority)
+    worker = Worker(database, sender, Sealer(SECRET_KEY), now=now_ms, chance=lambda: 0.5)
+    stop, looked = asyncio.Event(), asyncio.Event()
+
+    async def look_around() -> None:
+        await worker.sweep()
+        looked.set()
+
+    listening = asyncio.create_task(listen(database, worker.woken, look_around))
+    running = asyncio.create_task(worker.run(stop, PATIENCE))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await looked.wait()
+            # The worker sweeps when it begins; so does whoever begins to listen.
+            await until(lambda: _said(said, "due_webhooks", 2))
+        yield worker
+    finally:
+        stop.set()
+        await running
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+        await sender.close()
+
+
+async def _said(said: list[str], name: str, times: int) -> bool:
+    return said.count(name) >= times
+
+
+async def delivered(yard: Yard, worker: Worker, count: int) -> None:
+    async def all_of_them() -> bool:
+        return await yard.count("delivered") == count
+
+    await until(all_of_them)
+    await worker.until_recorded()
+
+
+async def test_a_lone_delivery_is_one_claim_and_one_record(yard: Yard) -> None:
+    await yard.hook(yard.receiver().url(), event_types=("INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"))
+    async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:
+        await yard.buy("first")
+        await delivered(yard, worker, 1)
+        said.clear()
+        # From the second on its settings are known.
+        for number in range(2, 5):
+            await yard.buy(f"user{number}")
+            await delivered(yard, worker, number)
+    assert said == ["claim_lanes", "record_last_deliveries"] * 3
+
+
+async def test_health_is_touched_when_it_changes_and_causes_a_claim_only_when_the_circuit_closes(yard: Yard) -> None:
+    await yard.hook(yard.receiver().url(), event_types=("INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"))
+    healing = ["claim_lanes", "record_last_deliveries", "begin", "lock_health", "save_health", "commit"]
+    async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:
+        await yard.buy("first")
+        await delivered(yard, worker, 1)
+        for number, (failures, open_until, expected) in enumerate(
+            [(3, None, healing), (0, None, healing[:2]), (10, 1, [*healing, "claim_lanes"]), (0, None, healing[:2])], 2
+        ):
+            if failures:
+                await yard.database.pool.execute(
+                    "update webhooks set failures = $1, failing_since = 1, open_until = $2", failures, open_until
+                )
+            said.clear()
+            await yard.buy(f"user{number}")
+            await delivered(yard, worker, number)
+            await until(lambda: _said(said, "claim_lanes", expected.count("claim_lanes")))  # noqa: B023
+            assert said == expected
+
+
+class World:
+    """Deliveries of a few webhooks, and everything between their commit and their record that can happen in any order:
+    NOTIFY comes late, a claim sees what was committed when it began, answers come when they like."""
+
+    KEYS = (1, 2, 3)
+    LIMIT = 3
+
+    def __init__(self) -> None:
+        self.agenda = Agenda()
+        self.capacity = Capacity(6, lambda _: self.LIMIT)
+        self.waiting: Counter[int] = Counter()
+        self.notified: list[int] = []
+        self.sent: list[int] = []
+        # A claim under way: what it was allowed to take, and what it has taken.
+        self.claim: tuple[dict[int, int], Counter[int]] | None = None
+        self.in_vain = 0
+
+    def commit(self, key: int) -> None:
+        self.waiting[key] += 1
+        self.notified.append(key)
+
+    def notify(self) -> None:
+        if self.notified:
+            self.agenda.add([self.notified.pop(0)])
+
+    def begin_claim(self) -> None:
+        if self.claim is None and (budgets := self.capacity.budgets(self.agenda.turn(0))):
+            taken = Counter({key: min(amount, self.waiting[key]) for key, amount in budgets.items()})
+            self.waiting.subtract(taken)
+            self.in_vain += not taken.total()
+            self.claim = budgets, taken
+
+    def end_claim(self) -> None:
+        if self.claim is not None:
+            (budgets, taken), self.claim = self.claim, None
+            self.agenda.add(self.capacity.claimed(budgets, taken))
+            for key in taken.elements():
+                self.capacity.begin(key)
+                self.sent.append(key)
+
+    def record(self) -> None:
+        if self.sent:
+            self.agenda.add(self.capacity.end([self.sent.pop(0)]))
+
+    def settle(self) -> None:
+        """Everything that is under way ends, and nothing more is committed."""
+        for _ in range(1000):
+            for step in (self.notify, self.begin_claim, self.end_claim, self.record):
+                step()
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("commit"), st.sampled_from(World.KEYS)),
+    st.tuples(st.sampled_from(["notify", "begin_claim", "end_claim", "record"]), st.none()),
+)
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@given(st.lists(STEPS, max_size=80))
+async def test_whatever_the_order_nothing_is_left_waiting(steps: list[tuple[str, int | None]]) -> None:
+    world = World()
+    for name, key in steps:
+        if key is None:
+            getattr(world, name)()
+        else:
+            world.commit(key)
+    world.settle()
+    assert not world.waiting.total()
+    assert not world.sent
+    assert world.claim is None
+    assert not world.capacity.budgets(world.agenda.turn(0))
+
+
+INTERLEAVINGS: dict[str, tuple[str, ...]] = {
+    "NOTIFY before the claim": ("commit", "notify", "begin_claim", "end_claim", "record"),
+    "the next one is committed before the claim, its NOTIFY comes with it": (
+        "commit", "commit", "notify", "notify", "begin_claim", "end_claim", "record", "record",
+    ),
+    "the next one is committed while the claim is under way": (
+        "commit", "notify", "begin_claim", "commit", "notify", "end_claim", "begin_claim", "end_claim", "record",
+        "record",
+    ),
+    "the next one is committed while the claim is under way, its NOTIFY comes after it": (
+        "commit", "notify", "begin_claim", "commit", "end_claim", "notify", "begin_claim", "end_claim", "record",
+        "record",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INTERLEAVINGS)
+async def test_no_claim_is_in_vain_unless_a_notification_comes_after_what_it_tells_was_claimed(name: str) -> None:
+    world = World()
+    for step in INTERLEAVINGS[name]:
+        if step == "commit":
+            world.commit(1)
+        else:
+            getattr(world, step)()
+    world.settle()
+    assert not world.waiting.total()
+    assert world.in_vain == 0
