@@ -27,26 +27,28 @@ declare
 begin
     -- One at a time: joined, the plan of an empty table would read all customers of the project for each of them. The
     -- arrays are sorted by key, so rows are locked in the same order everywhere.
-    for one in
-        select *
-        from unnest(known_keys, known_seen, known_ids, known_originals, known_states, known_dues, known_firsts)
-            as n (key, seen, app_user_id, original, state, due, first)
-    loop
-        update customers c
-        set app_user_id = one.app_user_id,
-            original_app_user_id = one.original,
-            state = one.state,
-            next_due_at = one.due,
-            first_seen_at = one.first
-        where c.project_id = of_project and c.id = one.key and (one.seen is null or c.xmin = one.seen);
-        if not found then
-            raise exception 'a customer has changed meanwhile' using errcode = 'LK001';
-        end if;
-    end loop;
+    if cardinality(known_keys) > 0 then
+        for one in
+            select *
+            from unnest(known_keys, known_seen, known_ids, known_originals, known_states, known_dues, known_firsts)
+                as n (key, seen, app_user_id, original, state, due, first)
+        loop
+            update customers c
+            set app_user_id = one.app_user_id,
+                original_app_user_id = one.original,
+                state = one.state,
+                next_due_at = one.due,
+                first_seen_at = one.first
+            where c.project_id = of_project and c.id = one.key and (one.seen is null or c.xmin = one.seen);
+            if not found then
+                raise exception 'a customer has changed meanwhile' using errcode = 'LK001';
+            end if;
+        end loop;
+    end if;
 
     if cardinality(new_ids) > 0 then
         made := array(
-            select nextval(pg_get_serial_sequence('customers', 'id')) from generate_series(1, cardinality(new_ids))
+            select nextval('customers_id_seq') from generate_series(1, cardinality(new_ids))
         );
         insert into aliases (project_id, app_user_id, customer_id, created_at)
         select of_project, n.app_user_id, n.key, n.first

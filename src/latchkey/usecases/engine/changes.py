@@ -144,7 +144,7 @@ class Changes:
     async def _at_once(self, batch: list[Change]) -> Sequence[Committed | Refusal] | None:
         """None: nothing was written, and the batch needs locks."""
         wall, project_id = self.now(), batch[0].project_id
-        async with self.database.acquire() as connection:
+        async with self.database.at_hand() as connection:
             seen = await look(connection, self.catalogs, project_id, _questions(batch))
             if seen is None or _needs_locks(seen, wall):
                 return None
