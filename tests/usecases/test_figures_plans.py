@@ -40,12 +40,15 @@ PLANS: dict[str, tuple[str, list[str]]] = {
         [
             '(project_id = h.project_id) AND ("position" > h."position")',
             "(project_id = h.project_id) AND (id = ANY (",
-            "(project_id = g.project_id) AND (id = g.id)",
+            "Tid Scan on figure_marks m",
             "Index Only Scan Backward using customers_pkey",
         ],
     ),
     "figure_lines_of": ("text[], uuid[]", ["(project_id = asked.project_id) AND (purchase = asked.purchase)"]),
-    "write_figures": (WRITTEN, ["(purchase = n_1.purchase) AND (at = n_1.at)", "(project_id = n.project_id)"]),
+    "write_figures": (
+        WRITTEN,
+        ["((project_id = n_1.project_id) AND (purchase = n_1.purchase))", "Tid Scan on figure_lines l"],
+    ),
     "count_newcomers": (
         "text[], bigint[], bigint[], integer",
         ["(project_id = a_1.project_id) AND (id > a_1.counted) AND (id <= a_1.until)"],
@@ -53,10 +56,14 @@ PLANS: dict[str, tuple[str, list[str]]] = {
 }
 
 
+@pytest.mark.parametrize("analyzed", [False, True])
 @pytest.mark.parametrize("name", PLANS)
-async def test_figures_look_rows_up_by_index(database: Database, name: str) -> None:
+async def test_figures_look_rows_up_by_index(database: Database, name: str, analyzed: bool) -> None:
+    """Also when the tables are known to be empty: then PostgreSQL would rather go through all of their no rows."""
     types, lookups = PLANS[name]
     async with database.acquire() as connection:
+        if analyzed:
+            await connection.execute("analyze")
         plan = "\n".join(await plan_of(connection, name, types))
     for lookup in lookups:
         assert lookup in plan, plan

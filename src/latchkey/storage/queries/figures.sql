@@ -51,17 +51,16 @@ for update;
 with held as materialized (
     select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
 ),
-chosen as materialized (
-    select h.project_id, first.id
-    from held h
-    cross join lateral (
-        select k.id from figure_marks k where k.project_id = h.project_id order by k.id limit $3
-    ) as first
-),
 taken as (
+    -- By where the row is stored: a plan made while the table was known to be empty would go through all marks.
     delete from figure_marks m
-    using chosen g
-    where m.project_id = g.project_id and m.id = g.id
+    where m.ctid = any(array(
+        select first.ctid
+        from held h
+        cross join lateral (
+            select k.ctid from figure_marks k where k.project_id = h.project_id order by k.project_id, k.id limit $3
+        ) as first
+    ))
     returning m.project_id, m.customer_id
 )
 select h.project_id, p.catalog_version, (select x.version from exchange_rate_readings x where x.id = 1) as rates_version,
@@ -104,16 +103,30 @@ cross join lateral (
         k.converted, k.paid_usd, k.refunded_usd, k.active_usd, k.mrr_usd
     from figure_lines k
     where k.project_id = asked.project_id and k.purchase = asked.purchase
+    -- The order and the limit (there are never so many) keep the lookup by key, also with a plan made while the table was
+    -- known to be empty: that one would go through all lines for each purchase.
+    order by k.project_id, k.purchase, k.at, k.currency
+    limit 1000000
 ) as l;
 
 -- name: write_figures
 -- write a batch: delete lines of purchases, add or replace others, add the differences to the days, store the progress
 with gone as (
     delete from figure_lines l
-    using unnest(
-        $1::text[], $2::uuid[], $3::bigint[], $4::text[]
-    ) as n (project_id, purchase, at, currency)
-    where l.project_id = n.project_id and l.purchase = n.purchase and l.at = n.at and l.currency = n.currency
+    where l.ctid = any(array(
+        select found.ctid
+        from unnest(
+            $1::text[], $2::uuid[], $3::bigint[], $4::text[]
+        ) as n (project_id, purchase, at, currency)
+        cross join lateral (
+            -- Expressions, so that the lines of the purchase are found by its key whatever the plan, and then compared.
+            select k.ctid from figure_lines k
+            where k.project_id = n.project_id and k.purchase = n.purchase
+                and k.at + 0 = n.at and k.currency || '' = n.currency
+            order by k.project_id, k.purchase, k.at, k.currency
+            limit 1
+        ) as found
+    ))
 ),
 lines as (
     insert into figure_lines (
