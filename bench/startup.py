@@ -79,7 +79,9 @@ async def _start(folder: Path) -> Start:
 
 @asynccontextmanager
 async def _up(folder: Path) -> AsyncIterator[Start]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LATCHKEY_")}
+    # Without bytecode files Python would compile all code at every start.
+    left_out = ("LATCHKEY_", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *(LATCHKEY, "up", "--data", folder, "--port", "0"),

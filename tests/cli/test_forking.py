@@ -44,6 +44,16 @@ done.set()
     assert told(script) == ["True", "False"]
 
 
+def test_a_kernel_without_handles_of_processes_gets_no_copies() -> None:
+    script = """
+def refused(pid):
+    raise OSError(38, "Function not implemented")
+os.pidfd_open = refused
+print(may_fork())
+"""
+    assert told(script) == ["False"]
+
+
 def test_a_system_that_cannot_wait_for_a_copy_starts_processes_in_the_usual_way(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

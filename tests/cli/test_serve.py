@@ -68,9 +68,12 @@ def test_it_serves_over_tls(serving: Running, authority: Certificates) -> None:
 
 
 def test_its_secrets_are_in_no_log_argument_or_environment_of_its_processes(serving: Running) -> None:
-    children = psutil.Process(serving.process.pid).children(recursive=True)
+    supervisor = psutil.Process(serving.process.pid)
+    children = supervisor.children(recursive=True)
     assert sorted(child.name() for child in children) == ["api", "api", "clock,delivery"]
     for child in children:
+        # A copy: importing all the code has started no thread.
+        assert child.cmdline() == supervisor.cmdline()
         assert KEY not in " ".join(child.cmdline())
         assert KEY not in child.environ().values()
     assert KEY not in serving.output

@@ -40,9 +40,14 @@ class Process(Protocol):
 
 
 def may_fork() -> bool:
-    """Whether a copy of this process is safe: Linux, and no other thread, be it Python's or a library's."""
+    """Whether a copy of this process is safe, and can be waited for: Linux, and no other thread, be it Python's or a
+    library's."""
+    if not hasattr(os, "pidfd_open"):
+        return False
     try:
-        return hasattr(os, "pidfd_open") and len(os.listdir(_PROC / "task")) == 1
+        # Old kernels and some sandboxes do not have it.
+        os.close(os.pidfd_open(os.getpid()))
+        return len(os.listdir(_PROC / "task")) == 1
     except OSError:
         return False
 
