@@ -11,6 +11,10 @@ from tests.storage.plans import conditions, plan_of
 HOT = {
     "read_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
     "admit_reads": (
+        "bytea[], integer[], integer[], text[]",
+        ["(hash = ", "(app_user_id = ", "(id = a.customer_id)"],
+    ),
+    "admit_reads_with_leases": (
         "bytea[], integer[], integer[], integer[], integer[], integer[], integer[], bigint[], text[]",
         ["(hash = ", "(app_user_id = ", "(id = a.customer_id)"],
     ),

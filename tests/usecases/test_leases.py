@@ -243,13 +243,14 @@ async def test_a_refusal_waits_for_the_leases_of_other_processes(database: Datab
 async def test_a_revoked_key_is_refused_at_once_although_it_has_a_lease(database: Database) -> None:
     digest = await key(database, "busy", limit=100_000)
     leases = Leases(database)
-    reader = Reader(database, Catalogs(), leases)
+    reader, admission = Reader(database, Catalogs(), leases), Admission(database, leases)
     for _ in range(3):
         await asyncio.gather(*(reader.admit(digest, "nobody") for _ in range(30)))
+        await asyncio.gather(*(admission.admit(digest) for _ in range(30)))
     async with database.acquire() as connection:
         await connection.execute("update api_keys set revoked_at = 1")
+    assert await admission.admit(digest) is None
     assert (await reader.admit(digest, "nobody")).verdict is None
-    assert await Admission(database, leases).admit(digest) is None
 
 
 async def test_a_changed_catalog_shows_with_the_next_read_although_the_key_has_a_lease(database: Database) -> None:

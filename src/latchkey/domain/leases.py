@@ -58,6 +58,10 @@ class Count(NamedTuple):
     settled: int = 0
     run: int | None = None
 
+    @property
+    def without_leases(self) -> bool:
+        return self.wanted > 0 and not self.ahead and not self.settled
+
 
 def plan(standing: Standing, amount: int, at: float) -> tuple[Standing, Count]:
     """How to count these requests. Those that a lease covers are counted by this."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -11,6 +11,8 @@ from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _ADMIT = query("admit_requests")
+_ADMIT_WITH_LEASES = query("admit_with_leases")
+_AS_KNOWN = query("key_as_known")
 _HAND_BACK = query("hand_back")
 _FORMER = query("former_key_stores")
 
@@ -24,25 +26,39 @@ class Admitted(Struct, frozen=True, gc=False):
     retry_after_us: int | None
     # How many requests of the last 60 seconds are counted; None if none was counted now.
     used: int | None
-    # A lease: its size, its run, and how long it lasts. 0: none was granted.
-    leased: int
-    leased_at: int | None
-    leased_us: int | None
     # Requests were refused while processes have leases, which they hand back within this time.
     open_us: int | None
     rate_limit: int
+    # Of the key's row.
+    row_version: int
     key_id: str
     project_id: str
     app_id: str | None
     store: str | None
     kind: str
     scopes: list[str]
+    # A lease: its size, its run, and how long it lasts. 0: none was granted.
+    leased: int = 0
+    leased_at: int | None = None
+    leased_us: int | None = None
 
 
 async def admit(connection: Connection, counts: Mapping[bytes, Count]) -> dict[bytes, Admitted]:
     """Counts requests, given by the hash of their key. Unknown and revoked keys are left out."""
-    rows = await connection.fetch(_ADMIT, list(counts), *columns(counts.values()))
+    if without_leases(counts.values()):
+        rows = await connection.fetch(_ADMIT, list(counts), [one.wanted for one in counts.values()])
+    else:
+        rows = await connection.fetch(_ADMIT_WITH_LEASES, list(counts), *columns(counts.values()))
     return {row[0]: Admitted(*row[1:]) for row in map(tuple, rows)}
+
+
+async def is_as_known(connection: Connection, key_hash: bytes, row_version: int) -> bool:
+    """Whether the key exists and its row has not changed."""
+    return bool(await connection.fetchval(_AS_KNOWN, key_hash, row_version))
+
+
+def without_leases(counts: Iterable[Count]) -> bool:
+    return all(one.without_leases for one in counts)
 
 
 def columns(counts: Collection[Count]) -> tuple[list[int], list[int], list[int], list[int], list[int | None]]:

@@ -18,12 +18,13 @@ from latchkey.domain.leases import Count
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.database import Connection
-from latchkey.storage.engine.admission import columns
+from latchkey.storage.engine.admission import columns, without_leases
 from latchkey.storage.errors import InvalidValueError
 from latchkey.storage.sql import query
 
 _READ = query("read_customers")
 _ADMIT = query("admit_reads")
+_ADMIT_WITH_LEASES = query("admit_reads_with_leases")
 _LEASED = query("read_leased")
 
 
@@ -47,9 +48,6 @@ class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
     granted: int
     retry_after_us: int | None
     used: int | None
-    leased: int
-    leased_at: int | None
-    leased_us: int | None
     open_us: int | None
     rate_limit: int
     catalog_version: int
@@ -60,6 +58,9 @@ class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
     store: str | None
     kind: str
     scopes: list[str]
+    leased: int = 0
+    leased_at: int | None = None
+    leased_us: int | None = None
 
 
 class Known(Struct, frozen=True, gc=False):
@@ -110,7 +111,12 @@ async def admit(
     Returns keys and customers in the requested order. None as a key: it is unknown or revoked."""
     firsts = [0, *accumulate(amounts[:-1])]
     try:
-        rows = await connection.fetch(_ADMIT, list(counts), firsts, amounts, *columns(counts.values()), app_user_ids)
+        if without_leases(counts.values()):
+            rows = await connection.fetch(_ADMIT, list(counts), firsts, amounts, app_user_ids)
+        else:
+            rows = await connection.fetch(
+                _ADMIT_WITH_LEASES, list(counts), firsts, amounts, *columns(counts.values()), app_user_ids
+            )
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
     # Only the first row of each key contains the key's data. Places begin with 1.

@@ -1,13 +1,35 @@
 -- name: admit_requests
--- the owners of the keys of one batch, and how many of their requests the rate limit admits. $2 is how many to count; 0 for
--- requests that a lease covers. $3 to $6 are leases to take and to hand back, see take_requests.
+-- the owners of the keys of one batch, and how many of their requests the rate limit admits
 select
-    asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.leased, taken.leased_at, taken.leased_us,
-    taken.open_us, asked.rate_limit,
-    asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
+    asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
+    asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
 from (
     -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
-    select k.*, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at
+    select k.*, k.xmin as version, p.store, a.wanted
+    from unnest($1::bytea[], $2::integer[]) as a (hash, wanted)
+    join api_keys k on k.hash = a.hash and k.revoked_at is null
+    left join apps p on p.project_id = k.project_id and p.id = k.app_id
+    order by k.id
+) as asked
+cross join lateral (
+    select t.granted, t.retry_after_us, t.used, t.open_us
+    from take_requests(asked.id, asked.wanted, asked.rate_limit) as t
+    where asked.kind = 'secret'
+    union all
+    -- All phones of an app share its public key: it is not counted here.
+    select asked.wanted, null, null, null
+    where asked.kind <> 'secret'
+) as taken;
+
+-- name: admit_with_leases
+-- the same where leases are concerned, which costs more. $2 is how many requests to count; 0 if a lease covers them. $3 to
+-- $6 are leases to take and to hand back, see take_requests.
+select
+    asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
+    asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
+    taken.leased, taken.leased_at, taken.leased_us
+from (
+    select k.*, k.xmin as version, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at
     from unnest($1::bytea[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::bigint[])
         as a (hash, wanted, ahead, back, settled, back_at)
     join api_keys k on k.hash = a.hash and k.revoked_at is null
@@ -21,10 +43,13 @@ cross join lateral (
     ) as t
     where asked.kind = 'secret' and asked.wanted > 0
     union all
-    -- All phones of an app share its public key: it is not counted here.
     select asked.wanted, null, null, 0, null, null, null
     where asked.kind <> 'secret' or asked.wanted = 0
 ) as taken;
+
+-- name: key_as_known
+-- whether a key is still what the process knows: the version of its row ($2)
+select k.xmin = $2::xid and k.revoked_at is null from api_keys k where k.hash = $1;
 
 -- name: hand_back
 -- a lease of a key that is over: what is unused ($2), its size ($3) and its run ($4)

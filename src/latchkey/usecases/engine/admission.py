@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.storage.access.keys import Scope as Scope
 from latchkey.storage.database import Database
@@ -60,6 +61,8 @@ class Admission:
     ) -> None:
         self._database = database
         self._leases = leases if leases is not None else Leases(database)
+        # The keys that had a lease last, by their hash: the version of the key's row, and the key.
+        self._known: dict[bytes, tuple[int, Caller]] = {}
         self._batch: Batch[bytes, Verdict] = Batch(self._ask, largest=4096, measure=measure)
         self._former: Batch[bytes, str | None] = Batch(self._ask_former, largest=4096)
 
@@ -82,6 +85,11 @@ class Admission:
         used = {key_hash: leases.used(key_hash) for key_hash, count in counts.items() if not count.wanted}
         try:
             async with self._database.at_hand() as connection:
+                known = self._known.get(hashes[0])
+                if known is not None and len(counts) == len(used) == 1:
+                    version, caller = known
+                    if await admission.is_as_known(connection, hashes[0], version):
+                        return [replace(caller, rate_used=used[hashes[0]])] * len(hashes)
                 admitted = await admission.admit(connection, counts)
         except BaseException:
             for key_hash, count in counts.items():
@@ -92,8 +100,11 @@ class Admission:
             one = admitted.get(key_hash)
             leases.learn(key_hash, count, sent, one)
             if one is None:
+                self._known.pop(key_hash, None)
                 continue
             caller = caller_of(one, used.get(key_hash, one.used))
+            if one.leased or key_hash in used:
+                self._known[key_hash] = one.row_version, caller
             refused = limited(caller, one)
             # First come, first served.
             granted = one.granted if count.wanted else wanted[key_hash]
