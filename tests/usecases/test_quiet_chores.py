@@ -78,7 +78,8 @@ async def test_while_nothing_is_due_the_stores_ask_one_thing(shop: Shop, monkeyp
     async with counted(shop.database.url) as (database, said), running(database, asked):
 
         async def often() -> bool:
-            return said.count("next_due_of_stores") >= 20
+            began = "prune_notifications" in said and asked.times["process"] > 0
+            return began and said.count("next_due_of_stores") >= 20
 
         await until(often)
     # Once when it began to listen: it may have missed something.
