@@ -11,10 +11,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import column, func, select, table
 from standardwebhooks import Webhook
 
 from latchkey.consumer import handlers
 from latchkey.consumer.instants import DAY
+from latchkey.consumer.storage import database
+from latchkey.consumer.storage.database import Database
 from tests.api.client import Client as Asking
 from tests.api.client import Reply
 from tests.consumer.world import NOW, SECRET, World, event, pro, world
@@ -254,6 +257,26 @@ async def test_a_200_never_means_lost(sqlite_url: str) -> None:
 
         here.consumer._store.database.write = away  # type: ignore[assignment]
         assert (await here.deliver(event())).status == 500
+
+
+@pytest.mark.parametrize("unchecked_seconds", [0, 3600])
+async def test_an_event_after_the_database_closed_every_connection_is_processed(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, unchecked_seconds: int
+) -> None:
+    """Whether the connection is checked before its use, or its failure is noticed only then."""
+    monkeypatch.setattr(database, "UNCHECKED_SECONDS", unchecked_seconds)
+    async with world(postgres_url) as here:
+        assert (await here.deliver(event())).status == 200
+        other = Database(postgres_url)
+        async with other.reading() as connection:
+            ended = select(func.pg_terminate_backend(column("pid"))).select_from(table("pg_stat_activity"))
+            theirs = (column("datname") == func.current_database()) & (column("pid") != func.pg_backend_pid())
+            theirs &= column("application_name") == "latchkey consumer"
+            assert (await connection.execute(ended.where(theirs))).all()
+        await other.close()
+        for user in ("ada", "bob"):
+            assert (await here.deliver(event(user=user))).json() == {"message": "Event processed"}
+        assert (await here.counts())["billing_events_set_aside"] == 0
 
 
 async def test_only_post_is_taken(on_sqlite: World) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -80,8 +79,7 @@ class _Envelope(Struct, frozen=True):
     event: Raw | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """An entitlement in an event."""
 
     product_id: str | None = None
@@ -90,8 +88,7 @@ class Held:
     purchase_date: Ms | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     id: str
     type: str
     app_user_id: str

@@ -105,10 +105,12 @@ class Intake:
         work = await self._store.database.write(lambda connection: self._process(connection, events, now))
         if work.reread or work.followed_up:
             self._jobs_added()
+        # Bound once: finding the logger costs more than a line that is not written.
+        told = log.bind()
         for event in events:
-            told = log.warning if event.type not in HANDLERS else log.info
-            told(
-                "unknown event type" if event.type not in HANDLERS else "event",
+            known = event.type in HANDLERS
+            (told.info if known else told.warning)(
+                "event" if known else "unknown event type",
                 event_id=event.id,
                 type=event.type,
                 app_user_id=event.app_user_id,
@@ -123,11 +125,10 @@ class Intake:
             raise NobodyError("The event names no user.")
         ids = {event.app_user_id for event in events}
         others = {id for event in events for id in event.other_ids | event.transfer_ids}
-        locked = await store.copies.lock(connection, ids, others)
-        known = await store.events.processed(connection, [event.id for event in events])
+        locked = await store.copies.lock(connection, ids, others, [event.id for event in events])
         work = _Work(locked, dict(locked.canonical), dict(locked.copies))
         for event in events:
-            if event.id in known:
+            if event.id in locked.processed:
                 work.outcomes[event.id] = Outcome.DUPLICATE
             else:
                 work.take(event, apply_event(work.copy_of(event), event, now, work.others_of(event)))
@@ -142,7 +143,7 @@ class Intake:
         await store.jobs.add(connection, [NewJob(REREAD, id) for id in work.reread], now)
         if self._follow_up is not None:
             work.followed_up = await self._follow_up(connection, work.news, now)
-        await store.events.take_back(connection, [event.id for event in work.done])
+        await store.events.take_back(connection, [event.id for event in work.done if event.id in locked.aside])
         return work
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from latchkey.consumer.instants import Ms, end_or_none, iso_or_none
 
 
-class Subscription(Struct, frozen=True, kw_only=True):
+class Subscription(Struct, frozen=True):
     """The subscription record, one for each user."""
 
     app_user_id: str
@@ -55,7 +55,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
         return self.last_updated is not None
 
 
-class Entitlement(Struct, frozen=True, kw_only=True):
+class Entitlement(Struct, frozen=True):
     """The entitlement record, one for each user and entitlement."""
 
     entitlement_id: str

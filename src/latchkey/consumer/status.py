@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 ACTIVE = "active"
 CANCELLED = "cancelled"
@@ -12,8 +13,7 @@ PAUSED = "paused"
 BILLING_ISSUE = "billing_issue"
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """The state of a subscription as an event type decides it."""
 
     status: str | None

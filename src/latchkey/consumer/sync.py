@@ -14,10 +14,10 @@ If an event names several ids that have copies, they are one customer: `absorbed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.consumer import identity
@@ -29,8 +29,7 @@ from latchkey.consumer.record import Entitlement, LocalCopy, Subscription
 from latchkey.consumer.status import Standing, standing_after, standing_after_reading
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     copy: LocalCopy
     # False when the event was only noted, because something newer is known or it does not say what the user holds.
     synced: bool

@@ -8,9 +8,9 @@ answers with it, and with 0 and 1 instead of false and true.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import Any
 
-import msgspec
 from sqlalchemy import JSON, BigInteger, Boolean, Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -24,13 +24,35 @@ class Find:
     """A SELECT of the rows that have one of the given ids."""
 
     def __init__(self, database: Database, statement: Any) -> None:
+        self._database = database
         self._sql = str(statement.compile(dialect=database.engine.dialect))
-        self._as_text = database.is_sqlite
 
     async def __call__(self, connection: AsyncConnection, ids: Collection[str]) -> Sequence[Sequence[Any]]:
-        listed = sorted(ids)
-        given = (msgspec.json.encode(listed).decode() if self._as_text else listed,)
-        return (await connection.exec_driver_sql(self._sql, given)).all()
+        return await self._database.fetch(connection, self._sql, (self._database.listed(ids),))
+
+
+class FindAll:
+    """Several such SELECTs in one statement: one round trip. The first has the most columns; of the others, each column
+    has the type of the first's column in the same place."""
+
+    def __init__(self, database: Database, *statements: Any) -> None:
+        self._database = database
+        self._widths = [len(one.selected_columns) for one in statements]
+        parts = []
+        for number, one in enumerate(statements):
+            sql = str(one.compile(dialect=database.engine.dialect)).replace("$1", f"${number + 1}")
+            padding = ", NULL" * (self._widths[0] - self._widths[number])
+            # Every part of it was compiled from tables.py.
+            parts.append(f"SELECT {number}, part_{number}.*{padding} FROM ({sql}) AS part_{number}")  # noqa: S608
+        self._sql = " UNION ALL ".join(parts)
+
+    async def __call__(self, connection: AsyncConnection, *ids: Collection[str]) -> list[list[Sequence[Any]]]:
+        found: list[list[Sequence[Any]]] = [[] for _ in self._widths]
+        given = tuple(self._database.listed(one) for one in ids)
+        for row in await self._database.fetch(connection, self._sql, given):
+            number = row[0]
+            found[number].append(row[1 : 1 + self._widths[number]])
+        return found
 
 
 class Insert:
@@ -40,23 +62,24 @@ class Insert:
     def __init__(
         self, database: Database, table: Table, columns: Sequence[str], *, key: tuple[str, ...] | None = None
     ) -> None:
+        self._database = database
         self._into = f"INSERT INTO {table.name} ({', '.join(columns)})"
         self._conflict = ""
         if key is not None:
             changes = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
             self._conflict = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
         self._row = f"({', '.join('?' * len(columns))})"
-        self._arrays = None if database.is_sqlite else f"{self._into} {_unnested(table, columns)}{self._conflict}"
+        self._arrays = f"{self._into} {_unnested(table, columns)}{self._conflict}"
 
     async def __call__(self, connection: AsyncConnection, rows: Sequence[Sequence[Any]]) -> None:
-        if self._arrays is not None:
+        if not self._database.is_sqlite:
             if rows:
-                await connection.exec_driver_sql(self._arrays, tuple(zip(*rows, strict=True)))
+                await self._database.fetch(connection, self._arrays, tuple(zip(*rows, strict=True)))
             return
         begun = 0
         for size in _sizes(len(rows)):
-            values = tuple(value for row in rows[begun : begun + size] for value in row)
-            await connection.exec_driver_sql(self._values(size), values)
+            values = tuple(chain.from_iterable(rows[begun : begun + size]))
+            await self._database.fetch(connection, self._values(size), values)
             begun += size
 
     def _values(self, rows: int) -> str:

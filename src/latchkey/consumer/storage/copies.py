@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
 from latchkey.consumer.storable import storable
-from latchkey.consumer.storage.bulk import Find, Insert
+from latchkey.consumer.storage.bulk import Find, FindAll, Insert
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     aliases,
@@ -21,12 +21,16 @@ from latchkey.consumer.storage.tables import (
     enrollments,
     entitlements,
     invoices,
+    processed_events,
+    set_aside,
     subscriptions,
 )
 
 _SUBSCRIPTION = Subscription.__struct_fields__
 _ENTITLEMENT = Entitlement.__struct_fields__
 _JSON = tuple(_SUBSCRIPTION.index(name) for name in ("entitlements", "subscriptions"))
+_FLAGS = tuple(_SUBSCRIPTION.index(name) for name in ("is_active", "auto_renew", "billing_issue", "stale"))
+_ACTIVE = _ENTITLEMENT.index("is_active")
 _REVISION = _SUBSCRIPTION.index("revision")
 
 
@@ -37,6 +41,9 @@ class Locked:
     # Maps every requested id to the id its copy is stored under.
     canonical: Mapping[str, str]
     copies: Mapping[str, LocalCopy]
+    # Of the given events: those that were processed before, and those that are set aside.
+    processed: frozenset[str] = frozenset()
+    aside: frozenset[str] = frozenset()
 
 
 class Copies:
@@ -47,9 +54,15 @@ class Copies:
         self._find = Find(database, chosen)
         self._lock = Find(database, chosen.order_by(subscriptions.c.app_user_id).with_for_update())
         rows = select(entitlements.c.app_user_id, *(entitlements.c[name] for name in _ENTITLEMENT))
-        self._rows = Find(database, rows.where(database.any_of(entitlements.c.app_user_id)))
+        theirs = rows.where(database.any_of(entitlements.c.app_user_id))
+        self._rows = Find(database, theirs)
         named = select(aliases.c.alias, aliases.c.app_user_id)
-        self._canonical = Find(database, named.where(database.any_of(aliases.c.alias)))
+        leading = named.where(database.any_of(aliases.c.alias))
+        self._canonical = Find(database, leading)
+        done, aside = processed_events.c.event_id, set_aside.c.event_id
+        self._under_lock = FindAll(
+            database, theirs, leading, *(select(id).where(database.any_of(id)) for id in (done, aside))
+        )
         self._hold = database.insert(subscriptions).on_conflict_do_nothing()
         self._save = Insert(database, subscriptions, _SUBSCRIPTION, key=("app_user_id",))
         named_rows = ("app_user_id", *_ENTITLEMENT)
@@ -66,25 +79,35 @@ class Copies:
     async def find(self, connection: AsyncConnection, app_user_id: str) -> LocalCopy | None:
         """The user's copy, for any of the user's ids; not locked."""
         known = (await self.resolve(connection, [app_user_id]))[app_user_id]
-        found = (await self._load(connection, [known], self._find)).get(known)
+        records = [_subscription(row) for row in await self._find(connection, [known])]
+        found = _copies(records, await self._rows(connection, [known]) if records else ()).get(known)
         return found if found is not None and found.subscription.exists else None
 
-    async def lock(self, connection: AsyncConnection, ids: Collection[str], others: Collection[str] = ()) -> Locked:
+    async def lock(
+        self,
+        connection: AsyncConnection,
+        ids: Collection[str],
+        others: Collection[str] = (),
+        events: Collection[str] = (),
+    ) -> Locked:
         """The copies of these users. For one of `ids` without a copy, an empty row is created and locked. Of the
-        others, only existing copies."""
-        asked = {*ids, *others}
-        canonical = await self.resolve(connection, asked)
+        others, only existing copies. What happened to `events` before is read under the same locks."""
+        asked = {id: storable(id) for id in {*ids, *others}}
+        keys = set(asked.values())
+        canonical = _leading(asked, await self._canonical(connection, keys))
         while True:
-            wanted, needed = sorted(set(canonical.values())), {canonical[id] for id in ids}
-            found = await self._load(connection, wanted, self._lock)
+            wanted, needed = set(canonical.values()), {canonical[id] for id in ids}
+            records = [_subscription(row) for row in await self._lock(connection, wanted)]
             # SQLite allows one writer at a time. PostgreSQL locks rows, so the row must exist.
-            missing = [] if self._database.is_sqlite else sorted(needed - found.keys())
+            missing = set() if self._database.is_sqlite else needed - {one.app_user_id for one in records}
             if missing:
-                await connection.execute(self._hold, [{"app_user_id": id} for id in missing])
-                found |= await self._load(connection, missing, self._lock)
-            settled = canonical if self._database.is_sqlite else await self.resolve(connection, asked)
+                await connection.execute(self._hold, [{"app_user_id": id} for id in sorted(missing)])
+                records += [_subscription(row) for row in await self._lock(connection, missing)]
+            rows, named, processed, aside = await self._under_lock(connection, wanted, keys, events, events)
+            settled = _leading(asked, named)
             if settled == canonical:
-                return Locked(canonical, {id: nobody(id) for id in needed} | found)
+                copies = {id: nobody(id) for id in needed} | _copies(records, rows)
+                return Locked(canonical, copies, *(frozenset(row[0] for row in one) for one in (processed, aside)))
             # Another transaction added an alias while we waited for the lock.
             canonical = settled
 
@@ -130,38 +153,39 @@ class Copies:
 
     async def resolve(self, connection: AsyncConnection, ids: Collection[str]) -> dict[str, str]:
         """Maps every id to the one that its customer's copy is stored under."""
-        if not ids:
-            return {}
-        kept = {id: storable(id) for id in ids}
-        found = await self._canonical(connection, kept.values())
-        known = {row[0]: row[1] for row in found}
-        return {id: known.get(key, key) for id, key in kept.items()}
-
-    async def _load(self, connection: AsyncConnection, ids: list[str], statement: Find) -> dict[str, LocalCopy]:
-        records = [_subscription(row) for row in await statement(connection, ids)]
-        rows: dict[str, dict[str, Entitlement]] = {one.app_user_id: {} for one in records}
-        if records:
-            for row in await self._rows(connection, rows):
-                one = _entitlement(row[1:])
-                rows[row[0]][one.entitlement_id] = one
-        return {one.app_user_id: LocalCopy(one, rows[one.app_user_id]) for one in records}
+        asked = {id: storable(id) for id in ids}
+        return _leading(asked, await self._canonical(connection, asked.values())) if asked else {}
 
 
-def _subscription(row: Iterable[Any]) -> Subscription:
-    found = dict(zip(_SUBSCRIPTION, row, strict=True))
-    for name in ("entitlements", "subscriptions"):
+def _leading(asked: Mapping[str, str], named: Iterable[Any]) -> dict[str, str]:
+    """Where every id leads: to the customer it is an alias of, else to itself, as it is stored."""
+    known = dict(named)
+    return {id: known.get(key, key) for id, key in asked.items()}
+
+
+def _copies(records: Iterable[Subscription], rows: Iterable[Sequence[Any]]) -> dict[str, LocalCopy]:
+    held: dict[str, dict[str, Entitlement]] = {}
+    for row in rows:
+        one = _entitlement(row[1:])
+        held.setdefault(row[0], {})[one.entitlement_id] = one
+    return {one.app_user_id: LocalCopy(one, held.get(one.app_user_id, {})) for one in records}
+
+
+def _subscription(row: Sequence[Any]) -> Subscription:
+    values = list(row)
+    for place in _JSON:
         # PostgreSQL's driver has decoded it already.
-        if isinstance(found[name], str):
-            found[name] = msgspec.json.decode(found[name])
-    for name in ("is_active", "auto_renew", "billing_issue", "stale"):
-        found[name] = bool(found[name])
-    return Subscription(**found)
+        if isinstance(values[place], str):
+            values[place] = msgspec.json.decode(values[place])
+    for place in _FLAGS:
+        values[place] = bool(values[place])
+    return Subscription(*values)
 
 
-def _entitlement(row: Iterable[Any]) -> Entitlement:
-    found = dict(zip(_ENTITLEMENT, row, strict=True))
-    found["is_active"] = bool(found["is_active"])
-    return Entitlement(**found)
+def _entitlement(row: Sequence[Any]) -> Entitlement:
+    values = list(row)
+    values[_ACTIVE] = bool(values[_ACTIVE])
+    return Entitlement(*values)
 
 
 def _values(one: Subscription, revision: int) -> list[Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import ARRAY, JSON, URL, ColumnElement, String, any_, bindparam, event, func, make_url, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 T = TypeVar("T")
@@ -20,7 +22,10 @@ BUSY_TIMEOUT_MS = 20_000
 STATEMENT_TIMEOUT_MS = 30_000
 CONNECTIONS = 10
 TRIES = 5
+# How long a connection may have been idle to be used without a check.
+UNCHECKED_SECONDS = 1.0
 _WRITES = "latchkey_writes"
+_RETURNED_AT = "latchkey_returned_at"
 # Serialization failure, deadlock, lock not available.
 _COLLISIONS = {"40001", "40P01", "55P03"}
 
@@ -34,7 +39,7 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """One consistent read-only snapshot."""
-        async with self.engine.connect() as connection:
+        async with self.engine.connect() as connection, connection.begin():
             yield connection
 
     @asynccontextmanager
@@ -46,16 +51,34 @@ class Database:
                 yield connection
 
     async def write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Runs the work in one transaction, and retries after a collision with another."""
+        """Runs the work in one transaction, and retries after a collision with another, or if the connection is lost.
+        In the second case the first try may have been committed, so the work must be one that can be repeated."""
         for tries_left in reversed(range(TRIES)):
             try:
                 async with self.writing() as connection:
                     return await work(connection)
             except DBAPIError as error:
-                if not tries_left or not is_collision(error):
+                if not tries_left or not (is_collision(error) or error.connection_invalidated):
                     raise
             await asyncio.sleep(random.uniform(0.005, 0.05))  # noqa: S311 - jitter, not a secret
         raise AssertionError("unreachable")
+
+    async def fetch(self, connection: AsyncConnection, sql: str, values: tuple[Any, ...]) -> Sequence[Sequence[Any]]:
+        """The rows, if any, of a statement in the driver's own words, in the connection's transaction."""
+        if not self.is_sqlite:
+            result = await connection.exec_driver_sql(sql, values)
+            return result.all() if result.returns_rows else ()
+        raw = await connection.get_raw_connection()
+        try:
+            # One visit to the driver's thread; SQLAlchemy needs four (cursor, execute, fetch, close).
+            rows: Sequence[Sequence[Any]] = await raw.driver_connection.execute_fetchall(sql, values)
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(sql, None, error, sqlite3.Error) from error
+        return rows
+
+    def listed(self, ids: Collection[str]) -> Any:
+        """A list as the driver takes it for `any_of`."""
+        return msgspec.json.encode(sorted(ids)).decode() if self.is_sqlite else sorted(ids)
 
     def any_of(self, column: ColumnElement[str], name: str = "ids") -> ColumnElement[bool]:
         """Whether the column is in the list given as the parameter `name`. One statement for any length of the list:
@@ -117,11 +140,10 @@ def _sqlite(url: URL) -> AsyncEngine:
 
 
 def _postgresql(url: URL) -> AsyncEngine:
-    return create_async_engine(
+    engine = create_async_engine(
         url,
         pool_size=CONNECTIONS,
         max_overflow=0,
-        pool_pre_ping=True,
         connect_args={
             "server_settings": {
                 "application_name": "latchkey consumer",
@@ -131,6 +153,25 @@ def _postgresql(url: URL) -> AsyncEngine:
         },
         **_options(),
     )
+
+    # SQLAlchemy's own check (`pool_pre_ping`) is three round trips before every transaction. A connection that was just
+    # in use needs none: if it has broken since, `write` repeats the work, and SQLAlchemy replaces all connections.
+    @event.listens_for(engine.sync_engine, "checkin")
+    def returned(_: Any, record: Any) -> None:
+        record.info[_RETURNED_AT] = time.monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def taken(connection: Any, record: Any, _: Any) -> None:
+        returned_at = record.info.get(_RETURNED_AT)
+        if returned_at is None or time.monotonic() - returned_at < UNCHECKED_SECONDS:
+            return
+        try:
+            engine.sync_engine.dialect.do_ping(connection)
+        except Exception as error:
+            # The pool opens another connection instead.
+            raise DisconnectionError from error
+
+    return engine
 
 
 def _options() -> dict[str, Any]:

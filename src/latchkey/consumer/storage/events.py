@@ -117,7 +117,8 @@ class Events:
 
     async def take_back(self, connection: AsyncConnection, ids: Collection[str]) -> None:
         """Removes events that have been processed after all."""
-        await connection.execute(self._take_back, {"ids": sorted(ids)})
+        if ids:
+            await connection.execute(self._take_back, {"ids": sorted(ids)})
 
     async def list_set_aside(self, *, after: str | None = None, limit: int = 100) -> list[SetAside]:
         chosen = select(set_aside).order_by(set_aside.c.event_id).limit(limit)
