@@ -68,10 +68,10 @@ class Database:
         if not self.is_sqlite:
             result = await connection.exec_driver_sql(sql, values)
             return result.all() if result.returns_rows else ()
-        raw = await connection.get_raw_connection()
+        driver: Any = (await connection.get_raw_connection()).driver_connection
         try:
             # One visit to the driver's thread; SQLAlchemy needs four (cursor, execute, fetch, close).
-            rows: Sequence[Sequence[Any]] = await raw.driver_connection.execute_fetchall(sql, values)
+            rows: Sequence[Sequence[Any]] = await driver.execute_fetchall(sql, values)
         except sqlite3.Error as error:
             raise DBAPIError.instance(sql, None, error, sqlite3.Error) from error
         return rows
