@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -89,26 +90,29 @@ async def body_of(request: Request, limit: int) -> bytes:
     """The body. One that is too large is still read and discarded, up to HEARD_OUT and as long as it keeps arriving:
     most clients read the response only after sending everything, and see none if the connection closes."""
     declared = headers_of(request).get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > max(limit, HEARD_OUT):
+    # Servers send no more and no less than what is declared: the message that only says so need not be waited for.
+    expected = int(declared) if declared.isdigit() else -1
+    if expected > max(limit, HEARD_OUT):
         raise TooLargeError
     first, more = await _chunk(request)
-    if not more and len(first) <= limit:
+    if len(first) <= limit and (not more or len(first) == expected):
         return first
     read = bytearray(first)
-    size = len(first)
-    while more and size <= max(limit, HEARD_OUT):
-        if size > limit:
-            read.clear()
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS if size > limit else None):
-                chunk, more = await _chunk(request)
-        except TimeoutError:
-            break
-        size += len(chunk)
+    while more and len(read) != expected and len(read) <= limit:
+        chunk, more = await _chunk(request)
         read += chunk
-    if size > limit:
+    if len(read) > limit:
+        await _hear_out(request, len(read), more)
         raise TooLargeError
     return bytes(read)
+
+
+async def _hear_out(request: Request, size: int, more: bool) -> None:
+    with contextlib.suppress(TimeoutError):
+        while more and size <= HEARD_OUT:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                chunk, more = await _chunk(request)
+            size += len(chunk)
 
 
 async def _chunk(request: Request) -> tuple[bytes, bool]:

@@ -113,7 +113,8 @@ def checked_url(text: str) -> URL:
 
 
 def _sqlite(url: URL) -> AsyncEngine:
-    engine = create_async_engine(url, **_options())
+    # Whoever takes a connection begins a transaction and ends it; a rollback afterwards would find nothing to undo.
+    engine = create_async_engine(url, pool_reset_on_return=None, **_options())
 
     @event.listens_for(engine.sync_engine, "connect")
     def connected(connection: Any, _: Any) -> None:
@@ -133,8 +134,11 @@ def _sqlite(url: URL) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "begin")
     def begun(connection: Any) -> None:
-        writes = connection.get_execution_options().get(_WRITES)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        sql = "BEGIN IMMEDIATE" if connection.get_execution_options().get(_WRITES) else "BEGIN"
+        try:
+            connection.connection.dbapi_connection.run_async(lambda driver: driver.execute_fetchall(sql))
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(sql, None, error, sqlite3.Error) from error
 
     return engine
 
