@@ -72,7 +72,8 @@ async def claim(database: Database, budgets: Mapping[int, int], now: Ms, lease_u
     """Claim due lanes: for each webhook at most its budget."""
     # The statement adds the number of the row, so that no two lanes have the same token.
     token = secrets.randbits(62)
-    rows = await database.pool.fetch(_CLAIM, list(budgets), list(budgets.values()), now, lease_until, token)
+    async with database.at_hand() as connection:
+        rows = await connection.fetch(_CLAIM, list(budgets), list(budgets.values()), now, lease_until, token)
     claims = [Claim(lease_until, *row) for row in rows]
     empty = [one for one in claims if one.event is None]
     if empty:

@@ -62,7 +62,7 @@ async def record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> Se
     last: list[Outcome] = []
     others: list[Outcome] = []
     for one in outcomes:
-        (last if one.claim.waiting <= 1 and one.attempt.delivered else others).append(one)
+        (last if one.claim.waiting <= 1 and one.attempt.error is None else others).append(one)
     recorded: list[Recorded] = []
     if last:
         recorded = await _record_last(database, last)
@@ -79,19 +79,20 @@ async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[
     """Delivered, and nothing else waits in the lane."""
     claims = [one.claim for one in outcomes]
     attempts = [one.attempt for one in outcomes]
-    row = await database.pool.fetchrow(
-        _RECORD_LAST,
-        # As text: the driver would take a pair of numbers for an array.
-        '{"' + '","'.join([one.lane for one in claims]) + '"}',
-        [one.token for one in claims],
-        [one.sequence for one in claims],
-        [one.at for one in attempts],
-        [one.took_ms for one in attempts],
-        [one.request_headers for one in attempts],
-        [_ENCODER.encode(one.response_headers) for one in attempts],
-        [one.response_body for one in attempts],
-        list({one.webhook_key for one in claims}),
-    )
+    async with database.at_hand() as connection:
+        row = await connection.fetchrow(
+            _RECORD_LAST,
+            # As text: the driver would take a pair of numbers for an array.
+            '{"' + '","'.join([one.lane for one in claims]) + '"}',
+            [one.token for one in claims],
+            [one.sequence for one in claims],
+            [one.at for one in attempts],
+            [one.took_ms for one in attempts],
+            [one.request_headers for one in attempts],
+            [_ENCODER.encode(one.response_headers) for one in attempts],
+            [one.response_body for one in attempts],
+            list({one.webhook_key for one in claims}),
+        )
     assert row is not None, "the statement returns one row"
     troubled = row["troubled"]
     recorded = [outcomes[place - 1] for place in row["places"]]
