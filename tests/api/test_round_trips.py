@@ -72,6 +72,16 @@ async def test_a_purchase_of_a_known_customer_takes_three_round_trips_at_most(ta
     assert await tapped.shop.database.pool.fetchval("select count(*) from deliveries") == 2 * REQUESTS
 
 
+async def test_a_receipt_of_a_phone_takes_three_round_trips_at_most(tapped: Tapped) -> None:
+    async def show(number: int) -> Reply:
+        body = {"app_user_id": f"phone{number}", "fetch_token": f"test_1_{number}", "product_id": "pro_monthly"}
+        return await tapped.shop.client.post("/v1/receipts", body, key=tapped.shop.public)
+
+    asked = await tapped.statements(show)
+    assert len(asked) <= 3, asked
+    assert await tapped.shop.database.pool.fetchval("select count(*) from deliveries") == REQUESTS
+
+
 async def test_a_read_takes_one_round_trip(tapped: Tapped) -> None:
     await tapped.buy("ada", "pro_monthly")
     for read in (tapped.shop.v1, tapped.shop.v2):
