@@ -24,8 +24,8 @@ HOT = {
     ),
     "lock_customers": ("text[], text[]", ["(app_user_id = ", "(id = a.customer_id)"]),
     "look_at_customers": (
-        "text, text[], text[], text[]",
-        ["(app_user_id = ", "(id = a.customer_id)", "(store_id = "],
+        "text, text[], text[], text[], bytea[], xid[]",
+        ["(app_user_id = ", "(id = a.customer_id)", "(store_id = ", "(hash = "],
     ),
     "owners_of_purchases": ("text[], text[], text[]", ["(store_id = "]),
     "offering_choice": ("text, text", ["(app_user_id = ", "(id = a.customer_id)", "(customer_id = a.customer_id)"]),

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from msgspec import json
 from pydantic import BaseModel, ValidationError
 
-from latchkey.api.authentication import app_caller, project_caller
+from latchkey.api.authentication import app_caller, leased_caller, project_caller
 from latchkey.api.body import CheckedBody
 from latchkey.api.errors import ApiError
 from latchkey.api.exchange import Exchange
 from latchkey.api.v1 import receipts
 from latchkey.api.v2 import sandbox_store as test_store
+from latchkey.usecases.engine.changes import KeyChanged
 from latchkey.usecases.services import Services
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -55,6 +56,12 @@ class Writes:
         new = _fitting(test_store.NewAction, await body.value())
         if new is None:
             return None
+        leased = leased_caller(exchange, self._services, "write", project_id)
+        if leased is not None:
+            try:
+                return _encode(await test_store.do(self._services, leased.caller, new, leased.key))
+            except KeyChanged:
+                self._services.admission.undo(leased)
         caller = await project_caller(exchange, self._services, "write", project_id)
         return _encode(await test_store.do(self._services, caller, new))
 

@@ -16,6 +16,7 @@ from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
 from latchkey.usecases.engine.admission import Caller
+from latchkey.usecases.engine.changes import KnownKey
 from latchkey.usecases.rendering import v2 as render
 from latchkey.usecases.sandbox import store as test_store
 from latchkey.usecases.services import Services
@@ -109,7 +110,8 @@ async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
     return reply(await do(services, caller, new))
 
 
-async def do(services: Services, caller: Caller, new: NewAction) -> TestStoreResult:
+async def do(services: Services, caller: Caller, new: NewAction, key: KnownKey | None = None) -> TestStoreResult:
+    """`key`: of the request, if it is still to be checked."""
     now = services.now()
     action = test_store.Action(
         name=new.action,
@@ -128,7 +130,7 @@ async def do(services: Services, caller: Caller, new: NewAction) -> TestStoreRes
         country=new.country,
         currency=new.currency,
     )
-    done = await test_store.act(services.changes, caller.project_id, action)
+    done = await test_store.act(services.changes, caller.project_id, action, key)
     return TestStoreResult(
         events=[EventReference(id=event.id, type=event.type) for event in done.events],
         customer=render.customer(done.view(services.now())),

@@ -64,6 +64,12 @@ class Leases:
         self._standings[key_hash], count = rules.plan(standing, amount, self.clock())
         return count
 
+    def covers_one(self, key_hash: bytes) -> bool:
+        """Whether a lease covers one more request now. Then `plan` counts it, and wants nothing."""
+        standing = self._standings.get(key_hash)
+        lease = standing.lease if standing is not None else None
+        return lease is not None and lease.left > 0 and self.clock() < lease.ends
+
     def used(self, key_hash: bytes) -> int:
         """The requests of the last 60 seconds of a key that has a lease."""
         standing = self._standings.get(key_hash)
