@@ -140,3 +140,19 @@ for _ in range(2):
     assert ended(main) == 0
 """
     assert len(set(told(script))) == 3
+
+
+def test_processes_are_ended_if_up_is_stopped_before_its_event_loop_runs(short_folder: Path) -> None:
+    script = f"""
+from pathlib import Path
+from latchkey.cli import up
+from latchkey.cli.stop_signal import StoppedError
+started = []
+def show(console, parts, chosen):
+    started.extend(child.process.pid for one in (parts.supervisor, parts.selling) for child in one.children)
+    raise StoppedError
+up.show = show
+up.up(data=Path({str(short_folder / "stopped")!r}), port=0, host=None, workers=1, stores=True)
+print(*[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in started])
+"""
+    assert told(script) == ["-9 -9 -9 -9"]

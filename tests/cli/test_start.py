@@ -10,7 +10,7 @@ from importlib import import_module
 
 import pytest
 
-from latchkey.cli import child, demo_consumer, demo_stores, start
+from latchkey.cli import child, demo_consumer, demo_stores, main, start
 from latchkey.cli.main import command_line
 
 
@@ -47,6 +47,16 @@ def test_libraries_of_stores_and_exports_are_loaded_when_they_are_used() -> None
     assert "fastapi" in loaded
     assert not {"appstoreserverlibrary", "stripe", "requests", "pyarrow", "obstore"} & loaded
     assert not {"alembic", "fastapi"} & imported("import latchkey.cli.consumer_server")
+
+
+def test_ctrl_c_while_code_is_loaded_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(words: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "command_line", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 130
 
 
 def test_what_was_loaded_is_never_collected_and_garbage_is_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,9 @@ Several at once: pip install 'latchkey[service,consumer,runtime]'
 Without a command: pip install 'latchkey[client]' has the client for your own server (latchkey.client).
 """
 
+# As shells count it: 128 and the number of the signal.
+INTERRUPTED = 130
+
 
 def main() -> None:
     loading()
@@ -26,6 +29,9 @@ def main() -> None:
             raise
         sys.stderr.write(f"{WITHOUT_EXTRAS}(The Python module {missing.name} was not found.)\n")
         sys.exit(2)
+    except KeyboardInterrupt:
+        # While code is loaded there is nothing to stop. Commands handle it themselves.
+        sys.exit(INTERRUPTED)
     run()
 
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from latchkey.cli.consumer import ConsumerFailedError
+from latchkey.cli.entry import INTERRUPTED
 from latchkey.cli.listeners import CannotListenError
 from latchkey.cli.readiness import NotReadyError
 from latchkey.cli.start import loaded
@@ -126,6 +127,9 @@ def main() -> None:
         app = command_line(sys.argv[1:])
         loaded()
         app()
+    except KeyboardInterrupt:
+        # The command's code was being loaded.
+        sys.exit(INTERRUPTED)
     except SettingsRefusedError as error:
         told = Console(stderr=True, highlight=False)
         told.print("[bold red]Latchkey cannot start with these settings:[/bold red]")

@@ -48,8 +48,12 @@ def serve(
         if listening:
             settings = replace(settings, port=listening[0].getsockname()[1])
         supervisor = Supervisor(plan(settings.roles, listening))
-        supervisor.fork(settings.roles)
-        asyncio.run(run(settings, supervisor))
+        try:
+            supervisor.fork(settings.roles)
+            asyncio.run(run(settings, supervisor))
+        finally:
+            # Those that `run` has not stopped, because it did not begin.
+            supervisor.kill()
 
 
 async def run(settings: Settings, supervisor: Supervisor) -> None:

@@ -63,9 +63,13 @@ def up(
     console = Console(highlight=False)
     # Stopped before anything was started.
     with contextlib.suppress(StoppedError), stoppable(), claimed(data, chosen, with_stores=stores) as parts:
-        # Before there is a thread, such as that of the spinner.
-        parts.fork()
-        show(console, parts, chosen)
+        try:
+            # Before there is a thread, such as that of the spinner.
+            parts.fork()
+            show(console, parts, chosen)
+        finally:
+            # Those that `run` has not stopped, because it did not begin.
+            parts.kill()
 
 
 def show(console: Console, parts: Parts, chosen: UpSettings) -> None:
