@@ -89,10 +89,10 @@ class Admission:
         """The caller of a request that a lease covers, as this process knows the key. The request is counted. The key
         may have changed since: whoever uses this checks it with the first statement, and calls `undo` if it has."""
         known = self._known.get(key_hash)
-        if known is None or not self._leases.covers_one(key_hash):
+        count = self._leases.cover_one(key_hash) if known is not None else None
+        if known is None or count is None:
             return None
         version, caller = known
-        count = self._leases.plan(key_hash, 1)
         caller = replace(caller, rate_used=self._leases.used(key_hash))
         return Leased(caller, KnownKey(key_hash, version), count)
 

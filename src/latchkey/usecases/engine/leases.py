@@ -64,11 +64,16 @@ class Leases:
         self._standings[key_hash], count = rules.plan(standing, amount, self.clock())
         return count
 
-    def covers_one(self, key_hash: bytes) -> bool:
-        """Whether a lease covers one more request now. Then `plan` counts it, and wants nothing."""
+    def cover_one(self, key_hash: bytes) -> Count | None:
+        """Counts one request if a lease covers it; otherwise does nothing."""
         standing = self._standings.get(key_hash)
-        lease = standing.lease if standing is not None else None
-        return lease is not None and lease.left > 0 and self.clock() < lease.ends
+        if standing is None or standing.lease is None:
+            return None
+        standing, count = rules.plan(standing, 1, self.clock())
+        if count.wanted:
+            return None
+        self._standings[key_hash] = standing
+        return count
 
     def used(self, key_hash: bytes) -> int:
         """The requests of the last 60 seconds of a key that has a lease."""
