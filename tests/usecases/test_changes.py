@@ -139,6 +139,20 @@ async def test_processes_that_change_the_same_customers_lose_nothing(shop: Shop)
     assert [row["position"] for row in positions] == list(range(1, 241))
 
 
+@pytest.mark.parametrize("name", ["renew", "cancel", "expire", "refund", "fail_billing", "change_product", "extend"])
+async def test_a_process_whose_clock_is_behind_changes_what_another_has_just_written(shop: Shop, name: str) -> None:
+    """Also without a wrong clock: a process may wait for a lock, and another one commits a later instant meanwhile."""
+    more = {"change_product": {"new_product_id": "pro_yearly"}, "extend": {"days": 3}}
+    bought = await shop.act("purchase", product="pro_monthly")
+    shop.time -= 250
+    changed = await shop.act(name, product="pro_monthly", **more.get(name, {}))  # type: ignore[arg-type]
+    assert len(changed.events) in (1, 2)
+    assert changed.now == bought.now
+    assert [event.sequence for event in await shop.events()] == list(range(1, len(changed.events) + 2))
+    assert all(event.event_timestamp_ms >= bought.now for event in changed.events)
+    assert len(changed.customer.subscriptions[0].periods) == 1 + (name in ("renew", "change_product"))
+
+
 async def test_changes_of_many_projects_do_not_share_a_batch(shop: Shop) -> None:
     changes = Changes(shop.database, lambda: shop.time)
     assert changes._batch_of("one") is changes._batch_of("one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from latchkey.domain.catalog import Catalog, Product
@@ -19,6 +20,11 @@ def next_moment(subscription: Subscription, now: Ms) -> Moment:
     """A moment later than all earlier reports of this store, even within one millisecond."""
     last = subscription.status.as_of
     return Moment(now, 0) if now > last.at else Moment(last.at, last.revision + 1)
+
+
+def latest_moment(subscriptions: Iterable[Subscription]) -> Ms:
+    """The latest report of this store. Its time never goes back, so whatever it does next is not earlier."""
+    return max((one.status.as_of.at for one in subscriptions if one.store == STORE), default=0)
 
 
 def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: Ms) -> Subscription:

@@ -38,6 +38,7 @@ from latchkey.storage.engine.project_settings import Project as Project
 from latchkey.storage.engine.project_settings import load_projects as load_projects
 from latchkey.storage.engine.writing import write_at_once
 from latchkey.storage.errors import CollisionError, OutdatedError, StateVersionError
+from latchkey.stores.test_store.billing import latest_moment
 from latchkey.usecases.engine.batch import Batch
 from latchkey.usecases.engine.newcomers import newcomer
 from latchkey.usecases.engine.passing_time import at_present
@@ -197,9 +198,9 @@ class Changes:
         return _answers(unit, outcomes, plan.told, made)
 
     async def _under_locks(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
-        wall = self.now()
         async with collisions.transaction(self.database) as connection:
-            ground = await self._lock(connection, batch, wall)
+            ground = await self._lock(connection, batch)
+            wall = ground.wall
             rehearsals = _rehearsals(batch, ground)
             created = await _create(connection, ground.found, rehearsals.values())
             await _share_late_clocks(connection, ground)
@@ -210,7 +211,7 @@ class Changes:
             told = await unit.commit(connection)
         return _answers(unit, outcomes, told)
 
-    async def _lock(self, connection: Connection, batch: Sequence[Change], wall: Ms) -> _Ground:
+    async def _lock(self, connection: Connection, batch: Sequence[Change]) -> _Ground:
         """Everything the batch is about, locked until the transaction ends. Always in this order: two transactions that
         lock in different orders could wait for each other."""
         asked = sorted({change.place for change in batch})
@@ -220,7 +221,8 @@ class Changes:
         found = await customers.lock(connection, asked)
         claims = [(change.project_id, *key) for change in batch for key in change.claims]
         owners = await customers.owners(connection, claims)
-        return _Ground(wall, asked, projects[project_id].catalog, clocks, found, owners)
+        # After the locks: to wait for them may have taken a while.
+        return _Ground(self.now(), asked, projects[project_id].catalog, clocks, found, owners)
 
 
 @dataclass(slots=True)
@@ -238,8 +240,12 @@ class _Ground:
     owners: Mapping[tuple[str, str, str], int | None]
 
     def now_of(self, stored: Stored) -> Ms:
-        clock = stored.customer.test_clock_id
-        return self.wall if clock is None else self.clocks[stored.customer.project_id, clock]
+        """Not before what the test store has done for this customer: another process whose clock is ahead, or which was
+        quicker, may have written a later instant than ours."""
+        customer = stored.customer
+        if customer.test_clock_id is not None:
+            return self.clocks[customer.project_id, customer.test_clock_id]
+        return max(self.wall, latest_moment(customer.subscriptions))
 
 
 def _questions(batch: Iterable[Change]) -> Iterator[tuple[str, PurchaseKey | None]]:

@@ -17,6 +17,8 @@ from latchkey.stores.test_store import billing
 # How many store actions one read computes at most. Each takes 20 µs. A subscription that renews every second and was
 # not written for a week must not delay other reads.
 MOST_ACTS = 1000
+# How many steps a customer takes at one instant at most. Each step covers everything that is due then.
+MOST_AT_ONCE = 100
 
 log = structlog.get_logger("latchkey.reading")
 
@@ -63,7 +65,11 @@ def _acted(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscriptio
 
 def steps(customer: Customer, catalog: Catalog, until: Ms) -> Iterator[Step]:
     """Every transition that falls due by `until`, in order."""
+    last, at_once = None, 0
     while (due := next_due_at(customer)) is not None and due <= until:
+        # Rules that never get past an instant must not stop the whole process.
+        last, at_once = due, at_once + 1 if due == last else 0
+        assert at_once < MOST_AT_ONCE, f"something is due at {due} again and again"
         after = _at(customer, catalog, due)
         assert after != customer, f"nothing happened at {due}, though it was due"
         yield Step(customer, after, due)
