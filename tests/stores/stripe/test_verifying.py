@@ -114,8 +114,8 @@ async def test_a_signature_may_be_five_minutes_old(
         "hello",
         "t=1",
         "v1=00",
-        f"t={int(time.time())},v1=00",
-        f"t={int(time.time())},v0=00",
+        "t=NOW,v1=00",
+        "t=NOW,v0=00",
         "t=x,v1=00",
         "t=99999999999999999999999999,v1=00",
         "t=" + "9" * 4000 + ",v1=00",
@@ -125,6 +125,7 @@ async def test_a_signature_may_be_five_minutes_old(
     ],
 )
 async def test_a_forged_header_is_refused(stripe: StripeAdapter, app: ConnectedApp, header: str) -> None:
+    header = header.replace("NOW", str(int(time.time())))
     with pytest.raises(NotAuthentic) as refused:
         await stripe.verify(app, replace(sent(told()), headers={"stripe-signature": header}))
     assert SECRET not in refused.value.message
