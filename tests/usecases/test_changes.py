@@ -15,9 +15,11 @@ from latchkey.storage.database import Connection, Database
 from latchkey.storage.engine.look import look
 from latchkey.storage.engine.writing import Create, Save, Writes, write_at_once
 from latchkey.storage.errors import OutdatedError
+from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.attributes import set_attributes
-from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.newcomers import newcomer
+from latchkey.usecases.sandbox.demo import add_catalog
+from latchkey.usecases.sandbox.store import Action, act
 from tests.usecases.conftest import Shop
 
 
@@ -153,10 +155,13 @@ async def test_a_process_whose_clock_is_behind_changes_what_another_has_just_wri
     assert len(changed.customer.subscriptions[0].periods) == 1 + (name in ("renew", "change_product"))
 
 
-async def test_changes_of_many_projects_do_not_share_a_batch(shop: Shop) -> None:
-    changes = Changes(shop.database, lambda: shop.time)
-    assert changes._batch_of("one") is changes._batch_of("one")
-    assert changes._batch_of("one") is not changes._batch_of("two")
+async def test_changes_of_two_projects_at_the_same_moment_have_feeds_of_their_own(shop: Shop) -> None:
+    await create_project(shop.database, "Other", shop.time, project_id="proj_other")
+    await add_catalog(shop.database, "proj_other", shop.time)
+    action = Action(name="purchase", app_user_id="ann", new_id="test_1_same", product_id="pro_monthly")
+    await asyncio.gather(*(act(shop.changes, id, action) for id in (shop.project_id, "proj_other")))
+    rows = await shop.database.pool.fetch("select project_id, position, sequence from events order by project_id")
+    assert [tuple(row) for row in rows] == [("proj_other", 1, 1), (shop.project_id, 1, 1)]
 
 
 async def test_a_plan_from_when_the_table_was_empty_reads_only_the_customers_that_change(shop: Shop) -> None:
