@@ -28,7 +28,7 @@ from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.access import accounts
 from latchkey.usecases.sandbox.demo import ensure_demo
-from tests import machine
+from tests import machine, not_run
 from tests.api.client import NOW
 from tests.cli.running import Up
 from tests.databases import DemoShelf, Shelf, copy, drop
@@ -86,6 +86,14 @@ def pytest_collection_finish() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     machine.remember(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says loudly what was not tested. Here and not in a folder below: the process that collects the results of the
+    others loads only this file."""
+    reports = terminalreporter.stats.get("skipped", [])
+    for line in not_run.summary([report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)]):
+        terminalreporter.write_line(line, yellow=True, bold=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

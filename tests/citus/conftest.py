@@ -1,0 +1,28 @@
+"""Tests on a real Citus cluster, where one is named (`cluster.py` says how). Elsewhere they are skipped, and the last
+lines of the run say how many."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests import not_run
+from tests.citus.cluster import HOW_TO_RUN, Cluster, cluster, is_named
+
+
+@pytest.fixture(scope="session")
+async def citus(short_folder: Path) -> AsyncIterator[Cluster]:
+    """One cluster for all tests of this process."""
+    if not is_named():
+        not_run.skip("Citus", HOW_TO_RUN)
+    async with cluster(short_folder / "citus") as started:
+        yield started
+
+
+@pytest.fixture
+async def citus_url(citus: Cluster) -> AsyncIterator[str]:
+    """The coordinator's address of a new database on all nodes, without tables."""
+    async with citus.database() as url:
+        yield url
