@@ -25,9 +25,11 @@ ARROWS: dict[str, set[str]] = {
     # Pretend stores. They share no code with the adapters that check what they send.
     "emulators": {"domain", "http_client", "now", "server", "settings"},
     "storage": {"domain", "wire"},
-    "delivery": {"domain", "wire", "storage", "http_client", "settings", "now", "garbage"},
-    "usecases": {"domain", "wire", "storage", "stores", "delivery", "http_client"},
-    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
+    # Metrics and traces: what others count is in their own parts.
+    "watching": {"domain", "storage", "settings"},
+    "delivery": {"domain", "wire", "storage", "http_client", "settings", "now", "garbage", "watching"},
+    "usecases": {"domain", "wire", "storage", "stores", "delivery", "http_client", "watching"},
+    "api": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs", "watching"},
     "dashboard": {"domain", "wire", "storage", "delivery", "usecases", "settings", "logs"},
     # The consumer runs in other people's servers and knows the service only by its data formats.
     "client": {"wire", "http_client"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -27,6 +27,9 @@ from latchkey.usecases.money.reading import run_rates
 from latchkey.usecases.money.sources import RateSource
 from latchkey.usecases.stores.processing import Processor, run_stores
 from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
+from latchkey.watching import port
+from latchkey.watching.siblings import Place
+from latchkey.watching.watch import Watch
 
 if TYPE_CHECKING:
     from latchkey.dashboard.application import Dashboard
@@ -51,10 +54,17 @@ async def run_process(
     listening: socket.socket | None,
     stop: asyncio.Event,
     ready: Callable[[], None],
+    *,
+    place: Place | None = None,
+    metrics: socket.socket | None = None,
 ) -> None:
-    """Run these roles in this process until `stop` is set, then shut down cleanly."""
-    async with open_database(settings, roles) as database:
-        running = [asyncio.create_task(_forever(role, settings, database, listening, stop)) for role in roles]
+    """Run these roles in this process until `stop` is set, then shut down cleanly. `place` says which process this is,
+    and `metrics` is the socket that it shares with the others for their metrics."""
+    async with (
+        open_database(settings, roles) as database,
+        _watched(settings, database, roles, place, metrics) as watch,
+    ):
+        running = [asyncio.create_task(_forever(role, settings, database, listening, stop, watch)) for role in roles]
         ended = asyncio.create_task(stop.wait())
         try:
             await _started(running)
@@ -69,6 +79,22 @@ async def run_process(
                 task.cancel()
 
 
+@contextlib.asynccontextmanager
+async def _watched(
+    settings: Settings, database: Database, roles: Sequence[str], place: Place | None, metrics: socket.socket | None
+) -> AsyncIterator[Watch]:
+    watch = Watch(database, settings, real_now, place, tuple(roles))
+    await watch.siblings.open()
+    if metrics is None and settings.metrics_port:
+        metrics = port.listen(settings.metrics_host, settings.metrics_port)
+    stop = port.serve(watch, metrics) if metrics is not None else lambda: None
+    try:
+        yield watch
+    finally:
+        stop()
+        await watch.siblings.close()
+
+
 def open_database(settings: Settings, roles: Sequence[str]) -> Database:
     return Database(
         settings.database_url,
@@ -80,13 +106,18 @@ def open_database(settings: Settings, roles: Sequence[str]) -> Database:
 
 
 async def _forever(
-    role: str, settings: Settings, database: Database, listening: socket.socket | None, stop: asyncio.Event
+    role: str,
+    settings: Settings,
+    database: Database,
+    listening: socket.socket | None,
+    stop: asyncio.Event,
+    watch: Watch,
 ) -> None:
     try:
         match role:
             case "api":
                 assert listening is not None, "the api role needs a listening socket"
-                await _answer_requests(settings, database, listening, stop)
+                await _answer_requests(settings, database, listening, stop, watch)
             case "clock":
                 await asyncio.gather(
                     run_clock(database, real_now, stop),
@@ -125,7 +156,7 @@ async def _hear_stores(settings: Settings, database: Database, stop: asyncio.Eve
 
 
 async def _answer_requests(
-    settings: Settings, database: Database, listening: socket.socket, stop: asyncio.Event
+    settings: Settings, database: Database, listening: socket.socket, stop: asyncio.Event, watch: Watch
 ) -> None:
     from latchkey.api.application import create_application
     from latchkey.dashboard.application import Dashboard
@@ -137,7 +168,7 @@ async def _answer_requests(
         opened.append(Dashboard(services, settings))
         return opened[0]
 
-    listener = Listener(create_application(database, settings, real_now, pages), listening, settings)
+    listener = Listener(create_application(database, settings, real_now, pages, watch), listening, settings)
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -16,6 +16,8 @@ from latchkey.storage import migrate
 from latchkey.storage.database import connect
 from latchkey.storage.errors import StorageError
 
+_SHORTEST_KEY = 16
+
 
 def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
     """Everything that can be checked without a database."""
@@ -38,7 +40,18 @@ def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
         )
     if "api" in settings.roles:
         found += _transport(settings, now_ms)
-    return found + problems_of_connections(settings)
+    return found + _metrics(settings) + problems_of_connections(settings)
+
+
+def _metrics(settings: Settings) -> list[Problem]:
+    found: list[Problem] = []
+    if _address(settings.metrics_host) is None:
+        remedy = "Give the address to listen on."
+        found.append(Problem("LATCHKEY_METRICS_HOST", f"{settings.metrics_host} is not an IP address.", remedy))
+    if settings.metrics_key and len(settings.metrics_key) < _SHORTEST_KEY:
+        remedy = "Make one with `openssl rand -hex 32`."
+        found.append(Problem("LATCHKEY_METRICS_KEY", f"has fewer than {_SHORTEST_KEY} characters.", remedy))
+    return found
 
 
 def problems_of_connections(settings: Settings) -> list[Problem]:

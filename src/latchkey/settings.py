@@ -30,7 +30,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 BACKLOG = 1024
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # Never printed, and only in a file that its owner alone can read.
-SECRETS = frozenset({"database_url", "secret_key", "openid_client_secret"})
+SECRETS = frozenset({"database_url", "secret_key", "openid_client_secret", "metrics_key"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     openid_name: str = "single sign-on"
     openid_extra_ca: File = None
     metrics_port: Port = 0
+    metrics_host: str = "127.0.0.1"
+    metrics_key: str = ""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "pretty"] = "auto"
 

@@ -26,6 +26,7 @@ DAY = 86_400_000
 # 2227-01-15T08:00:00.123Z: what V2 says of access that was bought at NOW and never ends.
 LIFETIME = 8_111_347_200_123
 APP = "the app's key"
+METRICS_KEY = "the key of the metrics"
 
 
 @dataclass(frozen=True)

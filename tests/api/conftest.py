@@ -11,7 +11,7 @@ from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
-from tests.api.client import Client, Clock, Shop, running
+from tests.api.client import METRICS_KEY, Client, Clock, Shop, running
 from tests.api.doings import unhurried
 from tests.api.receiving import Post, delivering, posting
 from tests.databases import DemoShelf
@@ -58,7 +58,11 @@ async def opened(database: Database, demo: Demo | None = None) -> AsyncIterator[
     clock = Clock()
     demo = demo or await ensure_demo(database, clock.now, secret_key=None, public_key=None)
     settings = Settings(
-        database_url=database.url, secret_key=bytes(32), store_allow_hosts=(LOOPBACK,), keys_create_projects=True
+        database_url=database.url,
+        secret_key=bytes(32),
+        store_allow_hosts=(LOOPBACK,),
+        keys_create_projects=True,
+        metrics_key=METRICS_KEY,
     )
     app = create_application(database, settings, clock)
     async with running(app):

@@ -16,7 +16,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migration_files import Migration, migrations
 from latchkey.wire import v1, v2
-from tests.api.client import Client, Clock, Shop, running
+from tests.api.client import METRICS_KEY, Client, Clock, Shop, running
 
 
 async def test_a_living_process_is_healthy_and_ready_without_a_key(shop: Shop) -> None:
@@ -75,12 +75,26 @@ async def test_a_database_that_takes_no_changes_is_not_ready(database_url: str, 
 
 async def test_the_metrics_count_requests_by_route_and_status_and_the_sizes_of_batches(shop: Shop) -> None:
     await asyncio.gather(*(shop.v1(f"user{n}") for n in range(6)), shop.v2("nobody"), shop.v1("x", key="sk_no"))
-    text = (await shop.client.get("/metrics", key=None)).body.decode()
-    assert 'latchkey_requests_total{route="/v1/subscribers/{app_user_id}",status="404"} 6.0' in text
-    assert 'latchkey_requests_total{route="/v1/subscribers/{app_user_id}",status="401"} 1.0' in text
-    assert 'latchkey_batch_size_count{kind="read"} 1.0' in text
-    assert 'latchkey_batch_size_sum{kind="read"} 8.0' in text
-    assert 'latchkey_request_seconds_count{route="/v1/subscribers/{app_user_id}"} 7.0' in text
+    text = (await shop.client.get("/metrics", key=METRICS_KEY)).body.decode()
+    route = 'process="api",route="/v1/subscribers/{app_user_id}"'
+    assert f'latchkey_requests_total{{{route},status="404"}} 6.0' in text
+    assert f'latchkey_requests_total{{{route},status="401"}} 1.0' in text
+    assert 'latchkey_batch_size_count{process="api",kind="read"} 1.0' in text
+    assert 'latchkey_batch_size_sum{process="api",kind="read"} 8.0' in text
+    assert f"latchkey_request_seconds_count{{{route}}} 7.0" in text
+
+
+async def test_the_metrics_are_for_their_own_key_only(shop: Shop) -> None:
+    for key in (None, shop.secret, METRICS_KEY[:-1], METRICS_KEY + "x"):
+        reply = await shop.client.get("/metrics", key=key)
+        assert (reply.status, b"latchkey_" in reply.body) == (401, False)
+    assert (await shop.client.get("/metrics", key=METRICS_KEY)).status == 200
+
+
+async def test_without_a_key_that_is_set_the_apis_port_has_no_metrics(shop: Shop) -> None:
+    client = Client(create_application(shop.database, Settings(secret_key=bytes(32)), shop.clock))
+    for key in (None, "", shop.secret):
+        assert (await client.get("/metrics", key=key)).status == 404
 
 
 @pytest.fixture

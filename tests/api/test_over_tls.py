@@ -27,7 +27,7 @@ from latchkey.server import Listener
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
-from tests.api.client import Clock
+from tests.api.client import METRICS_KEY, Clock
 from tests.patience import PATIENCE
 
 MIB = 1024 * 1024
@@ -70,7 +70,9 @@ async def site(database: Database, tmp_path: Path) -> AsyncIterator[Site]:
     cert, key = certificate(tmp_path)
     clock = Clock()
     demo = await ensure_demo(database, clock.now, secret_key=None, public_key=None)
-    settings = Settings(database_url=database.url, secret_key=bytes(32), tls_cert=cert, tls_key=key)
+    settings = Settings(
+        database_url=database.url, secret_key=bytes(32), tls_cert=cert, tls_key=key, metrics_key=METRICS_KEY
+    )
     with socket(AF_INET, SOCK_STREAM) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -161,10 +163,11 @@ async def test_a_crowd_shares_its_queries_and_everyone_is_answered(site: Site) -
             return (await client.get(f"{site.url}/v1/subscribers/nobody{n}").build().send()).status
 
         assert set(await asyncio.gather(*(status(n) for n in range(100)))) == {404}
-        text = await (await client.get(f"{site.url}/metrics").build().send()).text()
+        asked = client.get(f"{site.url}/metrics").header("Authorization", f"Bearer {METRICS_KEY}")
+        text = await (await asked.build().send()).text()
     counted = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("latchkey_batch_size"))
-    assert float(counted['latchkey_batch_size_sum{kind="read"}']) == 100
-    assert float(counted['latchkey_batch_size_count{kind="read"}']) < 100
+    assert float(counted['latchkey_batch_size_sum{process="api",kind="read"}']) == 100
+    assert float(counted['latchkey_batch_size_count{process="api",kind="read"}']) < 100
 
 
 async def test_a_preflight_and_a_head_over_the_wire(site: Site) -> None:

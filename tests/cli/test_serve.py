@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.now import real_now
@@ -36,6 +37,13 @@ def safe_settings(database_url: str, certificates: Certificates) -> dict[str, st
     }
 
 
+METRICS_KEY = "only for the metrics"
+
+
+def watched(database_url: str, certificates: Certificates) -> dict[str, str]:
+    return {**safe_settings(database_url, certificates), "LATCHKEY_METRICS_KEY": METRICS_KEY}
+
+
 @pytest.fixture
 def safe(database_url: str, certificates: Certificates) -> dict[str, str]:
     return safe_settings(database_url, certificates)
@@ -50,7 +58,7 @@ def authority(short_folder: Path) -> Certificates:
 async def serving(shelf: Shelf, authority: Certificates) -> AsyncIterator[Running]:
     """One `latchkey serve` for the tests that only look at it. It must end cleanly."""
     async with shelf.lend() as database:
-        with Running("serve", "--workers", "2", **safe_settings(database.url, authority)) as running:
+        with Running("serve", "--workers", "2", **watched(database.url, authority)) as running:
             running.wait_for_event("ready")
             yield running
             assert running.terminate() == 0
@@ -75,8 +83,24 @@ def test_its_secrets_are_in_no_log_argument_or_environment_of_its_processes(serv
         # A copy: importing all the code has started no thread.
         assert child.cmdline() == supervisor.cmdline()
         assert KEY not in " ".join(child.cmdline())
-        assert KEY not in child.environ().values()
+        assert not {KEY, METRICS_KEY} & set(child.environ().values())
     assert KEY not in serving.output
+    assert METRICS_KEY not in serving.output
+
+
+def test_any_process_answers_for_the_metrics_of_all(serving: Running, authority: Certificates) -> None:
+    headers = {"Authorization": f"Bearer {METRICS_KEY}"}
+    status, body = get(address_of(serving), str(authority.authority), "/metrics", **headers)
+    assert status == 200
+    text = body.decode()
+    families = {one.name: one for one in text_string_to_metric_families(text)}
+    up = {sample.labels["process"]: sample.value for sample in families["latchkey_process_up"].samples}
+    assert up == {"api-1": 1, "api-2": 1, "background": 1}
+    for name in ("latchkey_build_info", "process_resident_memory_bytes", "latchkey_pool_size"):
+        assert {sample.labels["process"] for sample in families[name].samples} == set(up), name
+    # Of the database, once.
+    assert [sample.value for sample in families["latchkey_database_up"].samples] == [1]
+    assert families["latchkey_certificate_expires_timestamp_seconds"].samples[0].value > real_now() / 1000
 
 
 def test_behind_a_proxy_it_speaks_plain_http_on_loopback(safe: dict[str, str]) -> None:

@@ -51,6 +51,8 @@ SAMPLES = {
     "openid_name": "Example",
     "openid_extra_ca": "",
     "metrics_port": "9100",
+    "metrics_host": "::1",
+    "metrics_key": "0123456789abcdef",
     "log_level": "debug",
     "log_format": "pretty",
 }

@@ -74,6 +74,7 @@ from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.usecases.services import Services
+from latchkey.watching.watch import Watch
 
 VERSION = version("latchkey")
 
@@ -160,11 +161,14 @@ def create_application(
     settings: Settings,
     now: Callable[[], Ms],
     pages: Callable[[Services], ASGIApp] | None = None,
+    watch: Watch | None = None,
 ) -> ASGIApp:
-    """The service as one ASGI application; `pages` makes its dashboard. The database must be open. The lifespan starts
-    and stops the background work of the application."""
+    """The service as one ASGI application; `pages` makes its dashboard, and `watch` has the metrics of its process. The
+    database must be open. The lifespan starts and stops the background work of the application."""
     metrics = Metrics()
     services = assemble(database, settings, now, metrics)
+    watch = watch or Watch(database, settings, now)
+    watch.add(metrics)
 
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncIterator[None]:
@@ -186,5 +190,6 @@ def create_application(
         Reads(services),
         Writes(services),
         metrics,
+        watch,
         pages(services) if pages else None,
     )

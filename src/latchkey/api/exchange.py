@@ -22,7 +22,7 @@ SCOPE_KEY = "latchkey.exchange"
 # so the front adds the services to each request.
 SERVICES_KEY = "latchkey.services"
 READS_KEY = "latchkey.reads"
-METRICS_KEY = "latchkey.metrics"
+WATCH_KEY = "latchkey.watch"
 
 # Random per process: request ids have to be unique, not secret.
 _PROCESS = secrets.token_hex(8).encode()

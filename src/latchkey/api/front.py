@@ -14,7 +14,7 @@ from latchkey.api.body import CheckedBody, check_announced
 from latchkey.api.cors import answer_preflight, is_preflight
 from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
 from latchkey.api.etag import TaggedSend, is_tagged
-from latchkey.api.exchange import METRICS_KEY, READS_KEY, SCOPE_KEY, SERVICES_KEY, Exchange
+from latchkey.api.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, Exchange
 from latchkey.api.metrics import Metrics
 from latchkey.api.path import segments_of
 from latchkey.api.reads import Reads
@@ -23,6 +23,7 @@ from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.passing import PASSING
 from latchkey.usecases.services import Services
+from latchkey.watching.watch import Watch
 
 log = structlog.get_logger("latchkey.api")
 
@@ -42,6 +43,7 @@ class Front:
         reads: Reads,
         writes: Writes,
         metrics: Metrics,
+        watch: Watch,
         pages: ASGIApp | None = None,
     ) -> None:
         self._app = app
@@ -50,9 +52,10 @@ class Front:
         self._reads = reads
         self._writes = writes
         self._metrics = metrics
+        self._watch = watch
         self._access_log = AccessLog()
         self.services = services
-        self._state = {SERVICES_KEY: services, READS_KEY: reads, METRICS_KEY: metrics}
+        self._state = {SERVICES_KEY: services, READS_KEY: reads, WATCH_KEY: watch}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -9,14 +9,16 @@ from fastapi import Request
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
-from latchkey.api import metrics
-from latchkey.api.exchange import METRICS_KEY
+from latchkey.api.errors import Missing, Unauthenticated
+from latchkey.api.exchange import SCOPE_KEY, WATCH_KEY
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.storage import migrate
 from latchkey.storage.errors import StorageError
 from latchkey.storage.passing import PASSING, REFUSES_WRITES
+from latchkey.watching.exposition import CONTENT_TYPE
+from latchkey.watching.watch import Watch
 
 router = Router(tags=["Operation"])
 
@@ -59,5 +61,11 @@ async def readyz(services: Provided) -> Response:
 
 @router.get("/metrics", response_class=Response)
 async def show_metrics(request: Request) -> Response:
-    """Counters and histograms in Prometheus' text format."""
-    return Response(request.scope[METRICS_KEY].text(), media_type=metrics.CONTENT_TYPE)
+    """The metrics of this machine in Prometheus' text format, for the key that is set as `metrics_key`. Without that
+    setting there is nothing here: metrics have a port of their own."""
+    watch: Watch = request.scope[WATCH_KEY]
+    if not watch.has_key:
+        raise Missing("Metrics are not served here: `metrics_key` is not set.")
+    if not watch.admits(request.scope[SCOPE_KEY].headers.get(b"authorization")):
+        raise Unauthenticated("Send the metrics key as 'Authorization: Bearer <key>'.")
+    return Response(await watch.text(), media_type=CONTENT_TYPE)

@@ -36,9 +36,10 @@ from latchkey.usecases.webhooks.registry import Registry
 def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metrics: Metrics) -> Services:
     catalogs = Catalogs()
     allowed = settings.webhook_allow_networks
-    changes = Changes(database, now, catalogs)
+    changes = Changes(database, now, catalogs, measure=metrics.change_batch)
     stores = connect(database, settings, now)
     leases = Leases(database)
+    metrics.leases = leases.held
     reader = Reader(database, catalogs, leases, measure=metrics.read_batch)
     grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
     receipts = Receipts(stores, changes, grants)

@@ -17,6 +17,7 @@ from latchkey.app import load_api, run_process
 from latchkey.cli.lifeline import die_with
 from latchkey.cli.orders import Orders, decode, settings_from_wire
 from latchkey.settings import Settings
+from latchkey.watching.siblings import Place
 
 
 def load(roles: Sequence[str]) -> None:
@@ -42,4 +43,14 @@ async def _run(settings: Settings, orders: Orders, supervisor: socket.socket) ->
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     listening = socket.socket(fileno=orders.listening) if orders.listening is not None else None
-    await run_process(settings, orders.roles, listening, stop, ready=lambda: supervisor.sendall(b"ready\n"))
+    metrics = socket.socket(fileno=orders.metrics) if orders.metrics is not None else None
+    place = Place(orders.process, orders.family, orders.processes)
+    await run_process(
+        settings,
+        orders.roles,
+        listening,
+        stop,
+        ready=lambda: supervisor.sendall(b"ready\n"),
+        place=place,
+        metrics=metrics,
+    )

@@ -41,6 +41,17 @@ def bind_wished(host: str, wishes: list[int]) -> socket.socket:
     return bind(host, 0, 1)[0]
 
 
+def bind_metrics(host: str, port: int) -> socket.socket | None:
+    """The port of its own for the metrics, if one is set."""
+    try:
+        return bind(host, port, 1)[0] if port else None
+    except CannotListenError as error:
+        said = str(error).partition(". Choose")[0]
+        raise CannotListenError(
+            f"{said}. Choose another with LATCHKEY_METRICS_PORT and LATCHKEY_METRICS_HOST."
+        ) from error
+
+
 def _bind(host: str, port: int, count: int) -> list[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if port:

@@ -19,6 +19,11 @@ class Orders(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     roles: tuple[str, ...]
     listening: int | None
+    # For the metrics: which process this is, the names of all of them, what they have in common, and their socket.
+    process: str = ""
+    processes: tuple[str, ...] = ()
+    family: str = ""
+    metrics: int | None = None
 
 
 def encode(orders: Orders) -> bytes:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from latchkey import logs
 from latchkey.cli import secret_key
-from latchkey.cli.listeners import bind
+from latchkey.cli.listeners import bind, bind_metrics
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.now import real_now
@@ -47,7 +47,8 @@ def serve(
         listening = bind(settings.host, settings.port, settings.api_processes) if "api" in settings.roles else []
         if listening:
             settings = replace(settings, port=listening[0].getsockname()[1])
-        supervisor = Supervisor(plan(settings.roles, listening))
+        metrics = bind_metrics(settings.metrics_host, settings.metrics_port)
+        supervisor = Supervisor(plan(settings.roles, listening), metrics=metrics)
         try:
             supervisor.fork(settings.roles)
             asyncio.run(run(settings, supervisor))

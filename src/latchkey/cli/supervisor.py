@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -68,8 +69,17 @@ def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child
 
 
 class Supervisor:
-    def __init__(self, children: list[Child], *, output: IO[bytes] | None = None) -> None:
+    def __init__(
+        self, children: list[Child], *, output: IO[bytes] | None = None, metrics: socket.socket | None = None
+    ) -> None:
+        """`metrics`: where every process of the service answers for the metrics of all."""
         self.children = children
+        self._metrics = metrics
+        self._family = secrets.token_hex(8)
+        if metrics is not None:
+            for child in children:
+                if child.module == SERVICE:
+                    child.also = (*child.also, metrics)
         self._output = output
         self._settings: Settings | None = None
         self._watching: list[asyncio.Task[None]] = []
@@ -167,7 +177,10 @@ class Supervisor:
         listening = child.listening.fileno() if child.listening is not None else None
         with contextlib.suppress(OSError):
             settings = child.settings if child.settings is not None else settings_to_wire(self._settings)
-            child.line.send(encode(Orders(settings, child.roles, listening)))
+            service = tuple(one.name for one in self.children if one.module == SERVICE)
+            metrics = self._metrics.fileno() if self._metrics is not None else None
+            orders = Orders(settings, child.roles, listening, child.name, service, self._family, metrics)
+            child.line.send(encode(orders))
 
     async def _watch(self, child: Child) -> None:
         while True:

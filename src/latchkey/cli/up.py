@@ -24,7 +24,7 @@ from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.database_watch import keep_running
 from latchkey.cli.demo_consumer import DemoConsumer
 from latchkey.cli.demo_stores import DemoStores
-from latchkey.cli.listeners import CannotListenError, bind
+from latchkey.cli.listeners import CannotListenError, bind, bind_metrics
 from latchkey.cli.push_sandbox import push_sandbox
 from latchkey.cli.reach import DATA
 from latchkey.cli.readiness import wait_until_answering
@@ -132,7 +132,8 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool) -> Iterator[Pa
         stores = DemoStores(folder.stores, first_port=port and port + 3) if with_stores else None
         with os.fdopen(folder.open_log(), "wb") as log:
             consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
-            supervisor = Supervisor([*plan(ROLES, listening), consuming], output=log)
+            metrics = bind_metrics(chosen.given.metrics_host, chosen.given.metrics_port)
+            supervisor = Supervisor([*plan(ROLES, listening), consuming], output=log, metrics=metrics)
             selling = Supervisor([stores.child] if stores is not None else [], output=log)
             yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling, Timings())
     finally:

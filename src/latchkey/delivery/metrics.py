@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-import structlog
-from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from latchkey.storage.deliveries.recording import Attempt
+from latchkey.watching.tally import SIZES, Tally
 
-log = structlog.get_logger()
-
-WAITING = Gauge("latchkey_deliveries_waiting", "Deliveries that wait to be sent", ["webhook"])
-OLDEST = Gauge("latchkey_oldest_delivery_seconds", "How long the oldest waiting delivery has waited", ["webhook"])
 ATTEMPTS = Counter("latchkey_delivery_attempts", "Attempts to deliver, by outcome", ["webhook", "outcome"])
 IN_FLIGHT = Gauge("latchkey_deliveries_in_flight", "Deliveries under way in this process")
 SECONDS = Histogram(
@@ -23,6 +21,25 @@ SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
 LOST_LEASES = Counter("latchkey_delivery_leases_lost", "Outcomes that came too late to be recorded; they are repeated")
+
+
+class _Batches(Collector):
+    def __init__(self) -> None:
+        self.sizes = {"claim": Tally(SIZES), "record": Tally(SIZES)}
+
+    def collect(self) -> Iterator[Metric]:
+        batches = HistogramMetricFamily("latchkey_batch_size", "How many questions shared one query.", labels=("kind",))
+        for kind, tally in self.sizes.items():
+            if any(tally.counts):
+                batches.add_metric((kind,), tally.buckets(), tally.sum)
+        if batches.samples:
+            yield batches
+
+
+_batches = _Batches()
+REGISTRY.register(_batches)
+claimed = _batches.sizes["claim"].add
+recorded = _batches.sizes["record"].add
 
 
 def count(webhook_id: str, attempts: Sequence[Attempt]) -> None:
@@ -43,21 +60,3 @@ def count(webhook_id: str, attempts: Sequence[Attempt]) -> None:
 def _of(webhook_id: str) -> tuple[Counter, Counter, Histogram]:
     """Looking them up by their labels for each batch would take longer than counting."""
     return ATTEMPTS.labels(webhook_id, "delivered"), ATTEMPTS.labels(webhook_id, "failed"), SECONDS.labels(webhook_id)
-
-
-def serve(host: str, port: int) -> Callable[[], None]:
-    """Serve the metrics, if a port is set; returns the function that stops it. Another worker may have the port."""
-    if not port:
-        return lambda: None
-    try:
-        server, thread = start_http_server(port, addr=host)
-    except OSError as error:
-        log.warning("metrics not served", port=port, reason=error.strerror)
-        return lambda: None
-
-    def end() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return end

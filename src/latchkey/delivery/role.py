@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from latchkey.delivery import metrics, operations
+from latchkey.delivery import operations
 from latchkey.delivery.outage import outlive
 from latchkey.delivery.queue import requeue
 from latchkey.delivery.queue.listening import listen
@@ -23,7 +23,6 @@ from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
-from latchkey.storage.deliveries import lanes
 
 _DAY_MS = 24 * 3600 * 1000
 
@@ -56,18 +55,13 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
         asyncio.create_task(_replay(database, new_replays)),
         asyncio.create_task(_every(3600, lambda: _prune(database, settings))),
     ]
-    if settings.metrics_port:
-        # Without a port nobody can read it.
-        chores.append(asyncio.create_task(_every(15, lambda: measure(database))))
     if settings.operations_url:
         to = operations.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
         chores.append(asyncio.create_task(_every(2, lambda: _tell(database, sender, to, settings))))
     collect_seldom()
-    stop_serving = metrics.serve(settings.host, settings.metrics_port)
     try:
         await worker.run(stop, settings.drain_seconds)
     finally:
-        stop_serving()
         for task in chores:
             task.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
@@ -78,16 +72,6 @@ def operations_secret(secret_key: bytes) -> str:
     """The secret that signs operational events. Derived, so that it is the same on every machine without a setting."""
     derived = HKDF(hashes.SHA256(), 24, salt=None, info=b"latchkey operations").derive(secret_key)
     return SECRET_PREFIX + base64.b64encode(derived).decode()
-
-
-async def measure(database: Database) -> None:
-    now = real_now()
-    depths = await lanes.depths(database)
-    metrics.WAITING.clear()
-    metrics.OLDEST.clear()
-    for one in depths:
-        metrics.WAITING.labels(one.webhook_id).set(one.waiting)
-        metrics.OLDEST.labels(one.webhook_id).set(max(0, now - one.oldest_at) / 1000)
 
 
 async def _replay(database: Database, new: asyncio.Event) -> None:

@@ -112,6 +112,10 @@ class Database:
             raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
         return self._pool
 
+    def current(self) -> tuple[asyncpg.Pool[asyncpg.Record] | None, AtHand]:
+        """The pool, if it is open, and what is kept at hand; for measuring."""
+        return self._pool, self._at_hand
+
     def acquire(
         self, *, timeout: float | None = None
     ) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from latchkey.delivery import metrics
 from latchkey.delivery.outage import outlive
 from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
@@ -63,6 +64,8 @@ class Claimer:
     async def _claim(self, budgets: Mapping[int, int]) -> None:
         now = self._now()
         claims = await lanes.claim(self._database, budgets, now, now + lease_ms(self._timeout_ms))
+        if claims:
+            metrics.claimed(len(claims))
         versions = {one.webhook_key: one.webhook_version for one in claims}
         # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
         await outlive(partial(self._webhooks.refresh, versions))

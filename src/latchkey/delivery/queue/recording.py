@@ -104,6 +104,7 @@ class Recorder:
     async def _record_once(self, batch: Sequence[Outcome]) -> None:
         now = self._now()
         recorded = await recording.record(self._database, batch, now)
+        metrics.recorded(len(batch))
         self._count(recorded)
         if len(recorded) < len(batch):
             metrics.LOST_LEASES.inc(len(batch) - len(recorded))

@@ -25,7 +25,6 @@ from latchkey.storage.sql import query
 _CLAIM = query("claim_lanes")
 _RELEASE = query("release_lanes")
 _DUE = query("due_webhooks")
-_MEASURE = query("measure_queue")
 
 
 # A struct: creating a frozen dataclass of fourteen fields takes 7 µs, a tenth of the budget of a delivery.
@@ -59,12 +58,6 @@ class Claim(Struct, frozen=True):
     dialect: str | None
     # Where the row of the lane is stored, until the row changes.
     lane: str
-
-
-class QueueDepth(Struct, frozen=True):
-    webhook_id: str
-    waiting: int
-    oldest_at: Ms
 
 
 @translates_errors
@@ -103,9 +96,3 @@ async def release(database: Database, claims: Sequence[Claim]) -> None:
 async def due(database: Database) -> dict[int, Ms]:
     """When each webhook has something to send next, by webhook key."""
     return {row["key"]: row["at"] for row in await database.pool.fetch(_DUE, None)}
-
-
-@translates_errors
-async def depths(database: Database) -> list[QueueDepth]:
-    rows = await database.pool.fetch(_MEASURE)
-    return [QueueDepth(row["id"], int(row["waiting"]), row["oldest"]) for row in rows]

@@ -214,10 +214,3 @@ cross join lateral (
 ) as due
 where w.enabled and w.deleted_at is null and w.paused_at is null and due.at is not null
     and ($1::bigint[] is null or w.key = any($1));
-
--- name: measure_queue
--- how many deliveries are pending for each webhook, and how old the oldest is
-select w.id, sum(l.waiting) as waiting, min(coalesce(l.tried_at, l.next_at)) as oldest
-from lanes l
-join webhooks w on w.key = l.webhook_key
-group by w.id;

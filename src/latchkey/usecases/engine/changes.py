@@ -119,8 +119,16 @@ class Committed:
 
 
 class Changes:
-    def __init__(self, database: Database, now: Callable[[], Ms], catalogs: Catalogs | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        now: Callable[[], Ms],
+        catalogs: Catalogs | None = None,
+        *,
+        measure: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self.database = database
+        self._measure = measure
         self.now = now
         self.catalogs = catalogs or Catalogs()
         # By project.
@@ -150,7 +158,11 @@ class Changes:
             if len(self._batches) >= _MOST_BATCHES:
                 self._batches = {id: one for id, one in self._batches.items() if one.is_busy}
             batch = self._batches[project_id] = Batch(
-                self._commit, largest=64, under_way=2, splits_on=(CollisionError, StateVersionError)
+                self._commit,
+                largest=64,
+                under_way=2,
+                splits_on=(CollisionError, StateVersionError),
+                measure=self._measure,
             )
         return batch
 

@@ -75,6 +75,10 @@ class Leases:
         self._standings[key_hash] = standing
         return count
 
+    def held(self) -> int:
+        """How many leases this process has."""
+        return sum(one.lease is not None for one in self._standings.values())
+
     def used(self, key_hash: bytes) -> int:
         """The requests of the last 60 seconds of a key that has a lease."""
         standing = self._standings.get(key_hash)

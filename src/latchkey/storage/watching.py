@@ -1,0 +1,82 @@
+"""What the database says about the whole deployment, for those who watch it. Every statement reads a bounded number of
+rows, however much waits."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.customers import records as customers
+from latchkey.storage.database import Database
+from latchkey.storage.sql import query
+
+_WEBHOOKS = query("watch_webhooks")
+_FAILING = query("watch_failing_webhooks")
+_QUEUE = query("watch_queue")
+_ESTIMATE = query("watch_queue_estimate")
+_JOURNAL = query("watch_journal")
+_FIGURES = query("watch_figures")
+
+# Webhooks that are shown one by one.
+MOST_WEBHOOKS = 500
+# Notifications that are counted.
+MOST_NOTIFICATIONS = 10_000
+
+
+class Queue(Struct, frozen=True):
+    webhook_id: str
+    # Customers with waiting deliveries, and these deliveries; counted up to a limit.
+    lanes: int
+    waiting: int
+    # Since when the oldest waits; and since when the oldest could have been sent and was not.
+    oldest_at: Ms
+    due_at: Ms | None
+
+
+class Journal(Struct, frozen=True):
+    waiting: int
+    failed: int
+    # When the first of those that wait was to be processed.
+    due_at: Ms | None
+
+
+class Figures(Struct, frozen=True):
+    behind: int
+    # When the first event that is not in the figures was committed.
+    oldest_at: Ms | None
+
+
+class Standing(Struct, frozen=True):
+    webhooks: dict[str, int]
+    # Since when, by webhook.
+    failing: dict[str, Ms]
+    queues: tuple[Queue, ...]
+    # Customers with waiting deliveries, over all webhooks; an estimate.
+    lanes_estimate: int
+    # When the next customer falls due.
+    clock_due_at: Ms | None
+    journal: Journal
+    figures: Figures
+
+
+async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
+    """`lanes_each`: how many customers of each webhook are counted."""
+    async with database.acquire() as connection:
+        webhooks = await connection.fetch(_WEBHOOKS, now)
+        failing = await connection.fetch(_FAILING, MOST_WEBHOOKS)
+        queues = await connection.fetch(_QUEUE, now, lanes_each, MOST_WEBHOOKS)
+        estimate = await connection.fetchval(_ESTIMATE)
+        clock = await customers.next_due(connection)
+        journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
+        figures = await connection.fetchrow(_FIGURES)
+    assert journal is not None, "an aggregate always has a row"
+    assert figures is not None, "an aggregate always has a row"
+    return Standing(
+        {row["state"]: row["webhooks"] for row in webhooks},
+        {row["id"]: row["since"] for row in failing},
+        tuple(Queue(row["id"], row["lanes"], int(row["waiting"]), row["oldest"], row["due"]) for row in queues),
+        estimate or 0,
+        clock,
+        Journal(journal["waiting"], journal["failed"], journal["due"]),
+        Figures(figures["behind"], figures["committed_at"]),
+    )
