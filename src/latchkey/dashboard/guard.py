@@ -153,7 +153,9 @@ async def read_form(request: Request) -> Form:
 def client_address(request: Request, *, behind_proxy: bool) -> str:
     """The client's address; behind a proxy, the one that the nearest proxy reports."""
     peer = request.client.host if request.client else None
-    return address_of(peer, request.headers.get("x-forwarded-for"), behind_proxy=behind_proxy)
+    # Some proxies add a header of their own after one that the client sent: the last one is the proxy's.
+    forwarded = request.headers.getlist("x-forwarded-for")
+    return address_of(peer, forwarded[-1] if forwarded else None, behind_proxy=behind_proxy)
 
 
 def _named(params: dict[str, Any]) -> str:
