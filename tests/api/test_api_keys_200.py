@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.api.client import NOW, Shop
+from tests.api.client import DAY, NOW, Shop
 from tests.api.management import PRODUCT, delete, get, post, walk
 
 
@@ -22,6 +22,8 @@ async def test_a_key_is_shown_once_and_masked_ever_after(shop: Shop) -> None:
         "masked_key": f"sk_…{key[-4:]}",
         "created_at": NOW,
         "revoked_at": None,
+        "expires_at": None,
+        "allowed_networks": [],
     }
     listed = await get(shop, "api_keys")
     assert shown in listed.json()["items"]
@@ -46,3 +48,43 @@ async def test_a_revoked_key_stops_at_once_and_stays_listed(shop: Shop) -> None:
 
 async def test_public_keys_are_not_among_them(shop: Shop) -> None:
     assert [item["masked_key"][:3] for item in await walk(shop, "api_keys")] == ["sk_"]
+
+
+async def test_a_keys_rules_are_shown_in_canonical_form_and_changed_one_by_one(shop: Shop) -> None:
+    made = await post(
+        shop,
+        "api_keys",
+        {
+            "name": "r",
+            "scopes": ["read"],
+            "expires_at": NOW + DAY,
+            "allowed_networks": ["203.0.113.7", "::ffff:10.0.0.0/104", "2001:DB8::/32", "203.0.113.7/32"],
+        },
+    )
+    shown = made.json()
+    assert shown["allowed_networks"] == ["203.0.113.7/32", "10.0.0.0/8", "2001:db8::/32"]
+    assert shown["expires_at"] == NOW + DAY
+    changed = await post(shop, f"api_keys/{shown['id']}", {"name": "reports"})
+    assert changed.status == 200
+    rest = {name: value for name, value in shown.items() if name not in ("key", "name")}
+    assert changed.json() == {**rest, "name": "reports"}
+    changed = await post(shop, f"api_keys/{shown['id']}", {"expires_at": None, "allowed_networks": []})
+    assert (changed.json()["expires_at"], changed.json()["allowed_networks"]) == (None, [])
+
+
+async def test_a_rotated_key_has_a_successor_and_works_on_for_some_days(shop: Shop) -> None:
+    rules = {"expires_at": NOW + 30 * DAY, "allowed_networks": ["127.0.0.0/8"]}
+    old = (await post(shop, "api_keys", {"name": "r", "scopes": ["read"], "rate_limit": 700, **rules})).json()
+    shop.clock.now += 10 * DAY
+    made = await post(shop, f"api_keys/{old['id']}/actions/rotate", {"overlap_days": 2})
+    assert made.status == 201
+    new = made.json()
+    # It lives as long as its predecessor was to live.
+    assert new["expires_at"] == shop.clock.now + 30 * DAY
+    assert all(new[field] == old[field] for field in ("name", "scopes", "rate_limit", "allowed_networks"))
+    for key in (old["key"], new["key"]):
+        assert (await get(shop, "products", key=key)).status == 200
+    shop.clock.now += 2 * DAY
+    assert [(await get(shop, "products", key=key)).status for key in (old["key"], new["key"])] == [401, 200]
+    again = await post(shop, f"api_keys/{old['id']}/actions/rotate", {})
+    assert (again.status, again.json()["param"]) == (422, "key_id")

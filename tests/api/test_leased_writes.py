@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from bench.tap import Tap
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases.access.keys import create_secret_key, revoke_key
-from tests.api.client import Reply, Shop
+from latchkey.usecases.access.keys import ApiKey, KeyChange, change_key, create_secret_key, revoke_key
+from tests.api.client import DAY, NOW, Reply, Shop
 from tests.api.conftest import opened
 from tests.databases import DemoShelf
 
@@ -68,6 +69,32 @@ async def test_a_revoked_key_is_refused_at_once_and_buys_nothing(busy: Busy) -> 
         reply, _ = await busy.buy()
         assert reply.status == 401, reply
     assert await busy.shop.database.pool.fetchval("select count(*) from events") == bought
+
+
+@pytest.mark.parametrize(
+    "rules", [{"expires_at": NOW + DAY}, {"allowed_networks": ["127.0.0.1"]}], ids=["time", "place"]
+)
+async def test_a_lease_does_not_outlive_the_keys_rules(busy: Busy, rules: dict[str, Any]) -> None:
+    wanted = {"expires_at": None, "allowed_networks": (), **rules}
+
+    def change(key: ApiKey) -> KeyChange:
+        return KeyChange(name=key.name, rate_limit=key.rate_limit, **wanted)
+
+    await change_key(busy.shop.database, busy.shop.project_id, busy.key_id, change, NOW)
+    await busy.until_leased()
+    bought = busy.count
+    # Nothing changes in the database: the process must notice by itself.
+    busy.shop.clock.now += DAY
+    busy.shop.client.address = "203.0.113.9"
+    for _ in range(3):
+        reply, _ = await busy.buy()
+        refused = 401 if "expires_at" in rules else 403
+        assert reply.status == refused, reply
+        assert (await busy.shop.v2("user1", key=busy.key)).status == refused
+    assert await busy.shop.database.pool.fetchval("select count(*) from events") == bought
+    busy.shop.clock.now -= DAY
+    busy.shop.client.address = "127.0.0.1"
+    await busy.until_leased()
 
 
 async def test_a_refused_purchase_says_why(busy: Busy) -> None:

@@ -143,6 +143,35 @@ def test_a_key_is_shown_once_listed_by_its_ends_and_revoked(database_url: str) -
     assert typed("key", "revoke", "key_none", **environment).returncode == 1
 
 
+def test_a_key_with_rules_is_listed_changed_and_replaced(database_url: str, tmp_path: Path) -> None:
+    environment = {"LATCHKEY_DATABASE_URL": database_url, "COLUMNS": "300"}
+    typed("project", "create", "Shop", **environment)
+    rules = ("--expires", "10d", "--allow", "203.0.113.7", "--allow", "2001:db8::/32")
+    old = typed("key", "create", "--name", "server", *rules, **environment)
+    assert old.returncode == 0, old.stderr
+    assert "secret keys expire soon: server" in typed("doctor", "--data", tmp_path, **environment).stdout
+    listed = typed("key", "list", **environment).stdout
+    (key_id,) = re.findall(r"key_[0-9a-f]{16}", listed)
+    assert "only from 203.0.113.7/32, 2001:db8::/32" in listed
+    told = typed("key", "edit", key_id, "--never-expires", "--allow", "10.0.0.0/8", **environment)
+    assert "works always, only from 10.0.0.0/8" in told.stdout, told.stderr
+    new = typed("key", "rotate", key_id, "--overlap-days", "0", **environment)
+    assert re.fullmatch(r"sk_[A-Za-z0-9]{32}", new.stdout.strip()), new.stderr
+    assert "it expired" in typed("key", "list", **environment).stdout
+    for words, complaint in (
+        (("create", "--name", "x", "--expires", "soon"), "is no moment"),
+        (("create", "--name", "x", "--expires", "2001-01-01"), "in the future"),
+        (("create", "--name", "x", "--store", "app_store", "--expires", "1d"), "public key"),
+        (("edit", key_id, "--expires", "1d", "--never-expires"), "contradict"),
+        (("edit", key_id, "--allow", "here"), "is not an address"),
+        (("rotate", key_id), "has expired"),
+    ):
+        told = typed("key", *words, **environment)
+        assert told.returncode == 1, told.stdout
+        assert complaint in told.stderr
+        assert "Traceback" not in told.stderr
+
+
 def test_a_projects_settings_are_shown_and_changed(database_url: str) -> None:
     environment = {"LATCHKEY_DATABASE_URL": database_url}
     made = typed("project", "create", "Shop", **environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from playwright.async_api import Browser, Page, expect
 
@@ -65,6 +66,53 @@ async def test_a_secret_key_is_shown_once_works_is_masked_and_stops_when_revoked
     assert (await client.get(path)).status == 401
 
 
+async def test_a_key_with_rules_is_made_changed_and_replaced(site: Site, owner: Visitor) -> None:
+    page = await owner.open("/keys/new")
+    await page.get_by_label("Name").fill("bound")
+    await page.get_by_label("Works only from these addresses").fill("203.0.113.7, nowhere")
+    await page.get_by_role("button", name="Make it").click()
+    await expect(page.get_by_role("alert")).to_contain_text("'nowhere' is not an address or a network")
+    owner.complaints.clear()
+    tomorrow = datetime.fromtimestamp(site.clock.now / 1000 + 86_400, UTC).date().isoformat()
+    await page.get_by_label("Works until the end of").fill(tomorrow)
+    await page.get_by_label("Works only from these addresses").fill("203.0.113.7\n2001:db8::/32")
+    await page.get_by_role("button", name="Make it").click()
+    old = await shown_key(page, "sk_")
+    await expect(page.get_by_text("It works only from 203.0.113.7/32, 2001:db8::/32.")).to_be_visible()
+    path = f"/v2/projects/{site.project_id}/products"
+    inside, outside = (Client(site.client.app, old, address=one) for one in ("203.0.113.7", "127.0.0.1"))
+    assert [(await client.get(path)).status for client in (inside, outside)] == [200, 403]
+
+    await page.get_by_role("link", name="I have it").click()
+    row = page.get_by_role("row").filter(has_text=f"sk_…{old[-4:]}")
+    await expect(row).to_contain_text("expires soon")
+    await expect(row).to_contain_text("only from 203.0.113.7/32")
+    assert await serious_findings(page) == []
+    await row.get_by_role("link", name="Change or replace").click()
+    assert await serious_findings(page) == []
+    await expect(page.get_by_label("Works until the end of")).to_have_value(tomorrow)
+    await page.get_by_label("Works only from these addresses").fill("127.0.0.0/8")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("status").first).to_contain_text("is changed, from the next request on")
+    assert [(await client.get(path)).status for client in (inside, outside)] == [403, 200]
+
+    await row.get_by_role("link", name="Change or replace").click()
+    await page.get_by_text("Replace…").click()
+    await page.get_by_label("Days that the old key still works").fill("0")
+    await page.get_by_label("I mean it").check()
+    await page.get_by_role("button", name="Make the new key").click()
+    new = await shown_key(page, "sk_")
+    assert await serious_findings(page) == []
+    await expect(page.get_by_text("no longer works.")).to_be_visible()
+    assert [(await Client(site.client.app, key).get(path)).status for key in (old, new)] == [401, 200]
+    await page.goto(site.path("/keys"))
+    await expect(row).to_contain_text("expired")
+    await page.goto(site.path("/audit"))
+    for action in ("Key created", "Key changed", "Key rotated"):
+        await expect(page.get_by_role("table")).to_contain_text(action)
+    assert new not in await page.content()
+
+
 async def test_a_key_that_may_nothing_is_refused_and_the_form_stays_filled(site: Site, developer: Visitor) -> None:
     page = await developer.open("/keys/new")
     await page.get_by_label("Name").fill("mine")
@@ -85,7 +133,7 @@ async def test_a_viewer_sees_masked_keys_and_apps_and_no_button(browser: Browser
         assert issued.plaintext not in await page.content()
     phone = {"width": 390, "height": 800}
     async with visiting(browser, site, Role.OWNER, color_scheme="dark", viewport=phone) as visitor:
-        for path in ("/keys", "/keys/new", "/apps", "/apps/new", "/apps/app_demo"):
+        for path in ("/keys", "/keys/new", f"/keys/{issued.key.id}", "/apps", "/apps/new", "/apps/app_demo"):
             page = await visitor.open(path)
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
             assert await serious_findings(page) == []

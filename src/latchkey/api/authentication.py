@@ -18,14 +18,18 @@ from typing import Annotated
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from latchkey.api.errors import Forbidden, TooManyRequests, Unauthenticated, Version
+from latchkey.api.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated, Version
 from latchkey.api.exchange import SCOPE_KEY, Exchange
 from latchkey.api.services import Provided
+from latchkey.domain.instants import Ms
 from latchkey.domain.team.client_address import client_address, network_of
+from latchkey.domain.team.key_rules import KeyRules
 from latchkey.usecases.engine.admission import Caller, Leased, Limited, Scope, Verdict
+from latchkey.usecases.engine.refused_keys import is_admitted
 from latchkey.usecases.services import Services
 
 _LONGEST = 256
+_UNKNOWN = "This API key is not known here, or it was revoked."
 
 
 # A few keys make thousands of requests a second; parsing and hashing the header again would take a twentieth of a read.
@@ -44,17 +48,49 @@ def key_hash(authorization: bytes | None, version: Version) -> bytes:
     return hashlib.sha256(key).digest()
 
 
-def admitted(verdict: Verdict, exchange: Exchange) -> Caller:
-    """The caller, if the key is valid and has requests left."""
+def admitted(verdict: Verdict, exchange: Exchange, services: Services) -> Caller:
+    """The caller, if the key is valid, works now and here, and has requests left."""
     if verdict is None:
-        raise Unauthenticated("This API key is not known here, or it was revoked.")
+        raise Unauthenticated(_UNKNOWN)
     if isinstance(verdict, Limited):
-        exchange.key_id, exchange.store = verdict.caller.key_id, verdict.caller.store
+        caller = verdict.caller
+        exchange.key_id, exchange.store = caller.key_id, caller.store
+        if caller.rules is not None:
+            require_rules(caller.rules, exchange, services)
         raise TooManyRequests(verdict.retry_after_ms)
     exchange.key_id, exchange.store = verdict.key_id, verdict.store
+    if verdict.rules is not None:
+        require_rules(verdict.rules, exchange, services)
     if verdict.rate_used is not None:
         exchange.usage = verdict.rate_used, verdict.rate_limit
     return verdict
+
+
+def require_rules(rules: KeyRules, exchange: Exchange, services: Services) -> None:
+    """Refuses a key that has expired, or that is used from outside its networks."""
+    address, now = address_of(exchange, services), services.now()
+    if is_admitted(rules, address, now):
+        return
+    services.refused_keys.add(key_hash(exchange.headers.get(b"authorization"), exchange.version), rules)
+    raise _refusal(rules, address, now)
+
+
+async def check_refused_before(exchange: Exchange, services: Services, hashed: bytes) -> None:
+    """Refuses a request, before it is counted, whose key was refused here for its rules and still is."""
+    address, now = address_of(exchange, services), services.now()
+    refused = await services.refused_keys.refused(hashed, address, now)
+    if refused is None:
+        return
+    exchange.key_id = refused.key_id
+    if refused.rules is None:
+        raise Unauthenticated(_UNKNOWN)
+    raise _refusal(refused.rules, address, now)
+
+
+def _refusal(rules: KeyRules, address: str, now: Ms) -> ApiError:
+    if rules.is_expired(now):
+        return Unauthenticated("This API key has expired. Use its successor, or ask an owner of the project for one.")
+    return Forbidden(f"This API key does not work from the address {address}.")
 
 
 def require_room(exchange: Exchange, services: Services, caller: Caller, app_user_id: str | None) -> None:
@@ -138,8 +174,10 @@ async def caller_of(
     exchange: Exchange, services: Services, *, app_user_id: str | None = None, receipt: bool = False
 ) -> Caller:
     """A receipt with a public key is never refused for its rate: a phone drops a purchase for good on any 4xx."""
-    verdict = await services.admission.admit(key_hash(exchange.headers.get(b"authorization"), exchange.version))
-    caller = admitted(verdict, exchange)
+    hashed = key_hash(exchange.headers.get(b"authorization"), exchange.version)
+    if services.refused_keys:
+        await check_refused_before(exchange, services, hashed)
+    caller = admitted(await services.admission.admit(hashed), exchange, services)
     if caller.is_public and not receipt:
         require_room(exchange, services, caller, app_user_id)
     return caller
@@ -160,10 +198,11 @@ def leased_caller(exchange: Exchange, services: Services, scope: Scope, project_
     if leased is None:
         return None
     caller = leased.caller
-    if caller.is_public or scope not in caller.scopes or caller.project_id != project_id:
+    refused = caller.rules is not None and not is_admitted(caller.rules, address_of(exchange, services), services.now())
+    if refused or caller.is_public or scope not in caller.scopes or caller.project_id != project_id:
         services.admission.undo(leased)
         return None
-    admitted(caller, exchange)
+    admitted(caller, exchange, services)
     return leased
 
 

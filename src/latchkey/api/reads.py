@@ -11,7 +11,15 @@ from typing import Any
 
 from msgspec import json
 
-from latchkey.api.authentication import admitted, key_hash, require_project, require_room, require_scope, require_secret
+from latchkey.api.authentication import (
+    admitted,
+    check_refused_before,
+    key_hash,
+    require_project,
+    require_room,
+    require_scope,
+    require_secret,
+)
 from latchkey.api.errors import InvalidAppUserId, Missing
 from latchkey.api.etag import etag_of_subscriber
 from latchkey.api.exchange import ETAG, Exchange
@@ -35,6 +43,7 @@ class Reads:
         self._services = services
         self._now = services.now
         self._admit = services.reader.admit
+        self._refused_keys = services.refused_keys
 
     def answer(self, exchange: Exchange, segments: list[str]) -> Awaitable[tuple[int, bytes]] | None:
         """An awaitable of status and body, if these are the segments of one of the two reads."""
@@ -52,7 +61,7 @@ class Reads:
     async def subscriber(self, exchange: Exchange, app_user_id: str) -> tuple[int, bytes]:
         problem = problem_with(app_user_id)
         answer = await self._ask(exchange, app_user_id, problem)
-        caller = admitted(answer.verdict, exchange)
+        caller = admitted(answer.verdict, exchange, self._services)
         if caller.is_public:
             require_room(exchange, self._services, caller, app_user_id)
         if problem is not None:
@@ -80,7 +89,7 @@ class Reads:
     async def customer(self, exchange: Exchange, project_id: str, customer_id: str) -> tuple[int, bytes]:
         problem = problem_with(customer_id)
         answer = await self._ask(exchange, customer_id, problem)
-        caller = admitted(answer.verdict, exchange)
+        caller = admitted(answer.verdict, exchange, self._services)
         require_secret(caller)
         require_scope(caller, "read")
         require_project(caller, project_id)
@@ -96,7 +105,12 @@ class Reads:
     def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Coroutine[Any, Any, Answer]:
         """An invalid id is not looked up; the request is still authenticated and counted."""
         hashed = key_hash(exchange.headers.get(b"authorization"), exchange.version)
-        return self._admit(hashed, app_user_id if problem is None else None)
+        asked = app_user_id if problem is None else None
+        return self._check_and_ask(exchange, hashed, asked) if self._refused_keys else self._admit(hashed, asked)
+
+    async def _check_and_ask(self, exchange: Exchange, hashed: bytes, app_user_id: str | None) -> Answer:
+        await check_refused_before(exchange, self._services, hashed)
+        return await self._admit(hashed, app_user_id)
 
     async def _get_or_create(self, caller: Caller, app_user_id: str) -> tuple[int, View]:
         change = Change(project_id=caller.project_id, app_user_id=app_user_id, apply=unchanged, create=True)

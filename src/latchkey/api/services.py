@@ -26,6 +26,7 @@ from latchkey.usecases.engine.leases import Leases
 from latchkey.usecases.engine.phone_limit import PhoneLimit
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
+from latchkey.usecases.engine.refused_keys import RefusedKeys
 from latchkey.usecases.services import Services
 from latchkey.usecases.stores.incoming import Inbox
 from latchkey.usecases.stores.receipt_limit import ReceiptLimit
@@ -49,6 +50,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
         catalogs=catalogs,
         leases=leases,
         admission=Admission(database, leases, measure=metrics.admission_batch),
+        refused_keys=RefusedKeys(database),
         reader=reader,
         changes=changes,
         presence=Presence(database, dropped=metrics.visit_dropped),

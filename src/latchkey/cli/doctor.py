@@ -22,14 +22,17 @@ from rich.console import Console
 from latchkey.cli import secret_key
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
+from latchkey.cli.instants import shown
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.reach import DATA, ConfigOption, DataOption
 from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rate_file import date_of
+from latchkey.domain.team.key_rules import WARNED_BEFORE
 from latchkey.now import real_now
 from latchkey.safety import problems_of
 from latchkey.settings import Problem, Settings, gather
 from latchkey.storage import migrate
+from latchkey.storage.access import keys as stored_keys
 from latchkey.storage.database import connect, without_password
 from latchkey.storage.errors import StorageError
 from latchkey.storage.money import missing as missing_rates
@@ -42,6 +45,7 @@ OLDEST_POSTGRESQL = 15
 LEAST_DISK = 2 * 1024**3
 LARGEST_SKEW_MS = 1_000
 RENEW_DAYS = 21
+SHOWN_KEYS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +158,8 @@ async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
         if fitting.mark == "good":
             for rate_finding in await rates(connection, real_now()):
                 yield rate_finding
+            if finding := await expiring_keys(connection, real_now()):
+                yield finding
         if key and fitting.mark != "bad":
             yield await sealing(connection, key)
     finally:
@@ -223,6 +229,17 @@ async def rates(connection: Any, now_ms: int) -> list[Finding]:
         remedy = "Set LATCHKEY_EXCHANGE_RATES, or run `latchkey rates import`. Payments seen meanwhile stay without."
         found.append(Finding("unknown", "exchange rates", f"payments had no rate: {said}", remedy))
     return found
+
+
+async def expiring_keys(connection: Any, now_ms: int) -> Finding | None:
+    """Servers that use such a key are refused from that time on."""
+    found = await stored_keys.about_to_expire(connection, now_ms, now_ms + WARNED_BEFORE, SHOWN_KEYS + 1)
+    if not found:
+        return None
+    said = [f"{key.name} ({key.hint}, {key.project_id}) on {shown(key.expires_at)}" for key in found[:SHOWN_KEYS]]
+    more = " and more" if len(found) > SHOWN_KEYS else ""
+    remedy = "Replace each with `latchkey key rotate`, or give it more time with `latchkey key edit --expires`."
+    return Finding("unknown", "API keys", f"secret keys expire soon: {'; '.join(said)}{more}", remedy)
 
 
 async def sealing(connection: Any, key: bytes) -> Finding:

@@ -10,18 +10,32 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from latchkey.cli.instants import shown
+from latchkey.cli.audited import audited
+from latchkey.cli.instants import shown, typed_ahead
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
+from latchkey.domain.team.key_rules import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases.access import keys, projects
 
-app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
+app = typer.Typer(no_args_is_help=True, help="Create, list, change, replace and revoke API keys.")
 
 ProjectOption = Annotated[
     str | None, typer.Option("--project", help="The project's id. Not needed if there is only one project.")
 ]
+ExpiresOption = Annotated[
+    str | None,
+    typer.Option(
+        "--expires", help="When a secret key stops working: a date and time in UTC, or in how long: 12h, 90d."
+    ),
+]
+NetworksOption = Annotated[
+    list[str] | None,
+    typer.Option("--allow", help="A secret key works only from this address or network. May be given several times."),
+]
+KeyArgument = Annotated[str, typer.Argument(help="The key's id, as `latchkey key list` shows it.")]
 
 
 @app.command()
@@ -39,6 +53,8 @@ def create(
             help=f"Create an app in this store and a public key for it ({', '.join(projects.PUBLIC_PREFIXES)})."
         ),
     ] = None,
+    expires: ExpiresOption = None,
+    allow: NetworksOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
 ) -> None:
@@ -50,11 +66,27 @@ def create(
             now = real_now()
             if app_id is None and store is None:
                 wanted = {scope.strip() for scope in scopes.split(",")}
-                return await keys.create_secret_key(database, owner, name, now, scopes=wanted, rate_limit=rate_limit)
+                return await keys.create_secret_key(
+                    database,
+                    owner,
+                    name,
+                    now,
+                    scopes=wanted,
+                    rate_limit=rate_limit,
+                    expires_at=typed_ahead(expires, now) if expires else None,
+                    allowed_networks=allow or (),
+                )
+            if expires or allow:
+                raise Refusal(
+                    "A public key ships inside an app and works on every phone: it has no expiry and no networks."
+                )
             target = app_id or (await projects.create_app(database, owner, name, store or "", now)).id
             return await keys.create_public_key(database, owner, target, name, now, rate_limit=rate_limit)
 
-    issued = asyncio.run(run())
+    _show_once(asyncio.run(run()))
+
+
+def _show_once(issued: keys.IssuedKey) -> None:
     # Only the key goes to stdout, so that a script can read it; everything else goes to stderr.
     told = Console(stderr=True, highlight=False)
     told.print(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}", soft_wrap=True)
@@ -79,7 +111,9 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
     # Ids are copied: on a narrow terminal the other columns are cut first.
     id, key_column = Column("id", no_wrap=True), Column("key", no_wrap=True)
     since = Column("since", overflow="fold", min_width=len("2026-01-01"))
-    table = Table(id, Column("name", overflow="fold"), key_column, "kind", "limit", since, box=None)
+    works = Column("works", overflow="fold")
+    table = Table(id, Column("name", overflow="fold"), key_column, "kind", "limit", since, works, box=None)
+    now = real_now()
     for key in asyncio.run(run()):
         table.add_row(
             key.id,
@@ -88,14 +122,79 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
             "public" if key.kind == "public" else ", ".join(key.scopes),
             str(key.rate_limit),
             f"revoked {shown(key.revoked_at)}" if key.revoked_at else shown(key.created_at),
-            style="dim" if key.revoked_at else None,
+            _works(key, now),
+            style="dim" if key.revoked_at or (key.rules and key.rules.is_expired(now)) else None,
         )
     Console(highlight=False).print(table)
 
 
 @app.command()
+def edit(
+    key_id: KeyArgument,
+    name: Annotated[str | None, typer.Option(help="A new name.")] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
+    ] = None,
+    expires: ExpiresOption = None,
+    never_expires: Annotated[bool, typer.Option("--never-expires", help="Take the expiry away.")] = False,
+    allow: NetworksOption = None,
+    allow_everywhere: Annotated[bool, typer.Option("--allow-everywhere", help="Take the networks away.")] = False,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Change a secret key's name, limit, expiry or networks. Networks that are given replace all earlier ones."""
+    if (expires and never_expires) or (allow and allow_everywhere):
+        raise Refusal("These options contradict each other.")
+
+    async def run() -> keys.ApiKey:
+        async with Database(database_url(config, data), max_size=2) as database:
+            now = real_now()
+            ends = typed_ahead(expires, now) if expires else None
+
+            def change(key: keys.ApiKey) -> keys.KeyChange:
+                return keys.KeyChange(
+                    name=name or key.name,
+                    rate_limit=rate_limit or key.rate_limit,
+                    expires_at=None if never_expires else ends or key.expires_at,
+                    allowed_networks=() if allow_everywhere else tuple(allow or key.allowed_networks),
+                )
+
+            project_id = await chosen(database, project)
+            async with audited(database, project_id, "key.changed", key_id):
+                return await keys.change_key(database, project_id, key_id, change, now)
+
+    key = asyncio.run(run())
+    Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) works {_works(key, real_now())}")
+
+
+@app.command()
+def rotate(
+    key_id: KeyArgument,
+    overlap_days: Annotated[
+        int, typer.Option(help="How many more days the old key works.", min=0, max=LONGEST_OVERLAP_DAYS)
+    ] = OVERLAP_DAYS,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Replace a secret key: create one like it, and let the old one expire."""
+
+    async def run() -> tuple[keys.IssuedKey, keys.ApiKey]:
+        async with Database(database_url(config, data), max_size=2) as database:
+            project_id = await chosen(database, project)
+            async with audited(database, project_id, "key.rotated", key_id):
+                return await keys.rotate_key(database, project_id, key_id, real_now(), overlap_days=overlap_days)
+
+    issued, old = asyncio.run(run())
+    told = Console(stderr=True, highlight=False)
+    told.print(f"[green]✓[/green] {old.id} ({old.hint}) works until {shown(old.expires_at)}", soft_wrap=True)
+    _show_once(issued)
+
+
+@app.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="The key's id, as `latchkey key list` shows it.")],
+    key_id: KeyArgument,
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
@@ -108,6 +207,16 @@ def revoke(
 
     key = asyncio.run(run())
     Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) was revoked on {shown(key.revoked_at)}")
+
+
+def _works(key: keys.ApiKey, now: Ms) -> str:
+    """When and from where, in words."""
+    if key.revoked_at is not None:
+        return "no more"
+    when = "always"
+    if key.expires_at is not None:
+        when = f"{'until' if key.expires_at > now else 'no more, it expired'} {shown(key.expires_at)}"
+    return f"{when}, only from {', '.join(key.allowed_networks)}" if key.allowed_networks else when
 
 
 async def chosen(database: Database, project: str | None) -> str:

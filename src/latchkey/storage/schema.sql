@@ -55,6 +55,9 @@ create table api_keys (
     -- A public key ships inside an app, so it is no secret and can be shown again. Null for secret keys, and for public
     -- keys from before this was stored.
     plaintext text,
+    -- Of secret keys only. The first instant at which the key no longer works, and the networks that it works from.
+    expires_at bigint,
+    allowed_networks text[],
     foreign key (project_id, app_id) references apps (project_id, id) on delete cascade
 );
 create index api_keys_by_project on api_keys (project_id, created_at, id);

@@ -17,6 +17,7 @@ from latchkey.usecases.engine.leases import Leases
 from latchkey.usecases.engine.phone_limit import PhoneLimit
 from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
+from latchkey.usecases.engine.refused_keys import RefusedKeys
 from latchkey.usecases.exports.schedules import Exports
 from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.incoming import Inbox
@@ -34,6 +35,7 @@ class Services:
     # Of rate limits. `admission` and `reader` share them.
     leases: Leases
     admission: Admission
+    refused_keys: RefusedKeys
     reader: Reader
     changes: Changes
     presence: Presence

@@ -190,6 +190,10 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     key: str | UnsetType = UNSET
     created_at: int
     revoked_at: int | None
+    # From this instant on the key is refused. Null: it does not expire.
+    expires_at: int | None
+    # Empty: it works from everywhere.
+    allowed_networks: list[str]
 
 
 class PublicApiKey(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from starlette.responses import Response
@@ -10,12 +11,20 @@ from starlette.responses import Response
 from latchkey.api.audited import audited
 from latchkey.api.authentication import ReadKey, WriteKey
 from latchkey.api.errors import Forbidden
-from latchkey.api.models import Body, Limit, Name, RateLimit, StartingAfter
+from latchkey.api.models import Body, Instant, Limit, Name, RateLimit, StartingAfter
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.domain.refusal import NotFound
+from latchkey.domain.team.key_rules import (
+    LONGEST_OVERLAP_DAYS,
+    MOST_NETWORKS,
+    OVERLAP_DAYS,
+    beyond,
+    checked_networks,
+)
 from latchkey.usecases.access import keys
+from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.rendering import management as render
 from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT
 from latchkey.wire import management as wire
@@ -24,19 +33,55 @@ from latchkey.wire.v2 import Page
 router = Router(prefix="/v2/projects/{project_id}/api_keys", tags=["V2 API keys"])
 
 
+_LENGTH = "(?:12[0-8]|1[01][0-9]|[1-9]?[0-9])"
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+# As far as a JSON schema can express it: an address, or the start of a network and its length.
+_network_schema: dict[str, Any] = {
+    "anyOf": [
+        {"format": "ipv4"},
+        {"format": "ipv6"},
+        {"pattern": rf"^{_BYTE}(?:\.{_BYTE}){{3}}/(?:3[0-2]|[12]?[0-9])$"},
+        {"pattern": rf"^(?:[0-9A-Fa-f]{{1,4}}:){{1,6}}:/{_LENGTH}$"},
+    ]
+}
+AllowedNetworks = Annotated[
+    list[Annotated[str, Field(max_length=60, json_schema_extra=_network_schema)]],
+    Field(
+        max_length=MOST_NETWORKS,
+        description="Addresses and networks, such as 203.0.113.7 or 10.0.0.0/8. Empty: the key works from everywhere.",
+    ),
+]
+
+
 class NewKey(Body):
     name: Name
     scopes: Annotated[list[Literal["read", "write"]], Field(min_length=1, max_length=2)]
     rate_limit: RateLimit = keys.RATE_LIMIT
+    expires_at: Instant | None = None
+    allowed_networks: AllowedNetworks = Field(default_factory=list)
+
+
+class KeyChanges(Body):
+    """Fields that are not sent stay as they are."""
+
+    name: Name | None = None
+    rate_limit: RateLimit | None = None
+    # Null: it does not expire.
+    expires_at: Instant | None = None
+    allowed_networks: AllowedNetworks | None = None
+
+
+class Rotation(Body):
+    overlap_days: Annotated[
+        int, Field(ge=0, le=LONGEST_OVERLAP_DAYS, description="How many more days the old key works.")
+    ] = OVERLAP_DAYS
 
 
 @router.post("", responses=shows(wire.ApiKey, 201), status_code=201, response_class=Response)
 @audited("key.created")
 async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> Response:
     """Create a secret key. Only this response shows it."""
-    beyond = sorted(set(new.scopes) - caller.scopes)
-    if beyond:
-        raise Forbidden(f"This key lacks the scope '{beyond[0]}', so it cannot give it to another.", param="scopes")
+    require_own(caller, new.scopes, new.expires_at, checked_networks(new.allowed_networks))
     made = await keys.create_secret_key(
         services.database,
         caller.project_id,
@@ -44,6 +89,8 @@ async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> R
         services.now(),
         scopes=new.scopes,
         rate_limit=new.rate_limit,
+        expires_at=new.expires_at,
+        allowed_networks=new.allowed_networks,
     )
     return reply(render.api_key(caller.project_id, made.key, made.plaintext), 201)
 
@@ -59,6 +106,46 @@ async def list_api_keys(
     return reply(render.listed(found, render.api_key, lambda item: item.id, limit, caller.project_id, "api_keys"))
 
 
+@router.patch("/{key_id}", responses=shows(wire.ApiKey), response_class=Response)
+@router.post("/{key_id}", responses=shows(wire.ApiKey), response_class=Response)
+@audited("key.changed")
+async def change_api_key(services: Provided, caller: WriteKey, key_id: str, changes: KeyChanges) -> Response:
+    """Change a key's name, rate limit, expiry or networks. It holds from the next request on."""
+
+    def change(key: keys.ApiKey) -> keys.KeyChange:
+        networks = changes.allowed_networks
+        wanted = keys.KeyChange(
+            name=changes.name or key.name,
+            rate_limit=changes.rate_limit or key.rate_limit,
+            expires_at=changes.expires_at if "expires_at" in changes.model_fields_set else key.expires_at,
+            allowed_networks=tuple(checked_networks(networks)) if networks is not None else key.allowed_networks,
+        )
+        require_own(caller, key.scopes, wanted.expires_at, wanted.allowed_networks)
+        return wanted
+
+    changed = await keys.change_key(services.database, caller.project_id, key_id, change, services.now())
+    return reply(render.api_key(caller.project_id, changed))
+
+
+@router.post("/{key_id}/actions/rotate", responses=shows(wire.ApiKey, 201), status_code=201, response_class=Response)
+@audited("key.rotated")
+async def rotate_api_key(services: Provided, caller: WriteKey, key_id: str, rotation: Rotation) -> Response:
+    """Create a key that replaces this one. The response shows it; the old one works for `overlap_days` more."""
+
+    def check(old: keys.ApiKey, expires_at: int | None) -> None:
+        require_own(caller, old.scopes, expires_at, old.allowed_networks)
+
+    made, _ = await keys.rotate_key(
+        services.database,
+        caller.project_id,
+        key_id,
+        services.now(),
+        overlap_days=rotation.overlap_days,
+        check=check,
+    )
+    return reply(render.api_key(caller.project_id, made.key, made.plaintext), 201)
+
+
 @router.delete("/{key_id}", responses=shows(wire.ApiKey), response_class=Response)
 @audited("key.revoked")
 async def revoke_api_key(services: Provided, caller: WriteKey, key_id: str) -> Response:
@@ -67,3 +154,13 @@ async def revoke_api_key(services: Provided, caller: WriteKey, key_id: str) -> R
         raise NotFound(f"{key_id} is the public key of an app; revoke it there.", param="key_id")
     revoked = await keys.revoke_key(services.database, caller.project_id, key_id, services.now())
     return reply(render.api_key(caller.project_id, revoked))
+
+
+def require_own(caller: Caller, scopes: Collection[str], expires_at: int | None, networks: Sequence[str]) -> None:
+    """A key cannot make a key that may do more than itself, works longer or from elsewhere."""
+    missing = sorted(set(scopes) - caller.scopes)
+    if missing:
+        raise Forbidden(f"This key lacks the scope '{missing[0]}', so it cannot give it to another.", param="scopes")
+    refusal = beyond(caller.rules, expires_at, networks)
+    if refusal is not None:
+        raise Forbidden(refusal.message, param=refusal.param)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from latchkey.domain.instants import Ms
+from latchkey.domain.team.key_rules import KeyRules, rules_of
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
@@ -15,6 +16,9 @@ _PAGE = query("list_keys")
 _LOAD = query("load_key")
 _FIND = query("find_key")
 _REVOKE = query("revoke_key")
+_LOCK = query("lock_key")
+_SET_RULES = query("set_key_rules")
+_ABOUT_TO_EXPIRE = query("keys_about_to_expire")
 
 Kind = Literal["secret", "public"]
 Scope = Literal["read", "write"]
@@ -34,6 +38,13 @@ class ApiKey:
     revoked_at: Ms | None
     # Null for secret keys, and for public keys made before it was stored.
     plaintext: str | None = field(repr=False)
+    # Of secret keys only. None: it does not expire. Empty: it works from everywhere.
+    expires_at: Ms | None = None
+    allowed_networks: tuple[str, ...] = ()
+
+    @property
+    def rules(self) -> KeyRules | None:
+        return rules_of(self.expires_at, self.allowed_networks)
 
 
 async def create(
@@ -50,9 +61,24 @@ async def create(
     rate_limit: int,
     now: Ms,
     plaintext: str | None,
+    expires_at: Ms | None,
+    allowed_networks: Sequence[str],
 ) -> ApiKey:
     row = await connection.fetchrow(
-        _CREATE, key_id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, now, plaintext
+        _CREATE,
+        key_id,
+        project_id,
+        app_id,
+        kind,
+        name,
+        scopes,
+        hash,
+        hint,
+        rate_limit,
+        now,
+        plaintext,
+        expires_at,
+        list(allowed_networks) or None,
     )
     assert row is not None, "an insert without a conflict clause returns its row"
     return _key(row)
@@ -79,6 +105,26 @@ async def revoke(connection: Connection, project_id: str, key_id: str, now: Ms) 
     return _found(await connection.fetchrow(_REVOKE, project_id, key_id, now))
 
 
+async def lock(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
+    """The key, which nobody else can change until the transaction ends."""
+    return _found(await connection.fetchrow(_LOCK, project_id, key_id))
+
+
+async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
+    """Writes the key's name, rate limit, expiry and networks."""
+    networks = list(key.allowed_networks) or None
+    return _found(
+        await connection.fetchrow(
+            _SET_RULES, key.project_id, key.id, key.name, key.rate_limit, key.expires_at, networks
+        )
+    )
+
+
+async def about_to_expire(connection: Connection, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
+    """Keys of all projects, the first to expire first."""
+    return [_key(row) for row in await connection.fetch(_ABOUT_TO_EXPIRE, now, until, limit)]
+
+
 def _found(row: Record | None) -> ApiKey | None:
     return None if row is None else _key(row)
 
@@ -96,4 +142,6 @@ def _key(row: Record) -> ApiKey:
         created_at=row["created_at"],
         revoked_at=row["revoked_at"],
         plaintext=row["plaintext"],
+        expires_at=row["expires_at"],
+        allowed_networks=tuple(row["allowed_networks"] or ()),
     )

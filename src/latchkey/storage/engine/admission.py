@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from latchkey.domain.leases import Count, Lease
+from latchkey.domain.team.key_rules import KeyRules, rules_of
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _ADMIT = query("admit_requests")
 _ADMIT_WITH_LEASES = query("admit_with_leases")
 _AS_KNOWN = query("key_as_known")
+_RULES = query("rules_of_keys")
 _HAND_BACK = query("hand_back")
 _FORMER = query("former_key_stores")
 
@@ -37,10 +40,18 @@ class Admitted(Struct, frozen=True, gc=False):
     store: str | None
     kind: str
     scopes: list[str]
+    # The key's rules, if it has any.
+    expires_at: int | None
+    allowed_networks: list[str] | None
     # A lease: its size, its run, and how long it lasts. 0: none was granted.
     leased: int = 0
     leased_at: int | None = None
     leased_us: int | None = None
+
+
+class RuledKey(NamedTuple):
+    key_id: str
+    rules: KeyRules | None
 
 
 async def admit(connection: Connection, counts: Mapping[bytes, Count]) -> dict[bytes, Admitted]:
@@ -55,6 +66,12 @@ async def admit(connection: Connection, counts: Mapping[bytes, Count]) -> dict[b
 async def is_as_known(connection: Connection, key_hash: bytes, row_version: int) -> bool:
     """Whether the key exists and its row has not changed."""
     return bool(await connection.fetchval(_AS_KNOWN, key_hash, row_version))
+
+
+async def rules_of_keys(connection: Connection, hashes: Sequence[bytes]) -> dict[bytes, RuledKey]:
+    """By hash. Unknown and revoked keys are left out."""
+    rows = await connection.fetch(_RULES, list(hashes))
+    return {hash: RuledKey(id, rules_of(expires_at, networks)) for hash, id, expires_at, networks in rows}
 
 
 def without_leases(counts: Iterable[Count]) -> bool:

@@ -58,6 +58,8 @@ class AdmittedForReads(Struct, frozen=True, array_like=True, gc=False):
     store: str | None
     kind: str
     scopes: list[str]
+    expires_at: int | None
+    allowed_networks: list[str] | None
     leased: int = 0
     leased_at: int | None = None
     leased_us: int | None = None

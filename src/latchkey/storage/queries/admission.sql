@@ -2,7 +2,8 @@
 -- the owners of the keys of one batch, and how many of their requests the rate limit admits
 select
     asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
-    asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
+    asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
+    asked.expires_at, asked.allowed_networks
 from (
     -- Each key's row is locked in the same order in all processes, so that there is no deadlock.
     select k.*, k.xmin as version, p.store, a.wanted
@@ -27,6 +28,7 @@ cross join lateral (
 select
     asked.hash, taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit,
     asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
+    asked.expires_at, asked.allowed_networks,
     taken.leased, taken.leased_at, taken.leased_us
 from (
     select k.*, k.xmin as version, p.store, a.wanted, a.ahead, a.back, a.settled, a.back_at
@@ -50,6 +52,10 @@ cross join lateral (
 -- name: key_as_known
 -- whether a key is still what the process knows: the version of its row ($2)
 select k.xmin = $2::xid and k.revoked_at is null from api_keys k where k.hash = $1;
+
+-- name: rules_of_keys
+-- when and from where keys work; nothing is counted
+select hash, id, expires_at, allowed_networks from api_keys where hash = any($1::bytea[]) and revoked_at is null;
 
 -- name: hand_back
 -- a lease of a key that is over: what is unused ($2), its size ($3) and its run ($4)

@@ -25,7 +25,8 @@ with admitted as materialized (
         -- One column: eight columns, mostly null, would add a seventh to the cost of each customer.
         json_build_array(
             taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit, p.catalog_version,
-            asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes
+            asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
+            asked.expires_at, asked.allowed_networks
         ) as said
     from (
         -- Locked in the same order as in admit_requests.
@@ -68,6 +69,7 @@ with admitted as materialized (
         json_build_array(
             taken.granted, taken.retry_after_us, taken.used, taken.open_us, asked.rate_limit, p.catalog_version,
             asked.version, asked.id, asked.project_id, asked.app_id, asked.store, asked.kind, asked.scopes,
+            asked.expires_at, asked.allowed_networks,
             taken.leased, taken.leased_at, taken.leased_us
         ) as said
     from (

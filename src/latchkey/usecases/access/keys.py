@@ -5,18 +5,26 @@ from __future__ import annotations
 import hashlib
 import secrets
 import string
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.team.key_rules import (
+    LONGEST_OVERLAP_DAYS,
+    OVERLAP_DAYS,
+    WARNED_BEFORE,
+    checked_expiry,
+    checked_networks,
+    replaced_expiry,
+)
 from latchkey.storage.access import keys
 from latchkey.storage.access.keys import ApiKey as ApiKey
 from latchkey.storage.access.keys import Kind as Kind
 from latchkey.storage.access.keys import Scope as Scope
-from latchkey.storage.database import Database
+from latchkey.storage.database import Connection, Database
 from latchkey.usecases.access.projects import PUBLIC_PREFIXES, SANDBOX_PREFIXES, load_app, load_project
 
 KeyEnvironment = Literal["production", "sandbox"]
@@ -59,13 +67,20 @@ async def create_secret_key(
     *,
     scopes: Collection[str] = SCOPES,
     rate_limit: int = RATE_LIMIT,
+    expires_at: Ms | None = None,
+    allowed_networks: Collection[str] = (),
 ) -> IssuedKey:
     """A key for servers. It reads and writes everything in the project, as its scopes allow."""
+    checked_expiry(expires_at, now)
+    networks = checked_networks(allowed_networks)
     chosen = [scope for scope in SCOPES if scope in scopes]
     if not chosen or set(scopes) - set(SCOPES):
         raise Invalid(f"Scopes are some of {', '.join(SCOPES)}.", param="scopes")
     await load_project(database, project_id)
-    return await _issue(database, project_id, None, SECRET_PREFIX, name, chosen, rate_limit, now)
+    async with database.transaction() as connection:
+        return await _issue(
+            connection, project_id, None, SECRET_PREFIX, name, chosen, rate_limit, now, expires_at, networks
+        )
 
 
 async def create_public_key(
@@ -89,7 +104,8 @@ async def create_public_key(
             f"Only an app in {', '.join(SANDBOX_PREFIXES)} has sandbox keys; others use one key for both.",
             param="environment",
         )
-    return await _issue(database, project_id, app.id, prefix, name, list(SCOPES), rate_limit, now)
+    async with database.transaction() as connection:
+        return await _issue(connection, project_id, app.id, prefix, name, list(SCOPES), rate_limit, now)
 
 
 async def list_keys(
@@ -125,8 +141,93 @@ async def revoke_key(database: Database, project_id: str, key_id: str, now: Ms) 
         return _found(await keys.revoke(connection, project_id, key_id, now), key_id)
 
 
-async def _issue(
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """A secret key's fields after a change. Scopes stay: a key that may do something else is another key."""
+
+    name: str
+    rate_limit: int
+    expires_at: Ms | None
+    allowed_networks: tuple[str, ...]
+
+
+async def change_key(
+    database: Database, project_id: str, key_id: str, change: Callable[[ApiKey], KeyChange], now: Ms
+) -> ApiKey:
+    """Changes a key's rules, from the next request on. An expired key works again if it is given more time."""
+    async with database.transaction() as connection:
+        key = _in_use(await keys.lock(connection, project_id, key_id), key_id)
+        wanted = change(key)
+        _check_rate(wanted.rate_limit)
+        if wanted.expires_at != key.expires_at:
+            checked_expiry(wanted.expires_at, now)
+        changed = replace(
+            key,
+            name=checked_name(wanted.name),
+            rate_limit=wanted.rate_limit,
+            expires_at=wanted.expires_at,
+            allowed_networks=tuple(checked_networks(wanted.allowed_networks)),
+        )
+        return _found(await keys.set_rules(connection, changed), key_id)
+
+
+async def rotate_key(
     database: Database,
+    project_id: str,
+    key_id: str,
+    now: Ms,
+    *,
+    overlap_days: int = OVERLAP_DAYS,
+    check: Callable[[ApiKey, Ms | None], None] = lambda _key, _expires_at: None,
+) -> tuple[IssuedKey, ApiKey]:
+    """A successor with the same name, scopes, limit, networks and length of life; and the old key, which works for some
+    more days. `check` sees the old key and the successor's expiry before anything is changed."""
+    if not 0 <= overlap_days <= LONGEST_OVERLAP_DAYS:
+        raise Invalid(f"The old key works for 0 to {LONGEST_OVERLAP_DAYS} more days.", param="overlap_days")
+    async with database.transaction() as connection:
+        old = _in_use(await keys.lock(connection, project_id, key_id), key_id)
+        if old.rules is not None and old.rules.is_expired(now):
+            raise Refusal(f"The key {key_id} has expired. Create a new one.", param="key_id")
+        expires_at = replaced_expiry(old.created_at, old.expires_at, now)
+        check(old, expires_at)
+        issued = await _issue(
+            connection,
+            project_id,
+            None,
+            SECRET_PREFIX,
+            old.name,
+            list(old.scopes),
+            old.rate_limit,
+            now,
+            expires_at,
+            old.allowed_networks,
+        )
+        ends = now + overlap_days * DAY
+        ends = ends if old.expires_at is None else min(ends, old.expires_at)
+        return issued, _found(await keys.set_rules(connection, replace(old, expires_at=ends)), key_id)
+
+
+async def about_to_expire(database: Database, now: Ms, *, limit: int = 100) -> list[ApiKey]:
+    """Keys of all projects that expire soon, the first to expire first."""
+    async with database.acquire() as connection:
+        return await keys.about_to_expire(connection, now, now + WARNED_BEFORE, limit)
+
+
+def _in_use(key: ApiKey | None, key_id: str) -> ApiKey:
+    """A secret key that was not revoked."""
+    key = _found(key, key_id)
+    if key.kind != "secret":
+        raise Refusal(
+            "A public key ships inside an app and works on every phone: it has no expiry and no networks.",
+            param="key_id",
+        )
+    if key.revoked_at is not None:
+        raise Refusal(f"The key {key_id} was revoked. Create a new one.", param="key_id")
+    return key
+
+
+async def _issue(
+    connection: Connection,
     project_id: str,
     app_id: str | None,
     prefix: str,
@@ -134,28 +235,33 @@ async def _issue(
     scopes: list[Scope],
     rate_limit: int,
     now: Ms,
+    expires_at: Ms | None = None,
+    allowed_networks: Sequence[str] = (),
 ) -> IssuedKey:
+    _check_rate(rate_limit)
+    plaintext = prefix + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+    key = await keys.create(
+        connection,
+        key_id=f"key_{secrets.token_hex(8)}",
+        project_id=project_id,
+        app_id=app_id,
+        kind="secret" if prefix == SECRET_PREFIX else "public",
+        name=checked_name(name),
+        scopes=scopes,
+        hash=hash_of(plaintext),
+        hint=f"{prefix}…{plaintext[-4:]}",
+        rate_limit=rate_limit,
+        now=now,
+        plaintext=None if prefix == SECRET_PREFIX else plaintext,
+        expires_at=expires_at,
+        allowed_networks=allowed_networks,
+    )
+    return IssuedKey(key, plaintext)
+
+
+def _check_rate(rate_limit: int) -> None:
     if not 1 <= rate_limit <= FASTEST:
         raise Invalid(f"A rate limit is from 1 to {FASTEST:,} requests a minute.", param="rate_limit")
-    plaintext = prefix + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
-    hint = f"{prefix}…{plaintext[-4:]}"
-    name = checked_name(name)
-    async with database.transaction() as connection:
-        key = await keys.create(
-            connection,
-            key_id=f"key_{secrets.token_hex(8)}",
-            project_id=project_id,
-            app_id=app_id,
-            kind="secret" if prefix == SECRET_PREFIX else "public",
-            name=name,
-            scopes=scopes,
-            hash=hash_of(plaintext),
-            hint=hint,
-            rate_limit=rate_limit,
-            now=now,
-            plaintext=None if prefix == SECRET_PREFIX else plaintext,
-        )
-    return IssuedKey(key, plaintext)
 
 
 def _found(key: ApiKey | None, key_id: str) -> ApiKey:

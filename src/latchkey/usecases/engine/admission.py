@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.leases import Count
+from latchkey.domain.team.key_rules import KeyRules, rules_of
 from latchkey.storage.access.keys import Scope as Scope
 from latchkey.storage.database import Database
 from latchkey.storage.engine import admission
@@ -43,6 +44,8 @@ class Caller(Struct, frozen=True, gc=False):
     # A public key: the requests that one user of the app may make, and None.
     rate_limit: int
     rate_used: int | None
+    # When and from where the key works; None: always and from everywhere.
+    rules: KeyRules | None = None
 
 
 class Limited(Struct, frozen=True, gc=False):
@@ -161,4 +164,5 @@ def caller_of(key: Admitted | AdmittedForReads, used: int | None) -> Caller:
         frozenset(key.scopes),
         key.rate_limit,
         used,
+        rules_of(key.expires_at, key.allowed_networks),
     )

@@ -153,6 +153,8 @@ def api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UNSET) ->
         key=plaintext,
         created_at=one.created_at,
         revoked_at=one.revoked_at,
+        expires_at=one.expires_at,
+        allowed_networks=list(one.allowed_networks),
     )
 
 

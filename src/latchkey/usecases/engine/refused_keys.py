@@ -1,0 +1,65 @@
+"""Secret keys whose rules refused a request in this process: expired, or used from another network.
+
+The statement that looks up a key also counts the request, and only then the rules are checked. A stolen key that is
+tried from elsewhere would use up the limit of its owner. So from the second refusal on a request is checked here first,
+with a statement that counts nothing. Requests with other keys never come here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.team.key_rules import KeyRules
+from latchkey.storage.database import Database
+from latchkey.storage.engine import admission
+from latchkey.storage.engine.admission import RuledKey
+from latchkey.usecases.engine.batch import Batch
+
+# Only keys that exist come in here. Past this many, the first ones are counted again.
+_MOST = 1_000
+
+
+class Refused(NamedTuple):
+    # None: the key was revoked.
+    key_id: str | None
+    rules: KeyRules | None
+
+
+class RefusedKeys:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rules: dict[bytes, KeyRules] = {}
+        self._batch: Batch[bytes, RuledKey | None] = Batch(self._ask)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def add(self, key_hash: bytes, rules: KeyRules) -> None:
+        if len(self._rules) >= _MOST:
+            self._rules.pop(next(iter(self._rules)))
+        self._rules[key_hash] = rules
+
+    async def refused(self, key_hash: bytes, address: str, now: Ms) -> Refused | None:
+        """The key, if its rules refuse this request as they stand in the database now."""
+        known = self._rules.get(key_hash)
+        if known is None or is_admitted(known, address, now):
+            return None
+        key = await self._batch.ask(key_hash)
+        rules = key.rules if key is not None else None
+        if rules is None:
+            self._rules.pop(key_hash, None)
+        else:
+            self._rules[key_hash] = rules
+        if key is None:
+            return Refused(None, None)
+        return None if is_admitted(rules, address, now) else Refused(key.key_id, rules)
+
+    async def _ask(self, hashes: list[bytes]) -> list[RuledKey | None]:
+        async with self._database.at_hand() as connection:
+            found = await admission.rules_of_keys(connection, list(set(hashes)))
+        return [found.get(key_hash) for key_hash in hashes]
+
+
+def is_admitted(rules: KeyRules | None, address: str, now: Ms) -> bool:
+    return rules is None or (not rules.is_expired(now) and rules.admits(address))
