@@ -134,10 +134,9 @@ class Intake:
                 work.take(event, apply_event(work.copy_of(event), event, now, work.others_of(event)))
         if not work.done:
             return work
-        await store.events.record(connection, work.done, now)
         for owner, named in work.names:
             await store.copies.name(connection, owner, named)
-        await store.copies.save(connection, work.changed())
+        await store.copies.save(connection, work.changed(), store.events.recorded(work.done, now))
         await store.events.note(connection, work.transactions, work.enrollments, work.invoices)
         await store.events.keep(connection, [event for event in work.done if event.unread], now)
         await store.jobs.add(connection, [NewJob(REREAD, id) for id in work.reread], now)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.record import Entitlement, LocalCopy, Subscription, nobody
 from latchkey.consumer.storable import storable
-from latchkey.consumer.storage.bulk import Find, FindAll, Insert
+from latchkey.consumer.storage.bulk import Find, FindAll, Insert, Row, insert_all
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     aliases,
@@ -31,7 +31,6 @@ _ENTITLEMENT = Entitlement.__struct_fields__
 _JSON = tuple(_SUBSCRIPTION.index(name) for name in ("entitlements", "subscriptions"))
 _FLAGS = tuple(_SUBSCRIPTION.index(name) for name in ("is_active", "auto_renew", "billing_issue", "stale"))
 _ACTIVE = _ENTITLEMENT.index("is_active")
-_REVISION = _SUBSCRIPTION.index("revision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,8 @@ class Copies:
             database, theirs, leading, *(select(id).where(database.any_of(id)) for id in (done, aside))
         )
         self._hold = database.insert(subscriptions).on_conflict_do_nothing()
-        self._save = Insert(database, subscriptions, _SUBSCRIPTION, key=("app_user_id",))
-        named_rows = ("app_user_id", *_ENTITLEMENT)
-        self._save_row = Insert(database, entitlements, named_rows, key=("app_user_id", "entitlement_id"))
+        self._save = Insert(database, subscriptions, key=("app_user_id",))
+        self._save_row = Insert(database, entitlements, key=("app_user_id", "entitlement_id"))
         self._name = _upsert(database, aliases, ("alias",))
         self._move = [
             update(table).where(database.any_of(table.c.app_user_id)).values(app_user_id=bindparam("owner"))
@@ -94,35 +92,49 @@ class Copies:
         others, only existing copies. What happened to `events` before is read under the same locks."""
         asked = {id: storable(id) for id in {*ids, *others}}
         keys = set(asked.values())
-        canonical = _leading(asked, await self._canonical(connection, keys))
+        # Most ids are nobody's alias, so that is assumed until the aliases are read.
+        canonical, is_read = _leading(asked, ()), False
         while True:
             wanted, needed = set(canonical.values()), {canonical[id] for id in ids}
             records = [_subscription(row) for row in await self._lock(connection, wanted)]
             # SQLite allows one writer at a time. PostgreSQL locks rows, so the row must exist.
             missing = set() if self._database.is_sqlite else needed - {one.app_user_id for one in records}
+            if missing and not is_read:
+                # An alias has no row of its own, and must not get one.
+                settled, is_read = _leading(asked, await self._canonical(connection, keys)), True
+                if settled != canonical:
+                    canonical = settled
+                    continue
             if missing:
                 await connection.execute(self._hold, [{"app_user_id": id} for id in sorted(missing)])
                 records += [_subscription(row) for row in await self._lock(connection, missing)]
             rows, named, processed, aside = await self._under_lock(connection, wanted, keys, events, events)
-            settled = _leading(asked, named)
+            settled, is_read = _leading(asked, named), True
             if settled == canonical:
                 copies = {id: nobody(id) for id in needed} | _copies(records, rows)
                 return Locked(canonical, copies, *(frozenset(row[0] for row in one) for one in (processed, aside)))
-            # Another transaction added an alias while we waited for the lock.
+            # Some ids are aliases, or another transaction added one while we waited for the lock.
             canonical = settled
 
-    async def save(self, connection: AsyncConnection, changed: Iterable[tuple[LocalCopy, LocalCopy]]) -> None:
-        """Write the copies that changed."""
-        records, rows = [], []
+    async def save(
+        self,
+        connection: AsyncConnection,
+        changed: Iterable[tuple[LocalCopy, LocalCopy]],
+        *with_them: tuple[Insert, Sequence[Row]],
+    ) -> None:
+        """Write the copies that changed, and other new rows with them."""
+        records: list[Row] = []
+        rows: list[Row] = []
         for before, after in changed:
             if after.subscription != before.subscription:
-                records.append(_values(after.subscription, before.subscription.revision + 1))
+                records.append(replace(after.subscription, revision=before.subscription.revision + 1))
             owner = after.subscription.app_user_id
             rows += [
-                (owner, *astuple(row)) for id, row in after.entitlements.items() if before.entitlements.get(id) != row
+                {"app_user_id": owner, **asdict(row)}
+                for id, row in after.entitlements.items()
+                if before.entitlements.get(id) != row
             ]
-        await self._save(connection, records)
-        await self._save_row(connection, rows)
+        await insert_all(self._database, connection, (*with_them, (self._save, records), (self._save_row, rows)))
 
     async def name(self, connection: AsyncConnection, app_user_id: str, others: Collection[str]) -> None:
         """These other ids are the same customer. Everything stored under them moves to the one id."""
@@ -186,14 +198,6 @@ def _entitlement(row: Sequence[Any]) -> Entitlement:
     values = list(row)
     values[_ACTIVE] = bool(values[_ACTIVE])
     return Entitlement(*values)
-
-
-def _values(one: Subscription, revision: int) -> list[Any]:
-    values = list(astuple(one))
-    for place in _JSON:
-        values[place] = msgspec.json.encode(values[place]).decode()
-    values[_REVISION] = revision
-    return values
 
 
 def _upsert(database: Database, table: Any, key: tuple[str, ...]) -> Any:

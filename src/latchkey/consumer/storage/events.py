@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from latchkey.consumer.event import Event
 from latchkey.consumer.handlers import CurrencyTransaction, Enrollment, Invoice
 from latchkey.consumer.instants import Ms
-from latchkey.consumer.storage.bulk import Find, Insert
+from latchkey.consumer.storage.bulk import Find, Insert, Row
 from latchkey.consumer.storage.database import Database
 from latchkey.consumer.storage.tables import (
     currency_transactions,
@@ -26,7 +26,6 @@ from latchkey.consumer.storage.tables import (
 )
 
 ERROR_LENGTH = 2000
-_PROCESSED = ("event_id", "event_type", "app_user_id", "environment", "processed_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Events:
     def __init__(self, database: Database) -> None:
         self._database = database
         # The primary key guarantees that no event is processed twice, whatever the locks did.
-        self._record = Insert(database, processed_events, _PROCESSED)
+        self._record = Insert(database, processed_events)
         known = processed_events.c.event_id
         self._known = Find(database, select(known).where(database.any_of(known)))
         self._take_back = delete(set_aside).where(database.any_of(set_aside.c.event_id))
@@ -76,9 +75,18 @@ class Events:
         """Which of these were processed already."""
         return {row[0] for row in await self._known(connection, ids)}
 
-    async def record(self, connection: AsyncConnection, done: Sequence[Event], now: Ms) -> None:
-        rows = [(one.id, one.type, one.app_user_id, one.fields.environment, now) for one in done]
-        await self._record(connection, rows)
+    def recorded(self, done: Sequence[Event], now: Ms) -> tuple[Insert, list[Row]]:
+        """The rows that say that these were processed, for `Copies.save`."""
+        return self._record, [
+            {
+                "event_id": one.id,
+                "event_type": one.type,
+                "app_user_id": one.app_user_id,
+                "environment": one.fields.environment,
+                "processed_at": now,
+            }
+            for one in done
+        ]
 
     async def note(
         self,
