@@ -68,7 +68,18 @@ _numbers = itertools.count(1)
 expect.set_options(timeout=PATIENCE * 1000)
 
 # The files of these folders take longest and come first, so that all test processes end at about the same time.
-LONG_FIRST = ("crash", "convergence", "delivery", "cli", "web_sdk", "runtime", "dashboard", "consumer", "domain")
+LONG_FIRST = (
+    "crash",
+    "upgrades",
+    "convergence",
+    "delivery",
+    "cli",
+    "web_sdk",
+    "runtime",
+    "dashboard",
+    "consumer",
+    "domain",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -55,6 +55,10 @@ RECEIPTS = 12
 class Lives:
     """All users of a run. `http` sends the API key. The service may be killed at any moment."""
 
+    weights = WEIGHTS
+    # Whether a request that failed with 5xx is repeated; otherwise it is a failure of the run.
+    patient = True
+
     def __init__(
         self, http: Client, base_url: str, project_id: str, app_key: str, *, seed: int, users: int, clocks: int
     ) -> None:
@@ -77,14 +81,17 @@ class Lives:
 
     async def go_on(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
-        await asyncio.gather(*(self._run(clock, ends) for clock in self._clocks))
+        await self.go_on_while(lambda: time.monotonic() < ends)
 
-    async def _run(self, clock: _Clock, ends: float) -> None:
+    async def go_on_while(self, more: Callable[[], bool]) -> None:
+        await asyncio.gather(*(self._run(clock, more) for clock in self._clocks))
+
+    async def _run(self, clock: _Clock, more: Callable[[], bool]) -> None:
         made = await self._post(f"{self._v2}/test_clocks", {"name": clock.name})
         assert made is not None
         clock.id, clock.now = made["id"], made["now_ms"]
         await asyncio.gather(*(self._begin(clock, id) for id in clock.ids))
-        while time.monotonic() < ends:
+        while more():
             chosen = clock.chances.sample(clock.ids, clock.chances.randint(1, len(clock.ids)))
             await asyncio.gather(*(self._act(clock, id) for id in chosen))
             moved = await self._post(f"{self._v2}/test_clocks/{clock.id}/advance", {"by": clock.chances.choice(STEPS)})
@@ -101,7 +108,7 @@ class Lives:
     async def _act(self, clock: _Clock, user: str) -> None:
         chances = clock.of_user[user]
         for _ in range(TRIES):
-            name = chances.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            name = chances.choices(list(self.weights), list(self.weights.values()))[0]
             if name == "log_in" and user not in clock.members:
                 continue
             if name == "erase":
@@ -169,6 +176,7 @@ class Lives:
                     await asyncio.sleep(0.1)
                     continue
                 if response.status >= 500:
+                    assert self.patient, (url, body, response.status, answer)
                     await asyncio.sleep(0.1)
                     continue
                 assert response.status not in {400, 401, 403, 405, 415, 429}, (url, body, answer)

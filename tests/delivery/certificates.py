@@ -61,4 +61,6 @@ def _write(folder: Path, name: str, pair: Pair) -> tuple[Path, Path]:
     cert, key = folder / f"{name}.pem", folder / f"{name}.key"
     cert.write_bytes(pair[0].public_bytes(Encoding.PEM))
     key.write_bytes(pair[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    # `serve` refuses a key that others can read.
+    key.chmod(0o600)
     return cert, key
