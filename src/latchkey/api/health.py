@@ -15,7 +15,7 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.storage import migrate
-from latchkey.storage.errors import StorageError
+from latchkey.storage.errors import NoPrimaryError, StorageError
 from latchkey.storage.passing import PASSING, REFUSES_WRITES
 from latchkey.watching.exposition import CONTENT_TYPE
 from latchkey.watching.watch import Watch
@@ -24,6 +24,7 @@ router = Router(tags=["Operation"])
 
 # A health check that hangs is worse than one that fails.
 _PATIENCE_SECONDS = 5.0
+_NO_PRIMARY = "The database has no primary: no server that the address names takes changes. Its log and ours say more."
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -44,11 +45,15 @@ async def healthz() -> Response:
 )
 async def readyz(services: Provided) -> Response:
     """The database answers, has the schema this version expects, and accepts changes."""
+    if services.database.trouble is not None:
+        return reply(Health(status="not_ready", reason=_NO_PRIMARY), 503)
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             async with services.database.acquire() as connection:
                 await migrate.require_current(connection)
             await services.write_probe.check()
+    except NoPrimaryError:
+        return reply(Health(status="not_ready", reason=_NO_PRIMARY), 503)
     except REFUSES_WRITES:
         reason = "The database takes no changes: its disk is full, or it is read-only."
         return reply(Health(status="not_ready", reason=reason), 503)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
-from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
-from latchkey.storage.errors import DatabaseUnreachableError
+from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError
+from latchkey.storage.hosts import parse
+from latchkey.storage.hosts import without_password as without_password
+from latchkey.storage.primary import Primary
 
 Record = asyncpg.Record
 # asyncpg's classes are generic only for the type checker, hence the quotes.
@@ -33,11 +35,12 @@ _UNREACHABLE = (
     asyncpg.TooManyConnectionsError,
     asyncpg.InterfaceError,
     ValueError,
+    NoPrimaryError,
 )
 
 
 class Database:
-    """A pool of connections to one PostgreSQL.
+    """A pool of connections to one PostgreSQL: to the primary, if the address names several hosts.
 
     `json` columns are raw bytes in both directions: the module that knows the type decodes them, once, in one pass.
     A released connection is reused without the usual RESET round trip (as expensive as a read),
@@ -64,6 +67,7 @@ class Database:
             statement_timeout_ms=statement_timeout_ms,
             lock_timeout_ms=lock_timeout_ms,
         )
+        self._primary: Primary | None = None
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._at_hand = AtHand(0)
 
@@ -71,8 +75,15 @@ class Database:
         if self._pool is not None:
             return
         try:
+            primary = Primary(parse(self.url))
+            await primary.open()
+        except _UNREACHABLE as error:
+            raise unreachable(self.url, error) from error
+        # Without an address: the primary knows it.
+        connecting: Any = lambda _, **options: primary.connect(**options)  # noqa: E731 - typed for the driver
+        try:
             pool = asyncpg.create_pool(
-                self.url,
+                connect=connecting,
                 min_size=self._min_size,
                 max_size=self._max_size,
                 timeout=self._connect_timeout,
@@ -84,8 +95,12 @@ class Database:
             )
             self._pool = await pool
             self._at_hand = AtHand(self._max_size)
+            self._primary = primary
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error
+        finally:
+            if self._pool is None:
+                await primary.close()
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
@@ -96,6 +111,10 @@ class Database:
             await asyncio.wait_for(pool.close(), timeout=10.0)
         except TimeoutError:
             pool.terminate()
+        finally:
+            primary, self._primary = self._primary, None
+            if primary is not None:
+                await primary.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -115,6 +134,15 @@ class Database:
     def current(self) -> tuple[asyncpg.Pool[asyncpg.Record] | None, AtHand]:
         """The pool, if it is open, and what is kept at hand; for measuring."""
         return self._pool, self._at_hand
+
+    @property
+    def trouble(self) -> NoPrimaryError | None:
+        """Why no host of the address is the primary now. None while one is, or if the address names only one."""
+        return self._primary.trouble if self._primary is not None else None
+
+    async def connect(self, application_name: str) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection outside the pool, for LISTEN. It ends when the primary is lost or replaced."""
+        return await connect(self.url, application_name=application_name, primary=self._primary)
 
     def acquire(
         self, *, timeout: float | None = None
@@ -150,11 +178,11 @@ async def connect(
     statement_timeout_ms: int = 0,
     lock_timeout_ms: int = 0,
     connect_timeout: float = 60.0,
+    primary: Primary | None = None,
 ) -> asyncpg.Connection[asyncpg.Record]:
     """One connection outside any pool, for migrations and for LISTEN."""
     try:
-        connection = await asyncpg.connect(
-            url,
+        connection = await (primary or Primary(parse(url))).connect(
             timeout=connect_timeout,
             server_settings=session_settings(
                 application_name=application_name,
@@ -207,26 +235,8 @@ async def _keep_as_it_is(connection: Any) -> None:
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:
     reason = str(error).strip() or type(error).__name__
-    return DatabaseUnreachableError(
+    kind = NoPrimaryError if isinstance(error, NoPrimaryError) else DatabaseUnreachableError
+    return kind(
         f"The database at {without_password(url)} cannot be reached: {reason}. "
         "Check LATCHKEY_DATABASE_URL and that PostgreSQL is running; `latchkey doctor` looks closer."
     )
-
-
-def without_password(url: str) -> str:
-    """The address without a password, for display."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or first(parse_qs(parts.query), "host") or "localhost"
-        port = f":{parts.port}" if parts.port else ""
-        user = f"{parts.username}@" if parts.username else ""
-    except ValueError:
-        return "(an address that is not a URL)"
-    if not parts.scheme:
-        return "(an address that is not a URL)"
-    return f"{parts.scheme}://{user}{host}{port}{parts.path}"
-
-
-def first(query: Mapping[str, list[str]], name: str) -> str | None:
-    values = query.get(name)
-    return values[0] if values else None

@@ -3,6 +3,7 @@
 StorageError
 ├── OutageError                 the database cannot do this now; a retry may succeed later
 │   └── DatabaseUnreachableError    no server answers at the database's address
+│       └── NoPrimaryError              servers answer, but none of them may be written to
 ├── StatementRefusedError       the database refused a statement, and would refuse it again
 ├── DatabaseBusyError           another process holds a lock we need
 ├── InvalidValueError           the database cannot store a value, such as a NUL in a text
@@ -28,6 +29,10 @@ class OutageError(StorageError):
 
 
 class DatabaseUnreachableError(OutageError):
+    pass
+
+
+class NoPrimaryError(DatabaseUnreachableError):
     pass
 
 

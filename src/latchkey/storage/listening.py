@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from latchkey.storage.database import Database, connect
+from latchkey.storage.database import Database
 from latchkey.storage.outages import translated_errors
 
 
@@ -22,7 +22,7 @@ async def listening(database: Database, channel: str, heard: Callable[[str], Non
         heard(str(payload))
 
     with translated_errors():
-        connection = await connect(database.url, application_name="latchkey listening")
+        connection = await database.connect("latchkey listening")
         try:
             connection.add_termination_listener(lambda _: lost.set())
             await connection.add_listener(channel, notified)

@@ -1,0 +1,100 @@
+"""What the hosts of the database's address say of themselves, and which of them is the primary.
+
+A promotion begins a new timeline, with a higher number. So of two servers that take changes, the one with the lower
+timeline is an old primary that has come back: it is never used, even if it is the only one that answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from latchkey.storage.errors import NoPrimaryError
+from latchkey.storage.hosts import Host
+from latchkey.storage.sql import query
+
+_IDENTITY = query("server_identity")
+_ROLE = query("server_role")
+_CONFIRMS = query("server_confirms")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A host that answers."""
+
+    host: Host
+    # The cluster's identifier: all copies of one database have the same. Empty where a service hides it.
+    system: str
+    # 0 where a service hides it.
+    timeline: int
+    is_standby: bool = False
+    takes_changes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A host that cannot be used."""
+
+    host: Host
+    reason: str
+    # Neither an answer nor a refusal came: the machine is gone or frozen, or the network is cut.
+    hangs: bool = False
+
+
+class Seen(NamedTuple):
+    """The cluster that this process uses, and the highest timeline that any of its servers has told of."""
+
+    system: str = ""
+    timeline: int = 0
+
+    def with_all(self, servers: Sequence[Server]) -> Seen:
+        own = [one.timeline for one in servers if one.system == self.system]
+        return self._replace(timeline=max((self.timeline, *own)))
+
+    def refuses(self, server: Server) -> str | None:
+        """Why this server must not be used, though it takes changes."""
+        if self.system and server.system and server.system != self.system:
+            return "belongs to another cluster; if that is intended, restart Latchkey"
+        if server.timeline and server.timeline < self.timeline:
+            return f"is an old primary (on timeline {server.timeline}, while {self.timeline} has been seen)"
+        return None
+
+
+async def identify(connection: Any, host: Host) -> Server:
+    try:
+        row = await connection.fetchrow(_IDENTITY)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError):
+        row = await connection.fetchrow(_ROLE)
+    return Server(host, row["system"], row["timeline"], row["standby"], not (row["standby"] or row["read_only"]))
+
+
+async def confirms(connection: Any) -> tuple[str, str]:
+    """The settings `synchronous_standby_names` and `synchronous_commit`."""
+    row = await connection.fetchrow(_CONFIRMS)
+    return row["names"], row["level"]
+
+
+def choose(answers: Sequence[Server | Silent], seen: Seen) -> tuple[Server, Seen]:
+    """The primary, and what has been seen now. NoPrimaryError says of each host why it is not the primary."""
+    servers = [one for one in answers if isinstance(one, Server)]
+    writable = [one for one in servers if one.takes_changes]
+    if not seen.system:
+        if len({one.system for one in writable}) > 1:
+            raise NoPrimaryError(f"{' and '.join(one.host.name for one in writable)} are different clusters")
+        seen = seen._replace(system=next((one.system for one in writable), ""))
+    seen = seen.with_all(servers)
+    fit = [one for one in writable if seen.refuses(one) is None]
+    if not fit:
+        raise NoPrimaryError("; ".join(f"{one.host.name} {_unfit(one, seen)}" for one in answers))
+    return max(fit, key=lambda one: one.timeline), seen
+
+
+def _unfit(one: Server | Silent, seen: Seen) -> str:
+    if isinstance(one, Silent):
+        return one.reason
+    if one.is_standby:
+        return "is a standby"
+    return seen.refuses(one) or "takes no changes"

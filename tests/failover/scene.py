@@ -1,0 +1,118 @@
+"""A pair of servers, the service on them, a receiver of its webhooks, and buyers; and what must hold in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.storage.database import Database, connect
+from latchkey.storage.migrate import migrate
+from latchkey.usecases.sandbox.demo import PROJECT_ID
+from tests.crash.books import audit
+from tests.delivery import certificates
+from tests.delivery.processes import SECRET_KEY, Receiver, in_order
+from tests.failover.cluster import Pair
+from tests.failover.service import Buyer, Service, open_shop
+from tests.patience import until, wait_until
+
+
+@dataclass
+class Scene:
+    pair: Pair
+    receiver: Receiver
+    service: Service
+    buyers: list[Buyer] = field(default_factory=list)
+
+    @property
+    def bought(self) -> int:
+        return sum(len(buyer.bought) for buyer in self.buyers)
+
+    async def until(self, met: Callable[[], object], what: str) -> None:
+        def still() -> object:
+            assert self.service.is_alive(), self.service.log.read_text()[-3000:]
+            return met()
+
+        await asyncio.to_thread(wait_until, still, lambda: f"{what}: {self.service.log.read_text()[-3000:]}")
+
+    async def until_bought(self, more: int) -> None:
+        enough = self.bought + more
+        await self.until(lambda: self.bought >= enough, f"{more} more purchases")
+
+    async def until_ready(self) -> float:
+        await self.until(lambda: self.service.ready()[0] == 200, "ready")
+        return time.monotonic()
+
+    async def until_without_primary(self) -> None:
+        def told() -> bool:
+            status, reason = self.service.ready()
+            return status == 503 and "no primary" in reason
+
+        await self.until(told, "not ready, because there is no primary")
+
+    async def until_delivered(self, more: int = 1) -> float:
+        enough = len(self.receiver.arrivals()) + more
+        await self.until(lambda: len(self.receiver.arrivals()) >= enough, "more deliveries")
+        return time.monotonic()
+
+    async def has_lost_nothing(self) -> None:
+        """Every acknowledged purchase is there once; every event arrived, in order; and none that is not there."""
+        for buyer in self.buyers:
+            await asyncio.to_thread(buyer.stop)
+        async with Database(self.pair.url) as database:
+
+            async def all_sent() -> bool:
+                return not await database.pool.fetchval("select count(*) from lanes")
+
+            await until(all_sent, "deliveries are still waiting")
+            _, events = await audit(database)
+        sold = Counter(
+            (event["transaction_id"], user)
+            for user, told in events.items()
+            for event in told
+            if event["type"] == "NON_RENEWING_PURCHASE"
+        )
+        acknowledged = {(token, user) for buyer in self.buyers for token, user in buyer.bought.items()}
+        assert acknowledged <= sold.keys(), f"lost: {acknowledged - sold.keys()}"
+        assert set(sold.values()) == {1}, "a repeated purchase counts twice"
+        refused = [reply for buyer in self.buyers for reply in buyer.refused]
+        assert {reply.status for reply in refused} <= {503}, {reply.body for reply in refused}
+        assert all("retry-after" in reply.headers for reply in refused)
+        arrivals = self.receiver.arrivals()
+        assert {one.event_id for one in arrivals if one.taken} == {
+            one["id"] for told in events.values() for one in told
+        }
+        assert in_order(arrivals)
+
+
+@asynccontextmanager
+async def staged(
+    folder: Path, certs: certificates.Certificates, *, buyers: int = 2, ports: tuple[int, int] = (0, 0)
+) -> AsyncIterator[Scene]:
+    with ExitStack() as processes:
+        pair = processes.enter_context(Pair(folder, ports))
+        await asyncio.to_thread(pair.create)
+        receiver = processes.enter_context(Receiver(folder, certs.good))
+        connection = await connect(pair.primary.url())
+        await migrate(connection)
+        await connection.close()
+        async with Database(pair.primary.url()) as database:
+            demo = await open_shop(database)
+            setup = Setup(name="shop", url=receiver.url("/"), retry_seconds=(1,) * 30)
+            await Webhooks(database, Sealer(SECRET_KEY)).create(PROJECT_ID, setup, 0)
+        await pair.synchronise()
+        service = processes.enter_context(Service(folder, pair.url, certs.authority))
+        scene = Scene(pair, receiver, service)
+        for number in range(buyers):
+            buyer = Buyer(service.port, demo.public_key, f"{'abcdef'[number]}")
+            scene.buyers.append(buyer)
+            processes.callback(buyer.stop)
+            buyer.start()
+        await scene.until_bought(10)
+        yield scene

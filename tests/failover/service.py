@@ -1,0 +1,150 @@
+"""The whole service in one process that can be watched from outside, and buyers who never give up."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from latchkey import logs
+from latchkey.app import run_process
+from latchkey.settings import load
+from latchkey.storage.database import Database
+from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from tests.delivery.processes import SECRET_KEY, Process
+
+ROLES = ("api", "clock", "delivery")
+
+
+class Service(Process):
+    """All roles, without the supervisor that would start it again: a process that ends fails the test."""
+
+    def __init__(self, folder: Path, database_url: str, authority: Path) -> None:
+        self.log = folder / "service.log"
+        environment = {
+            "LATCHKEY_DATABASE_URL": database_url,
+            "LATCHKEY_SECRET_KEY": base64.b64encode(SECRET_KEY).decode(),
+            "LATCHKEY_BEHIND_PROXY": "true",
+            "LATCHKEY_WEBHOOK_EXTRA_CA": str(authority),
+            "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
+            "LATCHKEY_WEBHOOK_TIMEOUT_MS": "5000",
+            "LATCHKEY_ADDRESS_REQUESTS_PER_MINUTE": "0",
+            "LATCHKEY_LOG_FORMAT": "json",
+        }
+        super().__init__(_serve, log=self.log, environment=environment)
+        self.port = int(self.said)
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [said for line in lines if (said := json.loads(line)).get("event") == event]
+
+    def ready(self) -> tuple[int, str]:
+        """The status of /readyz, and its reason."""
+        said = ask(self.port, "GET", "/readyz")
+        return said.status, json.loads(said.body).get("reason", "")
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    at: float
+
+
+def ask(port: int, method: str, path: str, body: Any = None, key: str = "") -> Reply:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    try:
+        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+        reply = connection.getresponse()
+        content = reply.read()
+        return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, content, time.monotonic())
+    finally:
+        connection.close()
+
+
+@dataclass
+class Buyer(threading.Thread):
+    """Buys coins for a few customers, one purchase after the other. Like a phone, it repeats a purchase until it is
+    answered with 200."""
+
+    port: int
+    key: str
+    label: str
+    pause: float = 0.02
+    # The token of each acknowledged purchase, and whose it is; when the answers came; and every other answer.
+    bought: dict[str, str] = field(default_factory=dict)
+    times: list[float] = field(default_factory=list)
+    refused: list[Reply] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+        self._enough = threading.Event()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def run(self) -> None:
+        number = 0
+        while not self._enough.is_set():
+            number += 1
+            user = f"{self.label}{number % 5}"
+            token = f"test_{number}_{self.label}"
+            body = {"app_user_id": user, "fetch_token": token, "product_id": "coins_100"}
+            while not self._enough.is_set():
+                reply = ask(self.port, "POST", "/v1/receipts", body, self.key)
+                if reply.status == 200:
+                    self.bought[token] = user
+                    self.times.append(reply.at)
+                    break
+                self.refused.append(reply)
+                self._enough.wait(0.05)
+            self._enough.wait(self.pause)
+
+    def stop(self) -> None:
+        self._enough.set()
+        self.join()
+
+    def first_after(self, moment: float) -> float | None:
+        return next((at for at in list(self.times) if at > moment), None)
+
+
+async def open_shop(database: Database) -> Demo:
+    """The demo's project, with keys that may ask as often as they like."""
+    demo = await ensure_demo(database, 0, secret_key=None, public_key=None)
+    await database.pool.execute("update api_keys set rate_limit = 1000000")
+    return demo
+
+
+def _serve() -> None:
+    uvloop.run(_run())
+
+
+async def _run() -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    logs.configure("info", "json")
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as listening:
+        listening.setblocking(False)
+        port = listening.getsockname()[1]
+
+        def ready() -> None:
+            with contextlib.suppress(OSError):
+                sys.stdout.write(f"{port}\n")
+                sys.stdout.flush()
+
+        await run_process(load(os.environ), ROLES, listening, stop, ready=ready)
