@@ -120,5 +120,13 @@ class Answers:
         return response.status, body
 
 
-def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    return {name: (one[name], other.get(name)) for name in one if one[name] != other.get(name)}
+def differences(old: Any, new: Any, path: str = "") -> dict[str, Any]:
+    """Where the new answer is not what the old one said. It may have fields that the old one does not know."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = [differences(old[name], new.get(name), f"{path} {name}".strip()) for name in old]
+    elif isinstance(old, list | tuple) and isinstance(new, list | tuple) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        found = [differences(one, other, f"{path} {place}".strip()) for place, (one, other) in pairs]
+    else:
+        found = [{path: (old, new)}] if old != new else []
+    return {name: both for one in found for name, both in one.items()}
