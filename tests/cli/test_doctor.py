@@ -8,14 +8,18 @@ import ipaddress
 import re
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from latchkey.cli.authority import ensure_certificates
+from latchkey.cli.doctor_deployment import deployment
 from latchkey.cli.listeners import bind
 from latchkey.delivery.sealing import Sealer
 from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.domain.deployment.standing import Partition, Table
 from latchkey.now import real_now
 from latchkey.storage.database import Database
+from latchkey.storage.deployment import looking
 from latchkey.usecases.sandbox.demo import ensure_demo
 from tests.cli.running import typed
 
@@ -38,7 +42,10 @@ def complete(database_url: str, tmp_path: Path) -> dict[str, str]:
 def test_the_doctor_finds_a_healthy_machine_healthy(complete: dict[str, str], tmp_path: Path) -> None:
     told = typed("doctor", "--data", tmp_path / "none", **complete)
     assert told.returncode == 0, told.stdout
-    for about in ("python", "disk", "database", "schema", "clock", "secret key", "tls", "port"):
+    for about in (
+        *("python", "disk", "database", "schema", "clock", "nodes", "size", "connections", "replication"),
+        *("secret key", "tls", "port"),
+    ):
         assert f"✓ {about}" in told.stdout, told.stdout
 
 
@@ -137,3 +144,33 @@ def test_the_doctor_never_shows_a_password(tmp_path: Path) -> None:
     assert told.returncode == 1
     assert "✗ database" in told.stdout
     assert "hunter2" not in told.stdout + told.stderr
+
+
+async def test_the_doctor_says_what_is_wrong_with_the_database_as_a_whole(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here: more dead rows than vacuum should leave, and how large the tables are."""
+
+    async def tables(*_: object) -> tuple[list[Table], list[Partition]]:
+        return [Table("lanes", 1_000, 5 * 1024**3, 400_000)], []
+
+    monkeypatch.setattr(looking, "tables", tables)
+    async with database.acquire() as connection:
+        found = {one.about: one for one in await deployment(connection, real_now())}
+    assert "lanes 5.0 GiB" in found["size"].words
+    assert "one PostgreSQL server" in found["nodes"].words
+    assert found["autovacuum"].mark == "unknown"
+    assert "400,000 dead rows" in found["autovacuum"].words
+
+
+async def test_a_database_user_who_may_see_nothing_does_not_stop_the_doctor(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def server(*_: object) -> None:
+        raise asyncpg.InsufficientPrivilegeError("permission denied for function pg_database_size")
+
+    monkeypatch.setattr(looking, "server", server)
+    async with database.acquire() as connection:
+        (told,) = await deployment(connection, real_now())
+    assert told.mark == "unknown"
+    assert "permission denied" in told.words

@@ -14,6 +14,7 @@ import pytest
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases.access import accounts, sessions
+from latchkey.usecases.deployment import operators
 from tests.cli.running import typed
 
 PASSWORD = "correct horse battery"
@@ -110,3 +111,24 @@ async def test_what_makes_no_sense_is_one_clear_line(told: dict[str, str]) -> No
         assert complaint in refused.stderr
         assert "Traceback" not in refused.stderr
     assert (await _typed("user", "create", "ann@example.com", "--role", "king", **told)).returncode == 2
+
+
+async def test_only_the_command_line_makes_an_operator(told: dict[str, str], database: Database) -> None:
+    assert (await _typed("user", "operator", "ann@example.com", **told)).returncode == 1
+    assert (await _typed("user", "create", "ann@example.com", **told)).returncode == 0
+    granted = await _typed("user", "operator", "Ann@example.com", **told)
+    assert granted.returncode == 0, granted.stderr
+    assert "ann@example.com is now an operator." in granted.stdout
+    assert "latchkey user invite" in granted.stdout
+    account = await accounts.find_account(database, "ann@example.com")
+    assert account is not None
+    assert await operators.is_operator(database, account.id)
+    taken = await _typed("user", "operator", "ann@example.com", "--remove", **told)
+    assert "no longer an operator" in taken.stdout
+    assert "Operators: nobody." in taken.stdout
+    assert not await operators.is_operator(database, account.id)
+    async with database.acquire() as connection:
+        actions = await connection.fetch(
+            "select action from audit_entries where action like 'operator%' order by position"
+        )
+    assert [row["action"] for row in actions] == ["operator.added", "operator.removed"]

@@ -10,10 +10,9 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import typer
 from cryptography import x509
@@ -21,7 +20,9 @@ from rich.console import Console
 
 from latchkey.cli import secret_key
 from latchkey.cli.data_folder import DataFolder
+from latchkey.cli.doctor_deployment import deployment
 from latchkey.cli.files import read_json
+from latchkey.cli.finding import Finding
 from latchkey.cli.instants import shown
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.reach import DATA, ConfigOption, DataOption
@@ -46,14 +47,6 @@ LEAST_DISK = 2 * 1024**3
 LARGEST_SKEW_MS = 1_000
 RENEW_DAYS = 21
 SHOWN_KEYS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    mark: Literal["good", "bad", "unknown"]
-    about: str
-    words: str
-    remedy: str = ""
 
 
 def doctor(config: ConfigOption = None, data: DataOption = DATA) -> None:
@@ -160,6 +153,9 @@ async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
                 yield rate_finding
             if finding := await expiring_keys(connection, real_now()):
                 yield finding
+        if fitting.mark != "bad":
+            for told in await deployment(connection, real_now()):
+                yield told
         if key and fitting.mark != "bad":
             yield await sealing(connection, key)
     finally:

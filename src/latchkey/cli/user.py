@@ -23,6 +23,7 @@ from latchkey.domain.team.account import EXPLAINED, Role
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases.access import accounts, sessions, team
+from latchkey.usecases.deployment import operators
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, invite and remove dashboard accounts.")
 
@@ -110,6 +111,34 @@ def remove(
 
     project_id = asyncio.run(work())
     Console(highlight=False).print(f"[bold]{email}[/bold] was removed from {project_id}.")
+
+
+@app.command()
+def operator(
+    email: EmailArgument,
+    remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+) -> None:
+    """Let somebody see the dashboard's page about the database of the whole deployment, or take that back."""
+
+    async def work() -> tuple[accounts.Account, list[str]]:
+        async with Database(database_url(config, data), max_size=1) as database:
+            account = await _known(database, email)
+            action = "operator.removed" if remove else "operator.added"
+            async with audited(database, None, action, account.email, account_id=account.id):
+                if remove:
+                    await operators.revoke(database, account)
+                else:
+                    await operators.grant(database, account, real_now())
+            return account, await operators.addresses(database)
+
+    account, everybody = asyncio.run(work())
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(account.email)}[/bold] is {'no longer ' if remove else 'now '}an operator.")
+    console.print(f"Operators: {escape(', '.join(everybody)) or 'nobody'}.")
+    if not remove and not account.has_password and account.openid is None:
+        console.print("They have no password yet, and earlier links do not work any more: run `latchkey user invite`.")
 
 
 async def _known(database: Database, email: str) -> accounts.Account:

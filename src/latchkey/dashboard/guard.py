@@ -66,6 +66,12 @@ class Guard:
         if exchange is not None:
             exchange.key_id = visit.account.id
         visit.places = await team.places(visit.database, visit.account.id)
+        if page.needs is Needs.OPERATE and not (visit.session and visit.session.is_operator):
+            raise HTTPException(
+                403,
+                "This page is about the whole deployment. Whoever runs Latchkey can let you see it: "
+                f"`latchkey user operator {visit.account.email}`.",
+            )
         if not page.in_project:
             return
         if project_id is None or visit.role is None:

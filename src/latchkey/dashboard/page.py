@@ -25,11 +25,17 @@ class Needs(StrEnum):
     NOTHING = "nothing"
     # A signed-in account, whatever its projects.
     ACCOUNT = "account"
+    # An operator of the whole deployment, whatever its projects.
+    OPERATE = "operate"
     # A member of the path's project whose role has the permission.
     READ = Permission.READ
     GRANT = Permission.GRANT
     MANAGE = Permission.MANAGE
     OWN = Permission.OWN
+
+
+# Their paths are not below a project.
+_OUTSIDE = frozenset({Needs.NOTHING, Needs.ACCOUNT, Needs.OPERATE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Page:
 
     @property
     def in_project(self) -> bool:
-        return self.needs not in (Needs.NOTHING, Needs.ACCOUNT)
+        return self.needs not in _OUTSIDE
 
 
 class Pages:
@@ -61,7 +67,7 @@ class Pages:
     def _add(
         self, method: Literal["GET", "POST"], path: str, needs: Needs, action: str | None
     ) -> Callable[[Answer], Answer]:
-        below = ROOT + path if needs in (Needs.NOTHING, Needs.ACCOUNT) else ROOT + PROJECT + path
+        below = ROOT + path if needs in _OUTSIDE else ROOT + PROJECT + path
 
         def add(answer: Answer) -> Answer:
             self.all.append(Page(method, below, needs, answer, action))

@@ -61,6 +61,7 @@ def environment() -> Environment:
         percent=texts.percent,
         pretty=pretty,
         sentence=texts.sentence,
+        size=texts.size,
     )
     return made
 

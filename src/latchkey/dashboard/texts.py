@@ -63,6 +63,18 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{share * 100:.1f} %"
 
 
+def size(count: int | None) -> str:
+    """Bytes in the largest unit: 1.5 GiB."""
+    if count is None:
+        return "–"
+    amount, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(amount) < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:,.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:,.1f} {unit}"
+
+
 def sentence(text: str) -> str:
     """`webhook.created` and `not_enough` as readable text."""
     words = text.replace("_", " ").replace(".", " ").strip()

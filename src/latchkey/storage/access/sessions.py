@@ -44,6 +44,8 @@ class StoredSession:
     # The account's role in the requested project.
     role: Role | None
     notice: Notice | None
+    # Whether the account may see what concerns the whole deployment.
+    is_operator: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ async def find(connection: Connection, token_hash: bytes, project_id: str | None
         account=account_of(row),
         role=Role(row["role"]) if row["role"] else None,
         notice=Notice(row["notice"], row["notice_kind"]) if row["notice"] else None,
+        is_operator=row["is_operator"],
     )
 
 

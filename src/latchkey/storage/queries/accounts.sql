@@ -70,8 +70,9 @@ order by m.created_at, a.id;
 insert into sessions (token_hash, account_id, created_at, last_seen_at, address, agent) values ($1, $2, $3, $3, $4, $5);
 
 -- name: find_session
--- the session of a cookie, its account, and the account's role in the requested project
+-- the session of a cookie, its account, the account's role in the requested project, and whether it is an operator
 select s.created_at as opened_at, s.last_seen_at, s.notice, s.notice_kind, m.role,
+    exists (select from operators o where o.account_id = a.id) as is_operator,
     a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at
 from sessions s
 join accounts a on a.id = s.account_id

@@ -52,6 +52,8 @@ class Session:
     # The account's role in the requested project.
     role: Role | None
     notice: Notice | None
+    # Whether the account may see what concerns the whole deployment.
+    is_operator: bool = False
 
     @property
     def id(self) -> str:
@@ -120,7 +122,7 @@ async def find_session(database: Database, token: str, project_id: str | None, n
             return None
         if now - found.last_seen_at >= TOUCHED_EVERY:
             await sessions.touch(connection, hash_of(token), now)
-    return Session(token, found.account, found.role, found.notice)
+    return Session(token, found.account, found.role, found.notice, found.is_operator)
 
 
 async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:

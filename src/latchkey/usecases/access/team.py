@@ -11,6 +11,7 @@ from latchkey.storage.access.team import Place as Place
 from latchkey.storage.database import Connection, Database
 from latchkey.usecases.access.accounts import Account, create_account, find_account, invite, load_account
 from latchkey.usecases.access.projects import Project, create_project, load_project
+from latchkey.usecases.deployment.operators import is_operator
 
 
 async def members(database: Database, project_id: str) -> list[Member]:
@@ -73,6 +74,11 @@ async def new_link(database: Database, project_id: str, account_id: str, by: str
     if not any(place.project_id == project_id for place in going):
         raise NotFound("There is no such member in this project.", param="account_id")
     owned = {place.project_id for place in await places(database, by) if place.role is Role.OWNER}
+    if await is_operator(database, account_id) and not await is_operator(database, by):
+        raise Refusal(
+            "They are an operator of the whole deployment, and with a link you could be one too. Whoever runs Latchkey "
+            "can make one with `latchkey user invite`."
+        )
     if not all(place.project_id in owned for place in going):
         raise Refusal(
             "They belong to a project that you do not own, and a link would open that one too. Whoever runs Latchkey "

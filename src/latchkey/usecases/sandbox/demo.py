@@ -18,6 +18,7 @@ from latchkey.usecases.access.accounts import create_account, find_account, has_
 from latchkey.usecases.access.keys import create_public_key, create_secret_key, find_key
 from latchkey.usecases.access.projects import create_app, create_project
 from latchkey.usecases.access.team import add_member, places
+from latchkey.usecases.deployment import operators
 
 PROJECT_ID = "proj_demo"
 APP_ID = "app_demo"
@@ -85,6 +86,8 @@ async def ensure_owner(database: Database, now: Ms, password: str | None) -> str
     if account is None:
         password = secrets.token_urlsafe(12)
         account = await create_account(database, OWNER, now, name="Owner", password=password)
+        # Whoever runs `latchkey up` runs the whole deployment.
+        await operators.grant(database, account, now)
     elif password is None or not await has_password(database, OWNER, password):
         password = None
     if not await places(database, account.id):

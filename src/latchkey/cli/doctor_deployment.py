@@ -1,0 +1,68 @@
+"""What `latchkey doctor` says about the database as a whole: nodes, sizes, connections, standbys, largest projects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import asyncpg
+
+from latchkey.cli.finding import Finding
+from latchkey.domain.deployment.standing import Node, Standing
+from latchkey.domain.deployment.troubles import troubles
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection
+from latchkey.usecases.deployment.standing import PATIENCE_MS, look_through
+
+# How many tables and projects are named.
+NAMED = 3
+
+
+async def deployment(connection: Connection, now: Ms) -> list[Finding]:
+    try:
+        async with connection.transaction(readonly=True):
+            await connection.execute(f"set local statement_timeout = {PATIENCE_MS}")
+            standing = await look_through(connection, now)
+    except asyncpg.PostgresError as error:
+        return [Finding("unknown", "nodes", f"sizes and nodes cannot be read: {error}")]
+    return [
+        *_told(standing),
+        *(Finding("bad" if one.grave else "unknown", one.about, one.words, one.remedy) for one in troubles(standing)),
+    ]
+
+
+def _told(standing: Standing) -> Iterator[Finding]:
+    if standing.nodes:
+        yield Finding("good", "nodes", f"Citus {standing.citus}: {'; '.join(_node(one) for one in standing.nodes)}")
+    else:
+        yield Finding("good", "nodes", "one PostgreSQL server, not distributed")
+    largest = ", ".join(f"{table.name} {_gib(table.bytes)}" for table in standing.tables[:NAMED])
+    yield Finding("good", "size", f"{_gib(standing.bytes)}; the largest tables: {largest}")
+    server = standing.server
+    yield Finding("good", "connections", f"{server.connections:,} of {server.most_connections:,} are used")
+    yield Finding("good", "replication", _standbys(standing))
+    hot = [one for one in standing.projects[:NAMED] if one.events]
+    if hot:
+        said = ", ".join(f"{one.id} ({one.lately:,} in the last day, {one.events:,} ever)" for one in hot)
+        yield Finding("good", "projects", f"those with the most events: {said}")
+
+
+def _node(node: Node) -> str:
+    state = f"PostgreSQL {node.server.version}" if node.server else "does not answer"
+    held = f", {node.shards:,} shards, {_gib(node.shard_bytes)}" if node.shards else ""
+    return f"{node.role} {node.name} ({state}{held})"
+
+
+def _standbys(standing: Standing) -> str:
+    if standing.server.is_standby:
+        return "this server is a standby"
+    if not standing.standbys:
+        return "no standby follows this server"
+    names: Sequence[str] = [
+        f"{one.name or one.address or 'a standby'} ({one.sync or 'hidden'}, {_gib(one.lag_bytes or 0)} behind)"
+        for one in standing.standbys
+    ]
+    return ", ".join(names)
+
+
+def _gib(count: int) -> str:
+    return f"{count / 1024**3:,.1f} GiB" if count >= 1024**3 else f"{count / 1024**2:,.1f} MiB"

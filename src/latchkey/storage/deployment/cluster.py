@@ -1,0 +1,151 @@
+"""The nodes and shards of a Citus cluster, as its coordinator sees them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import msgspec
+
+from latchkey.domain.deployment.standing import Node, Partition, Server, Table
+from latchkey.storage.database import Connection
+from latchkey.storage.deployment.looking import SERVER, summed
+from latchkey.storage.sql import query
+
+_FIND = query("find_citus")
+_NODES = query("look_at_nodes")
+_ASK = query("ask_nodes")
+_SHARDS = query("look_at_shards")
+_SHARD_ROWS = query("look_at_shard_rows")
+_PLACE = query("place_projects")
+# A node that does not answer must not hold up the page for Citus's own 30 seconds.
+_PATIENCE = "set local citus.node_connection_timeout = '3s'"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One placement of a shard: reference tables have one on every node."""
+
+    id: int
+    table: Table
+    partition: Partition | None
+    relation: str
+    is_reference: bool
+    host: str
+    port: int
+    # Shards of different tables with the same place have the same projects, and are on the same node.
+    place: str
+
+    @property
+    def node(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+async def version(connection: Connection) -> str:
+    """Of Citus; empty on a plain PostgreSQL."""
+    return str(await connection.fetchval(_FIND) or "")
+
+
+async def nodes(connection: Connection, shards: Sequence[Shard]) -> list[Node]:
+    """Needs a transaction."""
+    await connection.execute(_PATIENCE)
+    answers = {row["id"]: row for row in await connection.fetch(_ASK, _one_column(SERVER))}
+    spread = [shard for shard in shards if not shard.is_reference]
+    found = []
+    for row in await connection.fetch(_NODES):
+        answer = answers.get(row["id"])
+        is_up = answer is not None and answer["success"]
+        own = [shard for shard in spread if (shard.host, shard.port) == (row["host"], row["port"])]
+        role: Literal["coordinator", "worker", "standby"] = "coordinator" if row["groupid"] == 0 else "worker"
+        found.append(
+            Node(
+                row["id"],
+                row["host"],
+                row["port"],
+                role if row["role"] == "primary" else "standby",
+                msgspec.json.decode(answer["result"], type=Server) if is_up and answer else None,
+                "" if is_up else str(answer["result"]) if answer else "it is not asked: it is not active",
+                len(own),
+                sum(shard.table.bytes for shard in own),
+            )
+        )
+    return found
+
+
+async def shards(connection: Connection) -> list[Shard]:
+    """Needs a transaction."""
+    await connection.execute(_PATIENCE)
+    rows_of: dict[int, tuple[int, int]] = {}
+    for answer in await connection.fetch(_ASK, _SHARD_ROWS):
+        if answer["success"]:
+            told = msgspec.json.decode(answer["result"], type=list[tuple[int, int, int]])
+            rows_of |= {shard: (rows, dead) for shard, rows, dead in told}
+    found = []
+    for row in await connection.fetch(_SHARDS):
+        rows, dead = rows_of.get(row["id"], (-1, 0))
+        known = rows if rows >= 0 else None
+        place: Literal["on every node", "by project"] = "on every node" if row["is_reference"] else "by project"
+        part = row["partition"]
+        found.append(
+            Shard(
+                row["id"],
+                Table(row["name"], known, row["bytes"], dead, place=place),
+                Partition(row["name"], part, row["bounds"], known, row["bytes"]) if part else None,
+                row["shard_name"],
+                row["is_reference"],
+                row["host"],
+                row["port"],
+                row["place"],
+            )
+        )
+    return found
+
+
+def tables(shards: Iterable[Shard], here: Sequence[Table]) -> tuple[list[Table], list[Partition]]:
+    """All tables of the cluster: those in shards, and those that are only `here`, on the coordinator. A reference table
+    has its rows once, and its size on every node."""
+    shards = list(shards)
+    seen: set[int] = set()
+    pieces: list[tuple[Table, Partition | None]] = []
+    for shard in shards:
+        again = shard.id in seen
+        seen.add(shard.id)
+        pieces.append((replace(shard.table, rows=None, dead=0) if again else shard.table, shard.partition))
+    spread, partitions = summed(pieces)
+    others = {shard.relation.rpartition(".")[2] for shard in shards} | {table.name for table in spread}
+    local = [replace(table, place="coordinator") for table in here if table.name not in others]
+    return sorted([*spread, *local], key=lambda one: -one.bytes), partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a project's rows are."""
+
+    node: str
+    # All shards of its range together, and how many other projects are in them.
+    bytes: int
+    neighbours: int
+
+
+async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str, Home]:
+    """By project."""
+    by_id = {shard.id: shard for shard in shards if not shard.is_reference}
+    sizes: dict[str, int] = defaultdict(int)
+    for shard in by_id.values():
+        sizes[shard.place] += shard.table.bytes
+    placed = {row["id"]: by_id.get(row["shard"]) for row in await connection.fetch(_PLACE)}
+    together: dict[str, int] = defaultdict(int)
+    for one in placed.values():
+        if one is not None:
+            together[one.place] += 1
+    return {
+        project: Home(one.node, sizes[one.place], together[one.place] - 1)
+        for project, one in placed.items()
+        if one is not None
+    }
+
+
+def _one_column(statement: str) -> str:
+    return f"select row_to_json(asked) from ({statement}) as asked"  # noqa: S608 - one of our own, without input

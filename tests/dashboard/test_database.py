@@ -1,0 +1,142 @@
+"""The page about the database of the whole deployment: for operators, whoever owns what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from latchkey.domain.deployment.standing import HotProject, Node, Partition, Slot, Standby, Standing, Table, Transaction
+from latchkey.domain.instants import HOUR
+from latchkey.domain.refusal import Refusal
+from latchkey.domain.team.account import Role
+from latchkey.usecases.access import accounts, team
+from latchkey.usecases.deployment import operators, standing
+from tests.dashboard.asking import Person, somebody
+from tests.dashboard.site import Site, serious_findings, visiting
+from tests.domain.test_deployment import QUIET, SERVER
+
+HERE = "/dashboard/database"
+
+
+async def made_operator(site: Site, person: Person) -> accounts.Account:
+    account = await accounts.find_account(site.database, person.email)
+    assert account is not None
+    await operators.grant(site.database, account, site.clock.now)
+    return account
+
+
+async def test_no_role_in_a_project_shows_it_and_the_grant_does(site: Site) -> None:
+    owner = await somebody(site, Role.OWNER)
+    refused = await owner.get(HERE)
+    assert refused.status == 403
+    assert f"latchkey user operator {owner.email}".encode() in refused.body
+    assert HERE.encode() not in (await owner.get(f"/dashboard/projects/{site.project_id}")).body
+    account = await made_operator(site, owner)
+    shown = await owner.get(HERE)
+    assert shown.status == 200
+    assert site.project_id.encode() in shown.body
+    assert HERE.encode() in (await owner.get(f"/dashboard/projects/{site.project_id}")).body
+    await operators.revoke(site.database, account)
+    assert (await owner.get(HERE)).status == 403
+
+
+async def test_an_owner_cannot_become_an_operator_by_a_link(site: Site) -> None:
+    """A link to choose an operator's password would give its holder what the operator sees."""
+    owner, member = await somebody(site, Role.OWNER), await somebody(site, Role.VIEWER)
+    known = await accounts.find_account(site.database, owner.email)
+    target = await accounts.find_account(site.database, member.email)
+    assert known is not None
+    assert target is not None
+    now = site.clock.now
+    # A link that was made before the grant stops working with it.
+    _, before = await team.new_link(site.database, site.project_id, target.id, known.id, now)
+    await made_operator(site, member)
+    assert await accounts.invited(site.database, before, now) is None
+    with pytest.raises(Refusal, match="operator"):
+        await team.new_link(site.database, site.project_id, target.id, known.id, now)
+    await made_operator(site, owner)
+    await team.new_link(site.database, site.project_id, target.id, known.id, now)
+
+
+CLUSTER = Standing(
+    server=SERVER,
+    tables=[
+        Table("events", 30_000_000, 24 * 1024**3, 150_000, partitions=2, place="by project"),
+        Table("products", 120, 81920, 0, place="on every node"),
+        Table("audit_entries", None, 8192, 0, place="coordinator"),
+    ],
+    partitions=[
+        Partition("events", "events_2026_10", "FOR VALUES FROM ('1') TO ('2')", 20_000_000, 16 * 1024**3),
+        Partition("events", "events_2026_11", "FOR VALUES FROM ('2') TO ('3')", 10_000_000, 8 * 1024**3),
+    ],
+    standbys=[
+        Standby("beta", "10.0.0.2", "streaming", "sync", 5, 4096),
+        Standby("<b>gamma</b>", "", "streaming", "async", None, 0),
+    ],
+    synchronous="beta",
+    projects=[
+        HotProject("proj_1", "Ann's shop", 30_000_000, 250_000, 9_000_000, 18 * 1024**3, "db2.internal:5432", 0),
+        HotProject("proj_2", "Small shop", 3_000, 25, 900, 1024**2, "db3.internal:5432", 41),
+    ],
+    citus="14.0-1",
+    nodes=[
+        Node(1, "db1.internal", 5432, "coordinator", SERVER),
+        Node(2, "db2.internal", 5432, "worker", SERVER, shards=512, shard_bytes=20 * 1024**3),
+        Node(3, "db3.internal", 5432, "worker", None, "connection refused", shards=512),
+    ],
+)
+
+
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "viewport": {"width": 390, "height": 800}}])
+async def test_a_cluster_is_shown_whole_and_its_troubles_first(
+    site: Site, browser: Browser, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    async def look(*_: object) -> Standing:
+        return CLUSTER
+
+    monkeypatch.setattr(standing, "look", look)
+    async with visiting(browser, site, **options) as visitor:
+        async with site.database.acquire() as connection:
+            await connection.execute("insert into operators select id, 0 from accounts on conflict do nothing")
+        page = await visitor.open()
+        await page.goto(f"{site.url}{HERE}")
+        await expect(page.get_by_text("the node db3.internal:5432 does not answer")).to_be_visible()
+        nodes = page.get_by_role("region", name="Nodes")
+        await expect(nodes.get_by_role("row", name="db2.internal:5432 worker up 18.1")).to_be_visible()
+        await expect(nodes.get_by_text("does not answer")).to_have_count(1)
+        hottest = page.get_by_role("region", name="Hottest projects")
+        await expect(hottest.get_by_role("row", name="Ann's shop")).to_contain_text("db2.internal:5432")
+        await page.get_by_text("Partitions", exact=True).last.click()
+        await expect(page.get_by_text("events_2026_11")).to_be_visible()
+        await expect(page.get_by_text("<b>gamma</b>")).to_be_visible()
+        assert await serious_findings(page) == []
+
+
+async def test_one_server_without_anything_special_is_shown_without_troubles(site: Site) -> None:
+    owner = await somebody(site, Role.OWNER)
+    await made_operator(site, owner)
+    shown = (await owner.get(HERE)).body.decode()
+    assert "on one server" in shown
+    assert "No standby follows this server" in shown
+    assert "Nodes</h2>" not in shown
+    assert 'class="notice' not in shown
+
+
+async def test_a_server_in_trouble_says_what_to_do(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    troubled = replace(
+        SERVER, oldest=Transaction("psql", "idle in transaction", 2 * HOUR), slots=(Slot("left", False, 3 * 1024**3),)
+    )
+
+    async def look(*_: object) -> Standing:
+        return replace(QUIET, server=troubled)
+
+    monkeypatch.setattr(standing, "look", look)
+    owner = await somebody(site, Role.OWNER)
+    await made_operator(site, owner)
+    shown = (await owner.get(HERE)).body.decode()
+    assert "vacuum cannot remove old rows" in shown
+    assert "pg_drop_replication_slot" in shown
+    assert "left</bdi>: not in use, 3.0 GiB of log" in shown
