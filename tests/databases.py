@@ -62,7 +62,13 @@ class Contents:
 
     @classmethod
     async def read(cls, connection: asyncpg.Connection[asyncpg.Record]) -> Contents:
-        tables = [row[0] for row in await connection.fetch("select tablename from pg_tables where schemaname='public'")]
+        # Partitions, and not the tables they belong to.
+        tables = [
+            row[0]
+            for row in await connection.fetch(
+                "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"
+            )
+        ]
         # Foreign keys need no check: everything goes, and what comes back was there before.
         clearing = ["set local session_replication_role = replica", *(f'delete from "{table}"' for table in tables)]
         for name, last in await connection.fetch(

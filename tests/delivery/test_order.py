@@ -276,13 +276,13 @@ async def test_only_what_a_webhook_wants_is_queued_for_it(yard: Yard) -> None:
 async def test_pruning_takes_what_was_delivered_long_ago_and_nothing_else(line: Line) -> None:
     await line.yard.buy("ann", 2)
     await line.record(await line.claim())
-    assert await prune(line.yard.database, line.now - 60_000) == 0
-    assert await prune(line.yard.database, line.now + 1000) == 1
+    assert await prune(line.yard.database, line.now, 60_000) == 0
+    assert await prune(line.yard.database, line.now + 1000, 0) == 1
     assert await line.yard.database.pool.fetchval("select count(*) from attempts") == 0
     assert await line.yard.database.pool.fetchval("select count(*) from events") == 4
     assert await line.yard.count("waiting") == 3
     await line.yard.webhooks.delete(PROJECT, line.webhook.id, line.now)
-    await prune(line.yard.database, 0)
+    await prune(line.yard.database, 0, 0)
     assert await line.yard.database.pool.fetchval("select count(*) from webhooks") == 0
     assert await line.yard.database.pool.fetchval("select count(*) from deliveries") == 0
 

@@ -14,6 +14,7 @@ from latchkey.delivery import operations
 from latchkey.delivery.outage import outlive
 from latchkey.delivery.queue import requeue
 from latchkey.delivery.queue.listening import listen
+from latchkey.delivery.queue.parts import turn_over
 from latchkey.delivery.queue.pruning import prune
 from latchkey.delivery.queue.worker import Worker
 from latchkey.delivery.sealing import Sealer
@@ -23,6 +24,7 @@ from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.storage.deliveries import parts
 
 _DAY_MS = 24 * 3600 * 1000
 
@@ -92,7 +94,11 @@ async def _replay(database: Database, new: asyncio.Event) -> None:
 
 
 async def _prune(database: Database, settings: Settings) -> None:
-    await prune(database, real_now() - settings.attempts_kept_days * _DAY_MS)
+    # A clock that runs ahead must not delete what is still to be kept.
+    now = min(real_now(), await parts.database_time(database))
+    kept_ms = settings.attempts_kept_days * _DAY_MS
+    await turn_over(database, now, kept_ms)
+    await prune(database, now, kept_ms)
 
 
 async def _tell(database: Database, sender: Sender, to: Webhook, settings: Settings) -> None:

@@ -25,8 +25,19 @@ create table projects (
 -- with a cursor never skips an event that commits later.
 create table feeds (
     project_id text primary key references projects (id) on delete cascade,
-    position bigint not null default 0
+    position bigint not null default 0,
+    -- The part of its newest event.
+    part integer not null default 0
 ) with (fillfactor = 50);
+
+-- Parts: stretches of time, by number. Events, deliveries and attempts are partitioned by part (decision 92). New rows
+-- belong to the highest. Part -1 keeps deliveries that outlive the part they were in.
+create table parts (
+    part integer primary key,
+    opened_at bigint not null,
+    -- When its deliveries and attempts were dropped. Events are kept.
+    dropped_at bigint
+);
 
 create table apps (
     project_id text not null references projects (id) on delete cascade,
@@ -337,10 +348,10 @@ create table events (
     occurred_at bigint not null,
     committed_at bigint not null,
     body json not null,
-    primary key (project_id, position)
-);
-create unique index events_by_id on events (id, project_id);
-create unique index events_of_customer on events (customer_id, project_id, sequence);
+    part integer not null default 0
+    -- Each partition has three unique keys, which `open_part` creates: (project_id, position), (id, project_id) and
+    -- (customer_id, project_id, sequence). Decision 92 says what keeps them unique over all partitions.
+) partition by range (part);
 -- For erasure: the ids of an erased customer are also in the TRANSFER events of those who received its purchases.
 create index events_of_transfers on events (project_id, customer_id) where type = 'TRANSFER';
 
@@ -545,9 +556,11 @@ create table deliveries (
     -- Of the webhook when the delivery was queued or resent, so that all its attempts send the same body. Null is the
     -- default.
     dialect text,
-    primary key (project_id, customer_id, webhook_key, sequence)
-    -- status is in no index, so that recording an outcome is a HOT update within the row's page.
-) with (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 50);
+    -- Never higher than that of its event.
+    part integer not null default 0
+    -- Each partition has the primary key (project_id, customer_id, webhook_key, sequence). status is in no index, so that
+    -- recording an outcome is a HOT update within the row's page.
+) partition by list (part);
 create index deliveries_listed on deliveries (webhook_key, created_at, customer_id, sequence);
 create index deliveries_of_replay on deliveries (replay_id) where replay_id is not null;
 
@@ -569,6 +582,8 @@ create table lanes (
     -- Fencing: only the holder of the token may record; after lease_until another worker may claim the lane.
     lease_until bigint not null default 0,
     token bigint not null default 0,
+    -- No delivery that waits here has a lower one.
+    part integer not null default 0,
     primary key (project_id, customer_id, webhook_key, aside)
     -- lease_until and token are in no index, so that a claim is a HOT update within the row's page.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
@@ -590,8 +605,9 @@ create table attempts (
     response_headers json,
     -- The first 16 KiB.
     response_body bytea,
-    primary key (project_id, customer_id, webhook_key, sequence, number)
-);
+    -- That of its delivery. Each partition has the primary key (project_id, customer_id, webhook_key, sequence, number).
+    part integer not null default 0
+) partition by list (part);
 
 -- webhook.failing, webhook.paused, webhook.recovered: kept for the log and sent to the operations URL if one is set.
 create table operational_events (
@@ -1149,6 +1165,8 @@ declare
     one record;
     woken text;
     head bigint;
+    now_part integer;
+    told_part integer;
 begin
     -- One at a time: joined, the plan of an empty table would read all customers of the project for each of them. The
     -- arrays are sorted by key, so rows are locked in the same order everywhere.
@@ -1211,6 +1229,7 @@ begin
         return made;
     end if;
 
+    now_part := (select max(p.part) from parts p);
     -- Before the feed's lock: this may wait for a lane whose outcome is being recorded.
     with matching as (
         select w.key, w.dialect, n.*, case when n.who < 0 then made[-n.who] else n.who end as customer_id
@@ -1232,17 +1251,19 @@ begin
     ),
     stored as (
         insert into deliveries (
-            project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, dialect
+            project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, dialect, part
         )
-        select of_project, customer_id, key, sequence, event_id, type, at_ms, nullif(dialect, 'latchkey') from matching
+        select of_project, customer_id, key, sequence, event_id, type, at_ms, nullif(dialect, 'latchkey'), now_part
+        from matching
     ),
     queued as (
-        insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at)
-        select of_project, customer_id, key, count(*), min(sequence) - 1, at_ms
+        insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at, part)
+        select of_project, customer_id, key, count(*), min(sequence) - 1, at_ms, now_part
         from matching
         group by customer_id, key
         order by customer_id, key
-        on conflict (project_id, customer_id, webhook_key, aside) do update set waiting = l.waiting + excluded.waiting
+        on conflict (project_id, customer_id, webhook_key, aside) do update
+        set waiting = l.waiting + excluded.waiting, part = least(l.part, excluded.part)
         returning webhook_key
     )
     select case when count(*) <= 300 then string_agg(webhook_key::text, ',') else '' end into woken
@@ -1252,18 +1273,79 @@ begin
     end if;
 
     -- Last: the feed's lock is held until the commit, so positions are in the order of commits (decision 6).
-    update feeds set position = position + cardinality(told_whos) where project_id = of_project
-    returning position - cardinality(told_whos) into head;
+    -- A project's parts never go back, so no part after this one has an event of the project.
+    update feeds set position = position + cardinality(told_whos), part = greatest(part, now_part)
+    where project_id = of_project
+    returning position - cardinality(told_whos), part into head, told_part;
+    -- The index of a partition knows only the ids in that partition. Under the feed's lock nobody adds one meanwhile.
+    if told_part >= 1000 and exists (
+        select from events e
+        where e.part < told_part / 1000 * 1000 and e.project_id || '' = of_project and e.id = any(told_ids)
+    ) then
+        raise unique_violation using message = 'an event with this id exists already';
+    end if;
     insert into events (
-        project_id, position, id, customer_id, sequence, type, environment, app_id, occurred_at, committed_at, body
+        project_id, position, id, customer_id, sequence, type, environment, app_id, occurred_at, committed_at, body,
+        part
     )
     select of_project, head + n.place, n.id, case when n.who < 0 then made[-n.who] else n.who end, n.sequence, n.type,
-        n.environment, n.app_id, n.at, at_ms, n.body
+        n.environment, n.app_id, n.at, at_ms, n.body, told_part
     from unnest(
         told_whos, told_ids, told_sequences, told_types, told_environments, told_apps, told_ats, told_bodies
     ) with ordinality as n (who, id, sequence, type, environment, app_id, at, body, place);
     return made;
 end $$;
+
+-- Creates the partitions of a part, and the events' partition if the part is the first in it: parts 0 to 999 share the
+-- first partition of events, 1000 to 1999 the next. From then on new rows belong to the part.
+-- Attaching a table does not wait for those who use its parent.
+create function open_part(new_part integer, at_ms bigint) returns void language plpgsql as $$
+declare
+    of_events constant text := new_part / 1000;
+    named constant text := case when new_part = -1 then 'kept' else new_part::text end;
+begin
+    if to_regclass('events_' || of_events) is null then
+        execute format('create table events_%s (like events including all)', of_events);
+        execute format('alter table events_%s add primary key (project_id, position)', of_events);
+        execute format('create unique index events_%1$s_by_id on events_%1$s (id, project_id)', of_events);
+        execute format(
+            'create unique index events_%1$s_of_customer on events_%1$s (customer_id, project_id, sequence)', of_events
+        );
+        execute format(
+            'alter table events attach partition events_%s for values from (%s) to (%s)',
+            of_events, new_part / 1000 * 1000, (new_part / 1000 + 1) * 1000
+        );
+    end if;
+    execute format(
+        'create table deliveries_%s (like deliveries including all)'
+        ' with (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 50)', named
+    );
+    execute format(
+        'alter table deliveries_%s add primary key (project_id, customer_id, webhook_key, sequence)', named
+    );
+    execute format('alter table deliveries attach partition deliveries_%s for values in (%s)', named, new_part);
+    execute format('create table attempts_%s (like attempts including all)', named);
+    execute format(
+        'alter table attempts_%s add primary key (project_id, customer_id, webhook_key, sequence, number)', named
+    );
+    execute format('alter table attempts attach partition attempts_%s for values in (%s)', named, new_part);
+    insert into parts (part, opened_at) values (new_part, at_ms);
+end $$;
+
+-- Drops the deliveries and attempts of a part. Waits until nobody uses the two tables: call it with a short lock_timeout.
+-- The tables before their partitions, as all statements lock them.
+create function drop_part(old_part integer, at_ms bigint) returns void language plpgsql as $$
+begin
+    lock table only deliveries, only attempts in access exclusive mode;
+    execute format('alter table deliveries detach partition deliveries_%s', old_part);
+    execute format('alter table attempts detach partition attempts_%s', old_part);
+    execute format('drop table deliveries_%1$s, attempts_%1$s', old_part);
+    update parts set dropped_at = at_ms where part = old_part;
+end $$;
+
+select open_part(0, 0);
+-- For deliveries that outlive their part.
+select open_part(-1, 0);
 
 -- Accounts that may see what concerns the whole deployment and not one project. Granted by `latchkey user operator` only
 -- (decision 91).

@@ -1,29 +1,38 @@
-"""Deletes old deliveries. Failed deliveries, and all events, are kept."""
+"""Deletes old deliveries one by one. Failed deliveries, and all events, are kept.
+
+Most deliveries of a large installation are not deleted but dropped with their part (`parts.py`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from latchkey.domain.instants import Ms
+from latchkey.domain.webhooks.parts import deleted_before
 from latchkey.storage.database import Database
-from latchkey.storage.deliveries import pruning
+from latchkey.storage.deliveries import parts, pruning
 
 # Small batches with a pause between them, so that deliveries are not slowed down.
 _BATCH = 500
 _PAUSE_SECONDS = 0.05
 
 
-async def prune(database: Database, before: Ms) -> int:
-    """Delete deliveries that succeeded before this time, and everything of deleted webhooks; returns how many."""
+async def prune(database: Database, now: Ms, kept_ms: int) -> int:
+    """Delete deliveries that succeeded longer ago than they are kept, and everything of deleted webhooks; returns how
+    many."""
     removed = 0
+    known = await parts.known(database)
+    limits = [(one.number, deleted_before(one.number, known, now, kept_ms)) for one in known]
     for key, deleted in await pruning.webhooks(database):
         if deleted:
-            await _in_batches(lambda key=key: pruning.remove_lanes(database, key, _BATCH))  # type: ignore[misc]  # bound at once
-            removed += await _in_batches(lambda key=key: pruning.remove_deliveries(database, key, _BATCH))  # type: ignore[misc]  # bound at once
+            await _in_batches(partial(pruning.remove_lanes, database, key, _BATCH))
+            removed += await _in_batches(partial(pruning.remove_deliveries, database, key, _BATCH))
             await pruning.forget_webhook(database, key)
         else:
-            removed += await _in_batches(lambda key=key: pruning.remove_delivered(database, key, before, _BATCH))  # type: ignore[misc]  # bound at once
+            for part, before in limits:
+                removed += await _in_batches(partial(pruning.remove_delivered, database, key, part, before, _BATCH))
     return removed
 
 

@@ -58,6 +58,8 @@ class Claim(Struct, frozen=True):
     dialect: str | None
     # Where the row of the lane is stored, until the row changes.
     lane: str
+    # The part of the delivery: in which partition it is stored.
+    part: int
 
 
 @translates_errors

@@ -27,9 +27,9 @@ async def webhooks(database: Database) -> list[PrunableWebhook]:
 
 
 @translates_errors
-async def remove_delivered(database: Database, webhook_key: int, before: Ms, limit: int) -> int:
-    """Deletes up to `limit` deliveries delivered before this time, with their attempts; returns how many."""
-    removed: int = await database.pool.fetchval(_PRUNE, webhook_key, before, limit)
+async def remove_delivered(database: Database, webhook_key: int, part: int, before: Ms, limit: int) -> int:
+    """Deletes up to `limit` deliveries of a part delivered before this time, with their attempts; returns how many."""
+    removed: int = await database.pool.fetchval(_PRUNE, webhook_key, before, limit, part)
     return removed
 
 

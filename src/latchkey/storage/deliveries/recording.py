@@ -92,6 +92,7 @@ async def _record_last(database: Database, outcomes: Sequence[Outcome]) -> list[
             [_ENCODER.encode(one.response_headers) for one in attempts],
             [one.response_body for one in attempts],
             list({one.webhook_key for one in claims}),
+            [one.part for one in claims],
         )
     assert row is not None, "the statement returns one row"
     troubled = row["troubled"]
@@ -123,6 +124,7 @@ async def _record(database: Database, outcomes: Sequence[Outcome], now: Ms) -> l
         [_ENCODER.encode(one.response_headers) if one.status is not None else None for one in attempts],
         [one.response_body if one.status is not None else None for one in attempts],
         now,
+        [one.part for one in claims],
     )
     return [Recorded(outcomes[row["place"] - 1], more=row["more"], troubled=row["troubled"]) for row in rows]
 

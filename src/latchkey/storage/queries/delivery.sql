@@ -6,6 +6,8 @@
 -- A lane is looked up once; after that by its ctid, which needs no index. A lane that another transaction changes at the
 -- same time is left out. That transaction announces its change when it commits.
 -- Each lane gets a token of its own, so that the token and the ctid together name the lane when its outcome is recorded.
+-- The lane says in which part its deliveries begin, and a delivery's event is never in an earlier part: older partitions
+-- are not touched.
 with picked as (
     select w.key, w.version, free.lane, $5 + row_number() over () as token
     from unnest($1::bigint[], $2::integer[]) as asked (key, amount)
@@ -39,22 +41,26 @@ leased as (
     from picked p
     where l.ctid = p.lane
     returning l.ctid, l.project_id, l.customer_id, l.webhook_key, l.aside, p.version, l.waiting, l.done, l.tries,
-        l.tried_at, l.token
+        l.tried_at, l.token, l.part
 )
 select l.project_id, l.customer_id, l.webhook_key, l.aside, l.version as webhook_version, l.waiting, l.done, l.tries,
     l.tried_at, head.sequence, head.event_id, head.attempts, happened.body as event, l.token, head.dialect,
-    l.ctid::text as lane
+    l.ctid::text as lane, head.part
 from leased l
 left join lateral (
-    select d.sequence, d.event_id, d.attempts, d.dialect
+    select d.sequence, d.event_id, d.attempts, d.dialect, d.part
     from deliveries d
     where d.project_id = l.project_id and d.customer_id = l.customer_id and d.webhook_key = l.webhook_key
         and d.sequence > l.done and d.status = 'waiting' and (l.aside = 0 and not d.aside or d.sequence = l.aside)
+        and d.part >= l.part
     order by d.sequence
     limit 1
 ) as head on true
 left join lateral (
-    select e.body from events e where e.id = head.event_id and e.project_id || '' = l.project_id limit 1
+    select e.body
+    from events e
+    where e.id = head.event_id and e.project_id || '' = l.project_id and e.part >= head.part
+    limit 1
 ) as happened on true;
 
 -- name: release_lanes
@@ -78,11 +84,12 @@ where l.project_id = held.project_id and l.customer_id = held.customer_id and l.
 -- unchanged: record_attempts handles it.
 with held as materialized (
     select l.ctid as lane, n.token, n.sequence, n.at, n.took_ms, n.request_headers, n.response_headers, n.response_body,
-        n.place
+        n.part, n.place
     from unnest(
-        $1::text::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::json[], $7::json[], $8::bytea[]
+        $1::text::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::json[], $7::json[], $8::bytea[],
+        $10::integer[]
     ) with ordinality as n (
-        lane, token, sequence, at, took_ms, request_headers, response_headers, response_body, place
+        lane, token, sequence, at, took_ms, request_headers, response_headers, response_body, part, place
     )
     join lanes l on l.ctid = n.lane and l.token = n.token
     -- Lanes are locked in the same order everywhere.
@@ -93,7 +100,7 @@ emptied as (
     using held h
     where l.ctid = h.lane and l.token = h.token and l.waiting <= 1
     returning l.project_id, l.customer_id, l.webhook_key, h.sequence, h.at, h.took_ms, h.request_headers,
-        h.response_headers, h.response_body, h.place
+        h.response_headers, h.response_body, h.part, h.place
 ),
 judged as (
     update deliveries d
@@ -101,17 +108,17 @@ judged as (
         error = null
     from emptied e
     where d.project_id = e.project_id and d.customer_id = e.customer_id and d.webhook_key = e.webhook_key
-        and d.sequence = e.sequence
+        and d.sequence = e.sequence and d.part = e.part
     returning d.project_id, d.customer_id, d.webhook_key, d.sequence, d.attempts, e.at, e.took_ms, e.request_headers,
-        e.response_headers, e.response_body
+        e.response_headers, e.response_body, e.part
 ),
 logged as (
     insert into attempts (
         project_id, customer_id, webhook_key, sequence, number, at, took_ms, status, request_headers, response_headers,
-        response_body
+        response_body, part
     )
     select project_id, customer_id, webhook_key, sequence, attempts, at, took_ms, 200, request_headers,
-        response_headers, response_body
+        response_headers, response_body, part
     from judged
 )
 select array(select place from emptied) as places,
@@ -131,11 +138,11 @@ with result as (
     from unnest(
         $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::integer[],
         $9::bigint[], $10::integer[], $11::bigint[], $12::bigint[], $13::text[], $14::integer[], $15::json[],
-        $16::json[], $17::bytea[]
+        $16::json[], $17::bytea[], $19::integer[]
     ) with ordinality as n (
         project_id, customer_id, webhook_key, aside, token, done, sequence, number,
         at, took_ms, next_at, others_at, error, status, request_headers,
-        response_headers, response_body, place
+        response_headers, response_body, part, place
     )
 ),
 held as (
@@ -148,10 +155,10 @@ held as (
 logged as (
     insert into attempts (
         project_id, customer_id, webhook_key, sequence, number, at, took_ms, error, status, request_headers,
-        response_headers, response_body
+        response_headers, response_body, part
     )
     select project_id, customer_id, webhook_key, sequence, number, at, took_ms, error, status, request_headers,
-        response_headers, response_body
+        response_headers, response_body, part
     from held
 ),
 judged as (
@@ -164,7 +171,7 @@ judged as (
         error = h.error
     from held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
-        and d.sequence = h.sequence
+        and d.sequence = h.sequence and d.part = h.part
 ),
 emptied as (
     delete from lanes l
@@ -187,8 +194,9 @@ moved as (
         and l.aside = h.aside and not (h.leaves and h.waiting <= 1)
 ),
 stepped_aside as (
-    insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at, tries, tried_at)
-    select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, next_at, tries + 1, coalesce(tried_at, at)
+    insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at, tries, tried_at, part)
+    select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, next_at, tries + 1, coalesce(tried_at, at),
+        part
     from held
     where others_at is not null
     on conflict do nothing

@@ -29,15 +29,29 @@ where l.project_id = $1 and l.customer_id = $2 and l.webhook_key = $3
 
 -- name: resend_delivery
 -- restart a finished delivery; it does not wait for other events of its customer
-with again as (
-    update deliveries
+-- From a part that is closed it moves to the part that is kept, with its attempts: nothing in a closed part becomes
+-- pending again, so that a part without pending deliveries can be dropped.
+with parted as (
+    select min(p.part) as kept, max(p.part) as newest from parts p
+),
+again as (
+    update deliveries d
     set status = 'waiting', aside = true, finished_at = null,
-        dialect = (select nullif(w.dialect, 'latchkey') from webhooks w where w.key = $3)
-    where project_id = $1 and customer_id = $2 and webhook_key = $3 and sequence = $4 and status <> 'waiting'
-    returning *
+        dialect = (select nullif(w.dialect, 'latchkey') from webhooks w where w.key = $3),
+        part = case when d.part = p.newest then d.part else p.kept end
+    from parted p
+    where d.project_id = $1 and d.customer_id = $2 and d.webhook_key = $3 and d.sequence = $4 and d.status <> 'waiting'
+    returning d.project_id, d.customer_id, d.webhook_key, d.sequence, d.part
+),
+moved as (
+    update attempts a
+    set part = g.part
+    from again g
+    where a.project_id = g.project_id and a.customer_id = g.customer_id and a.webhook_key = g.webhook_key
+        and a.sequence = g.sequence and a.part <> g.part
 )
-insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at)
-select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, $5
+insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at, part)
+select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, $5, part
 from again
 on conflict do nothing;
 
@@ -113,34 +127,72 @@ order by s.position;
 
 -- name: requeue_deliveries
 -- queue these events for a webhook again, in order for each customer; deliveries that are already pending are unchanged
-with again as (
-    insert into deliveries as d (
-        project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id, dialect
-    )
-    select $1, n.customer_id, $2, n.sequence, n.event_id, n.type, n.committed_at, $3, nullif($10, 'latchkey')
+-- One that was sent before is changed where it is, or moved as by resend_delivery. One that is missing (it was never sent
+-- to this webhook, or was pruned) is created in the part that is kept: there, no two replays can create it twice.
+with asked as materialized (
+    select n.*, p.kept, p.newest
     from unnest($5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bigint[])
         as n (customer_id, sequence, event_id, type, committed_at)
+    cross join (select min(p.part) as kept, max(p.part) as newest from parts p) as p
     order by n.customer_id, n.sequence
-    on conflict (project_id, customer_id, webhook_key, sequence) do update
-    set status = 'waiting', aside = false, finished_at = null, replay_id = excluded.replay_id, dialect = excluded.dialect
-    where d.status <> 'waiting'
-    returning d.customer_id, d.sequence
+),
+known as materialized (
+    select n.*, d.part as stored
+    from asked n
+    left join lateral (
+        select k.part from deliveries k
+        where k.project_id = $1 and k.customer_id = n.customer_id and k.webhook_key = $2 and k.sequence = n.sequence
+        limit 1
+    ) as d on true
+),
+again as (
+    update deliveries d
+    set status = 'waiting', aside = false, finished_at = null, replay_id = $3, dialect = nullif($10, 'latchkey'),
+        part = case when d.part = n.newest then d.part else n.kept end
+    from known n
+    where d.project_id = $1 and d.customer_id = n.customer_id and d.webhook_key = $2 and d.sequence = n.sequence
+        and d.part = n.stored and d.status <> 'waiting'
+    returning d.customer_id, d.sequence, d.part
+),
+moved as (
+    update attempts a
+    set part = g.part
+    from again g
+    where a.project_id = $1 and a.customer_id = g.customer_id and a.webhook_key = $2 and a.sequence = g.sequence
+        and a.part <> g.part
+),
+fresh as (
+    insert into deliveries (
+        project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, replay_id, dialect, part
+    )
+    select $1, n.customer_id, $2, n.sequence, n.event_id, n.type, n.committed_at, $3, nullif($10, 'latchkey'), n.kept
+    from known n
+    where n.stored is null
+    order by n.customer_id, n.sequence
+    on conflict do nothing
+    returning customer_id, sequence, part
+),
+taken as (
+    select * from again
+    union all
+    select * from fresh
 ),
 queued as (
-    insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at)
-    select $1, customer_id, $2, count(*), min(sequence) - 1, $4
-    from again
+    insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at, part)
+    select $1, customer_id, $2, count(*), min(sequence) - 1, $4, min(part)
+    from taken
     group by customer_id
     order by customer_id
     on conflict (project_id, customer_id, webhook_key, aside) do update
     set waiting = l.waiting + excluded.waiting,
         done = least(l.done, excluded.done),
+        part = least(l.part, excluded.part),
         -- An older delivery goes first now; it has its own retries.
         tries = case when excluded.done < l.done and l.lease_until <= $4 then 0 else l.tries end,
         tried_at = case when excluded.done < l.done and l.lease_until <= $4 then null else l.tried_at end,
         next_at = case when excluded.done < l.done then least(l.next_at, $4) else l.next_at end
 )
-select count(*) from again;
+select count(*) from taken;
 
 -- name: advance_replay
 -- store a replay's progress

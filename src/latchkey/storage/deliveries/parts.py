@@ -1,0 +1,83 @@
+"""Parts: the partitions of deliveries, attempts and events, opened and dropped by the delivery role."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.webhooks.parts import Part, Sizes
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.errors import DatabaseBusyError
+from latchkey.storage.outages import translated_errors, translates_errors
+from latchkey.storage.sql import query
+
+_LIST = query("list_parts")
+_TIME = query("database_time")
+_LOCK = query("lock_parts")
+_SIZE = query("size_of_part")
+_OPEN = query("open_part")
+_PENDING = query("part_is_pending")
+_KEEP = query("keep_deliveries")
+_DROP = query("drop_part")
+
+# Whoever waits to change a table makes everybody behind it wait too.
+LOCK_TIMEOUT_MS = 100
+
+
+@translates_errors
+async def known(database: Database) -> list[Part]:
+    """All that have not been dropped. Before `latchkey migrate --after` there is only part 0."""
+    return [Part(row["part"], row["opened_at"]) for row in await database.pool.fetch(_LIST)]
+
+
+@translates_errors
+async def database_time(database: Database) -> Ms:
+    at: Ms = await database.pool.fetchval(_TIME)
+    return at
+
+
+@translates_errors
+async def sizes(database: Database, part: int) -> Sizes:
+    row = await database.pool.fetchrow(_SIZE, part)
+    assert row is not None, "the statement returns one row"
+    return Sizes(row["deliveries"] or 0, row["events"] or 0)
+
+
+async def open_part(database: Database, part: int, now: Ms) -> None:
+    """From now on new rows belong to this part. Raises DatabaseBusyError if a table is locked."""
+    async with _alone(database) as connection:
+        await connection.execute(_OPEN, part, now)
+
+
+async def settle(database: Database, part: int, since: Ms) -> bool:
+    """Moves what must be kept out of a closed part: deliveries that failed, or finished since this time. False if some
+    are still pending, which keep the part. Takes as long as it takes to read the part."""
+    async with _alone(database) as connection:
+        await connection.execute("set local statement_timeout = 0")
+        await connection.execute("set local enable_seqscan = on")
+        if await connection.fetchval(_PENDING, part):
+            return False
+        await connection.execute(_KEEP, part, since)
+        return True
+
+
+async def drop(database: Database, part: int, now: Ms) -> None:
+    """Drops the deliveries and attempts of a part that is settled. Raises DatabaseBusyError if the tables are in use
+    for longer than a moment."""
+    async with _alone(database) as connection:
+        await connection.execute(_DROP, part, now)
+
+
+@asynccontextmanager
+async def _alone(database: Database) -> AsyncIterator[Connection]:
+    """A transaction that no other process opens, settles or drops parts in at the same time."""
+    with translated_errors():
+        try:
+            async with database.transaction(lock_timeout_ms=LOCK_TIMEOUT_MS) as connection:
+                await connection.execute(_LOCK)
+                yield connection
+        except asyncpg.LockNotAvailableError as error:
+            raise DatabaseBusyError("The tables of the parts are in use.") from error
