@@ -42,8 +42,11 @@ ARROWS: dict[str, set[str]] = {
     "garbage": set(),
     "log_stream": set(),
     "logs": {"log_stream"},
-    "settings": {"domain"},
+    "cpus": set(),
+    "standing": set(),
+    "settings": {"cpus", "domain"},
     "server": {"garbage", "settings"},
+    "helping": {"server", "settings"},
     "safety": {"settings", "storage"},
 }
 # These put the parts together, so they import them all. Nobody imports them; only the command line starts the service.

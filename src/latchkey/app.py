@@ -15,6 +15,7 @@ from latchkey.api.store_connections import connect
 from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
 from latchkey.settings import Settings
+from latchkey.standing import Standing
 from latchkey.storage.database import Database
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.checkout.chores import run_checkouts
@@ -42,7 +43,7 @@ def load_api() -> None:
     """Import what the api role needs, and build its routes. It is more than half of the code: a process without that
     role starts in half the time."""
     import latchkey.dashboard.application
-    import latchkey.server  # noqa: F401
+    import latchkey.helping  # noqa: F401
     from latchkey.api.application import routes
 
     routes()
@@ -57,14 +58,19 @@ async def run_process(
     *,
     place: Place | None = None,
     metrics: socket.socket | None = None,
+    standing: Standing | None = None,
 ) -> None:
     """Run these roles in this process until `stop` is set, then shut down cleanly. `place` says which process this is,
-    and `metrics` is the socket that it shares with the others for their metrics."""
+    `metrics` is the socket that it shares with the others for their metrics, and `standing` is what the supervisor
+    tells about the others."""
+    told = standing if standing is not None else Standing()
     async with (
         open_database(settings, roles) as database,
         _watched(settings, database, roles, place, metrics) as watch,
     ):
-        running = [asyncio.create_task(_forever(role, settings, database, listening, stop, watch)) for role in roles]
+        running = [
+            asyncio.create_task(_forever(role, settings, database, listening, stop, watch, told)) for role in roles
+        ]
         ended = asyncio.create_task(stop.wait())
         try:
             await _started(running)
@@ -112,12 +118,13 @@ async def _forever(
     listening: socket.socket | None,
     stop: asyncio.Event,
     watch: Watch,
+    standing: Standing,
 ) -> None:
     try:
         match role:
             case "api":
                 assert listening is not None, "the api role needs a listening socket"
-                await _answer_requests(settings, database, listening, stop, watch)
+                await _answer_requests(settings, database, listening, stop, watch, standing)
             case "clock":
                 await asyncio.gather(
                     run_clock(database, real_now, stop),
@@ -156,10 +163,16 @@ async def _hear_stores(settings: Settings, database: Database, stop: asyncio.Eve
 
 
 async def _answer_requests(
-    settings: Settings, database: Database, listening: socket.socket, stop: asyncio.Event, watch: Watch
+    settings: Settings,
+    database: Database,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    watch: Watch,
+    standing: Standing,
 ) -> None:
     from latchkey.api.application import create_application
     from latchkey.dashboard.application import Dashboard
+    from latchkey.helping import Helping
     from latchkey.server import Listener
 
     opened: list[Dashboard] = []
@@ -168,16 +181,22 @@ async def _answer_requests(
         opened.append(Dashboard(services, settings))
         return opened[0]
 
-    listener = Listener(create_application(database, settings, real_now, pages, watch), listening, settings)
+    application = create_application(database, settings, real_now, pages, watch, lambda: standing.news.restarting)
+    listener, helping = Listener(application, listening, settings), Helping(application, settings)
+    standing.follow(lambda news: helping.at(news.sockets))
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     for dashboard in opened:
         dashboard.closing.set()
+    # The application ends with the first listener. What the others have accepted is finished by then, or time is up.
+    drained = asyncio.get_running_loop().time() + settings.drain_seconds
+    await helping.stop(settings.drain_seconds)
     listener.stop()
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(serving, settings.drain_seconds)
+        async with asyncio.timeout_at(drained):
+            await serving
 
 
 async def _started(running: Sequence[asyncio.Task[None]]) -> None:

@@ -6,6 +6,7 @@ import ipaddress
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from latchkey.settings import Problem, Settings, control_urls
 from latchkey.storage import migrate
+from latchkey.storage.connection_slots import connection_slots
 from latchkey.storage.database import connect
 from latchkey.storage.errors import StorageError
 
@@ -82,6 +84,26 @@ async def problems_of_database(settings: Settings) -> list[Problem]:
     finally:
         await connection.close()
     return []
+
+
+async def room_for_connections(settings: Settings, connection: Any) -> Problem | None:
+    """Whether PostgreSQL accepts as many connections as our processes may open. Not a reason to refuse to start: they
+    open more than one only under load."""
+    # Two more in the process of the background roles, which waits for notifications.
+    background = 2 * any(role != "api" for role in settings.roles)
+    needed = settings.processes * settings.database_connections + background
+    available = await connection_slots(connection)
+    if needed <= available:
+        return None
+    wrong = (
+        f"allows {settings.processes} processes {settings.database_connections} connections each, so {needed} in all, "
+        f"but PostgreSQL accepts {available}."
+    )
+    remedy = (
+        "Raise max_connections of PostgreSQL, or lower LATCHKEY_DATABASE_CONNECTIONS or LATCHKEY_WORKERS. "
+        "Other machines and programs that use the same server need connections too."
+    )
+    return Problem("LATCHKEY_DATABASE_CONNECTIONS", wrong, remedy)
 
 
 def _transport(settings: Settings, now_ms: int) -> list[Problem]:

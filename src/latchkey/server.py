@@ -1,14 +1,17 @@
 """Granian, embedded in our own event loop, on a socket bound by the supervisor.
 
 The supervisor binds and keeps the sockets. So it can report a port in use before anything starts, and connections
-that arrive while a process restarts wait instead of being refused.
+that arrive while a process restarts are accepted by another one (`helping.py`), or wait if there is none.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import logging
 import os
 import socket
+import struct
 from typing import Any, cast
 
 from granian import net
@@ -18,13 +21,19 @@ from granian.server.embed import Server
 from latchkey.garbage import collect_seldom
 from latchkey.settings import BACKLOG, Settings
 
+# Of Linux; Python has no name for it.
+_SO_ATTACH_FILTER = 26
+
 
 class Listener:
-    def __init__(self, application: Any, listening: socket.socket, settings: Settings) -> None:
+    def __init__(
+        self, application: Any, listening: socket.socket, settings: Settings, *, lifespan: bool = True
+    ) -> None:
+        """`lifespan` starts and stops the application with this listener; one listener of an application must."""
         self._server = _Server(
             listening,
             target=application,
-            interface=Interfaces.ASGI,
+            interface=Interfaces.ASGI if lifespan else Interfaces.ASGINL,
             backlog=BACKLOG,
             backpressure=BACKLOG,
             websockets=False,
@@ -40,6 +49,10 @@ class Listener:
         collect_seldom()
         await self._server.serve()
 
+    def retire(self) -> None:
+        """Accept no new connections; those that are open go on until `stop`. Call it once, and only on Linux."""
+        self._server.retire()
+
     def stop(self) -> None:
         """Accept no new connections, finish the requests under way, close idle connections; then `serve` returns."""
         self._server.stop()  # type: ignore[no-untyped-call]  # granian does not annotate it
@@ -51,9 +64,29 @@ class _Server(Server):
 
     def __init__(self, listening: socket.socket, **options: Any) -> None:
         super().__init__(**options)
-        self._listening = listening
+        # Granian closes the descriptor it is given.
+        self._given = os.dup(listening.fileno())
 
     def _init_shared_socket(self) -> None:
-        # Granian closes the descriptor it is given.
-        self._sfd = os.dup(self._listening.fileno())
+        self._sfd = self._given
         self._shd = cast("Any", net).SocketHolder(self._sfd, False, BACKLOG)
+
+    def retire(self) -> None:
+        """Granian knows the listening socket by this number only. From now on it is the number of a socket at which no
+        connection arrives. That must be a socket for TCP, because Granian may not have looked at it yet."""
+        with _deaf() as deaf:
+            os.dup2(deaf.fileno(), self._given, inheritable=False)
+
+
+def _deaf() -> socket.socket:
+    """Listens, but its filter drops every packet, so nobody can connect to it."""
+    made = socket.socket(socket.AF_INET)
+    # One instruction of the kernel's packet filter: return 0, the number of bytes to keep.
+    drop = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+    # A sandbox may not know filters. Then it is a port like our own, for this machine only.
+    with contextlib.suppress(OSError):
+        made.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", 1, ctypes.addressof(drop)))
+    made.bind(("127.0.0.1", 0))
+    made.listen(1)
+    made.setblocking(False)
+    return made

@@ -1,4 +1,5 @@
 """Settings: from the environment (`LATCHKEY_DATABASE_URL`) and from one file (`database_url`); the environment wins.
+A secret can also be in a file of its own, which the environment names (`LATCHKEY_DATABASE_URL_FILE`).
 
 `docs/latchkey.toml` is the list of all of them with their defaults and reasons; a test keeps it equal to this module.
 The types of the fields say what is allowed. msgspec checks every value against them, and the message about a wrong
@@ -10,7 +11,6 @@ from __future__ import annotations
 import base64
 import difflib
 import ipaddress
-import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct, inspect
 
+from latchkey.cpus import available_cpus
 from latchkey.domain.webhooks.address import Network
 
 PREFIX = "LATCHKEY_"
@@ -56,11 +57,6 @@ class SettingsRefusedError(Exception):
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
-
-
-def default_workers() -> int:
-    # PostgreSQL and the background roles want the other half of a small machine.
-    return max(1, (os.cpu_count() or 1) // 2)
 
 
 Timeout = Annotated[int, Meta(ge=0, le=3_600_000)]
@@ -119,7 +115,14 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def api_processes(self) -> int:
-        return self.workers or default_workers()
+        return self.workers or available_cpus()
+
+    @property
+    def processes(self) -> int:
+        """All processes of `latchkey serve` that use the database: those that answer requests, and one for all
+        background roles."""
+        background = any(role != "api" for role in self.roles)
+        return (self.api_processes if "api" in self.roles else 0) + background
 
     @property
     def tls(self) -> bool:
@@ -172,6 +175,12 @@ def gather(
     for name in _NAMES:
         if text := environ.get(PREFIX + name.upper()):
             _take(values, name, text, PREFIX + name.upper(), problems)
+    for name, variable in _FILES.items():
+        if path := environ.get(variable):
+            if environ.get(PREFIX + name.upper()):
+                problems.append(Problem(variable, f"is set, and {PREFIX}{name.upper()} too.", "Set one of them."))
+            elif (text := _only_line(variable, Path(path), problems)) is not None:
+                _take(values, name, text, variable, problems)
     problems += _misspelt(environ)
     problems += _empty_database(environ, values)
     values.update({name: value for name, value in (overrides or {}).items() if value is not None})
@@ -195,9 +204,23 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[Problem]:
     """Names in the environment that are almost a setting's. Others with our prefix are somebody else's business."""
     for name in sorted(environ):
         plain = name.removeprefix(PREFIX).lower()
-        if name.startswith(PREFIX) and plain not in _NAMES:
+        if name.startswith(PREFIX) and plain not in _NAMES and name not in _FILES.values():
             for close in difflib.get_close_matches(plain, _NAMES, 1, 0.85):
                 yield Problem(name, "is not a setting.", f"Did you mean {PREFIX}{close.upper()}?")
+
+
+def _only_line(variable: str, path: Path, problems: list[Problem]) -> str | None:
+    """The content of a file with one secret. Who mounts it decides who else can read it."""
+    try:
+        lines = path.read_text(encoding="utf-8").strip().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        problems.append(Problem(variable, f"{path} cannot be read ({reason}).", "Give a file with the value in it."))
+        return None
+    if len(lines) != 1:
+        problems.append(Problem(variable, f"{path} must have one line.", "Write only the value into it."))
+        return None
+    return lines[0].strip()
 
 
 def _read(config: Path, problems: list[Problem]) -> dict[str, Any]:
@@ -316,3 +339,5 @@ def _kind(hint: Any) -> _Kind:
 
 _KINDS = {name: _kind(hint) for name, hint in get_type_hints(Settings, include_extras=True).items()}
 _NAMES = Settings.__struct_fields__
+# Variables that name a file with a secret in it, as container platforms mount them.
+_FILES = {name: f"{PREFIX}{name.upper()}_FILE" for name in _NAMES if name in SECRETS}

@@ -138,7 +138,8 @@ class Shell(Running):
 
 class Up(Running):
     def __init__(self, folder: Path, *words: str | Path, **environment: str) -> None:
-        super().__init__("up", "--data", folder, *words, **environment)
+        # One process that answers is enough for most tests, and each takes a second of CPU to start.
+        super().__init__("up", "--data", folder, "--workers", "1", *words, **environment)
         self.folder = folder
 
     def wait_until_ready(self) -> dict[str, Any]:

@@ -49,6 +49,15 @@ def test_the_doctor_finds_a_healthy_machine_healthy(complete: dict[str, str], tm
         assert f"✓ {about}" in told.stdout, told.stdout
 
 
+def test_more_connections_than_postgresql_accepts_are_no_reason_to_refuse_but_said(
+    complete: dict[str, str], tmp_path: Path
+) -> None:
+    told = typed("doctor", "--data", tmp_path / "none", **complete, LATCHKEY_WORKERS="20")
+    assert told.returncode == 0, told.stdout
+    assert "· connections  LATCHKEY_DATABASE_CONNECTIONS allows 21 processes 10 connections each" in told.stdout
+    assert "✓ connections" in typed("doctor", "--data", tmp_path / "none", **complete, LATCHKEY_WORKERS="2").stdout
+
+
 # Changes to complete settings; "" removes one.
 REFUSED: list[dict[str, str]] = [
     {"LATCHKEY_DATABASE_URL": ""},

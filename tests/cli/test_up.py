@@ -28,8 +28,8 @@ from tests.patience import PATIENCE, wait_until
 
 @pytest.fixture(scope="module")
 def up(short_folder: Path) -> Iterator[Up]:
-    """One `latchkey up`, shared by the tests that only read."""
-    with Up(short_folder / "up", "--port", "0") as up:
+    """One `latchkey up`, shared by the tests that only read. 0 workers means as many as there are by default."""
+    with Up(short_folder / "up", "--port", "0", "--workers", "0") as up:
         up.wait_until_ready()
         yield up
         assert up.terminate() == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from latchkey.cli import up_settings
 from latchkey.cli.authority import Certificates, ensure_certificates
 from latchkey.cli.up_settings import LOOPBACK, OWN, settings_for_up
 from latchkey.now import real_now
@@ -136,3 +137,14 @@ def test_settings_of_a_consumer_are_said_not_to_apply() -> None:
 
 def test_an_empty_address_of_another_database_does_not_stop_it() -> None:
     assert settings_for_up({"LATCHKEY_DATABASE_URL": ""}).given.database_url == ""
+
+
+@pytest.mark.parametrize(("cpus", "processes"), [(1, 1), (2, 2), (3, 2), (4, 2), (8, 4), (64, 32)])
+def test_its_database_and_the_rest_get_half_of_a_large_machine(
+    cpus: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up_settings, "available_cpus", lambda: cpus)
+    chosen = settings_for_up({})
+    assert chosen.api_processes == processes
+    assert int(chosen.database["max_connections"]) == max(100, (processes + 1) * 10 + 20)
+    assert settings_for_up({"LATCHKEY_WORKERS": "5"}).api_processes == 5

@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
-from latchkey.safety import problems_of, problems_of_database
+from latchkey.safety import problems_of, problems_of_database, room_for_connections
 from latchkey.settings import Settings
+from latchkey.storage.database import connect
 
 NOW = datetime.datetime(2026, 11, 15, tzinfo=datetime.UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
@@ -156,3 +157,17 @@ async def test_a_migrated_database_is_fine_and_an_empty_or_absent_one_is_not(
     (absent,) = await problems_of_database(replace(safe, database_url="postgresql://b:hunter2@127.0.0.1:1/x"))
     assert "cannot be reached" in str(absent)
     assert "hunter2" not in str(absent)
+
+
+async def test_more_connections_than_postgresql_accepts_are_said_in_numbers(safe: Settings, database_url: str) -> None:
+    connection = await connect(database_url)
+    try:
+        # Of 100 connections, 3 are the superuser's.
+        assert await room_for_connections(replace(safe, workers=8), connection) is None
+        doubt = await room_for_connections(replace(safe, workers=9), connection)
+        assert "allows 10 processes 10 connections each, so 102 in all, but PostgreSQL accepts 97." in str(doubt)
+        assert "Raise max_connections" in str(doubt)
+        assert await room_for_connections(replace(safe, workers=9, roles=("api",)), connection) is None
+        assert await room_for_connections(replace(safe, workers=9, database_connections=9), connection) is None
+    finally:
+        await connection.close()

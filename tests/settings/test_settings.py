@@ -28,6 +28,41 @@ def test_the_file_may_be_named_in_the_environment(tmp_path: Path) -> None:
     assert load({"LATCHKEY_CONFIG": str(config)}).port == 77
 
 
+def test_a_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+    url, key = tmp_path / "url", tmp_path / "key"
+    url.write_text("postgresql://u:hunter2@db/x\n")
+    key.write_text(KEY)
+    environ = {"LATCHKEY_DATABASE_URL_FILE": str(url), "LATCHKEY_SECRET_KEY_FILE": str(key)}
+    settings = load(environ)
+    assert (settings.database_url, settings.secret_key) == ("postgresql://u:hunter2@db/x", bytes(range(32)))
+    # Over the settings file, as every variable.
+    config = tmp_path / "latchkey.toml"
+    config.write_text('database_url = "postgresql://other/x"\n')
+    config.chmod(0o600)
+    assert load(environ, config).database_url == "postgresql://u:hunter2@db/x"
+
+
+def test_a_file_with_a_secret_must_be_there_with_one_line_and_no_variable_beside_it(tmp_path: Path) -> None:
+    two, empty, short = tmp_path / "two", tmp_path / "empty", tmp_path / "short"
+    two.write_text("hunter2\nhunter3\n")
+    empty.write_text("\n")
+    short.write_text("hunter2")
+    for path, complaint in (
+        (two, "must have one line"),
+        (empty, "must have one line"),
+        (tmp_path / "absent", "cannot be read (No such file or directory)"),
+        (short, "must be 32 random bytes in base64"),
+    ):
+        with pytest.raises(SettingsRefusedError) as refused:
+            load({"LATCHKEY_SECRET_KEY_FILE": str(path)})
+        assert complaint in str(refused.value)
+        assert "hunter" not in str(refused.value)
+    with pytest.raises(SettingsRefusedError, match="is set, and LATCHKEY_SECRET_KEY too"):
+        load({"LATCHKEY_SECRET_KEY_FILE": str(short), "LATCHKEY_SECRET_KEY": KEY})
+    with pytest.raises(SettingsRefusedError, match="Did you mean LATCHKEY_TLS_KEY"):
+        load({"LATCHKEY_TLS_KEYS": str(short)})
+
+
 def test_an_empty_variable_counts_as_not_set() -> None:
     assert load({"LATCHKEY_PORT": "", "LATCHKEY_SECRET_KEY": ""}) == Settings()
 

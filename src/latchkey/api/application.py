@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib.metadata import version
@@ -162,11 +162,13 @@ def create_application(
     now: Callable[[], Ms],
     pages: Callable[[Services], ASGIApp] | None = None,
     watch: Watch | None = None,
+    restarting: Callable[[], Sequence[str]] = tuple,
 ) -> ASGIApp:
-    """The service as one ASGI application; `pages` makes its dashboard, and `watch` has the metrics of its process. The
-    database must be open. The lifespan starts and stops the background work of the application."""
+    """The service as one ASGI application; `pages` makes its dashboard, `watch` has the metrics of its process, and
+    `restarting` names the processes of this machine that crash again and again. The database must be open. The lifespan
+    starts and stops the background work of the application."""
     metrics = Metrics()
-    services = assemble(database, settings, now, metrics)
+    services = assemble(database, settings, now, metrics, restarting)
     watch = watch or Watch(database, settings, now)
     watch.add(metrics)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Literal
 
 from fastapi import Request
@@ -30,6 +31,8 @@ _NO_PRIMARY = "The database has no primary: no server that the address names tak
 class Health(Struct, frozen=True, kw_only=True):
     status: Literal["ok", "not_ready"]
     reason: str | UnsetType = UNSET
+    # Processes of this machine that crash again and again. Requests are answered all the same, by the others.
+    restarting: Sequence[str] | UnsetType = UNSET
 
 
 @router.get("/healthz", responses=shows(Health), response_class=Response)
@@ -61,7 +64,7 @@ async def readyz(services: Provided) -> Response:
         return reply(Health(status="not_ready", reason="The database does not answer."), 503)
     except StorageError:
         return reply(Health(status="not_ready", reason="The database's schema is not the one expected."), 503)
-    return reply(Health(status="ok"))
+    return reply(Health(status="ok", restarting=services.restarting() or UNSET))
 
 
 @router.get("/metrics", response_class=Response)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -34,7 +34,13 @@ from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
 from latchkey.usecases.webhooks.registry import Registry
 
 
-def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metrics: Metrics) -> Services:
+def assemble(
+    database: Database,
+    settings: Settings,
+    now: Callable[[], Ms],
+    metrics: Metrics,
+    restarting: Callable[[], Sequence[str]],
+) -> Services:
     catalogs = Catalogs()
     allowed = settings.webhook_allow_networks
     changes = Changes(database, now, catalogs, measure=metrics.change_batch)
@@ -64,6 +70,7 @@ def assemble(database: Database, settings: Settings, now: Callable[[], Ms], metr
         exports=exports_of(database, settings),
         phone_limit=PhoneLimit(settings.address_requests_per_minute),
         write_probe=WriteProbe(database),
+        restarting=restarting,
         behind_proxy=settings.behind_proxy,
         keys_create_projects=settings.keys_create_projects,
     )

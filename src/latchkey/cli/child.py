@@ -1,5 +1,6 @@
-"""A service process, started by the supervisor with one end of a socket pair: it receives its settings and sends
-"ready". When the socket closes, the supervisor is gone."""
+"""A service process, started by the supervisor with one end of a socket pair: it receives its settings, then news about
+the other processes; it sends "ready", then a sign of life every second. When the socket closes, the supervisor is gone.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +10,17 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from io import BufferedReader
 
+import msgspec
 import uvloop
 
 from latchkey import logs
 from latchkey.app import load_api, run_process
-from latchkey.cli.lifeline import die_with
+from latchkey.cli.lifeline import hear_and_die_with, live
 from latchkey.cli.orders import Orders, decode, settings_from_wire
 from latchkey.settings import Settings
+from latchkey.standing import News, Standing
 from latchkey.watching.siblings import Place
 
 
@@ -28,29 +32,38 @@ def load(roles: Sequence[str]) -> None:
 def main() -> None:
     supervisor = socket.socket(fileno=int(sys.argv[1]))
     # The supervisor may still be starting the database.
-    line = supervisor.makefile("rb").readline()
+    lines = supervisor.makefile("rb")
+    line = lines.readline()
     if not line:
         return
     orders = decode(line)
-    threading.Thread(target=die_with, args=(supervisor,), daemon=True).start()
     settings = settings_from_wire(orders.settings)
     logs.configure(settings.log_level, settings.log_format, lasting=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(settings, orders, supervisor))
+        runner.run(_run(settings, orders, supervisor, lines))
 
 
-async def _run(settings: Settings, orders: Orders, supervisor: socket.socket) -> None:
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+async def _run(settings: Settings, orders: Orders, supervisor: socket.socket, lines: BufferedReader) -> None:
+    stop, loop, standing = asyncio.Event(), asyncio.get_running_loop(), Standing()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+
+    def heard(line: bytes) -> None:
+        loop.call_soon_threadsafe(standing.hear, msgspec.json.decode(line, type=News))
+
+    threading.Thread(target=hear_and_die_with, args=(lines, heard), daemon=True).start()
     listening = socket.socket(fileno=orders.listening) if orders.listening is not None else None
     metrics = socket.socket(fileno=orders.metrics) if orders.metrics is not None else None
     place = Place(orders.process, orders.family, orders.processes)
-    await run_process(
-        settings,
-        orders.roles,
-        listening,
-        stop,
-        ready=lambda: supervisor.sendall(b"ready\n"),
-        place=place,
-        metrics=metrics,
-    )
+    living: list[asyncio.Task[None]] = []
+
+    def ready() -> None:
+        supervisor.sendall(b"ready\n")
+        living.append(asyncio.create_task(live(supervisor)))
+
+    try:
+        await run_process(
+            settings, orders.roles, listening, stop, ready, place=place, metrics=metrics, standing=standing
+        )
+    finally:
+        for task in living:
+            task.cancel()

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import structlog
 
 from latchkey.cli.stop_signal import StopSignal
-from latchkey.cli.supervisor import FIRST_DELAY, HEALTHY_AFTER, LONGEST_DELAY
+from latchkey.cli.supervisor import FIRST_DELAY, LONGEST_DELAY
+from latchkey.cli.tending import HEALTHY_AFTER
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import StorageError
 

@@ -18,7 +18,7 @@ from latchkey.cli.authority import Certificates
 from latchkey.cli.connections import Connection, StoreConnection
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.listeners import bind_wished
-from latchkey.cli.supervisor import Child
+from latchkey.cli.tending import Child
 from latchkey.usecases.sandbox.demo import PROJECT_ID, STORE_APPS
 
 MODULE = "latchkey.cli.demo_stores_server"

@@ -30,7 +30,7 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.domain.team.key_rules import WARNED_BEFORE
 from latchkey.now import real_now
-from latchkey.safety import problems_of
+from latchkey.safety import problems_of, room_for_connections
 from latchkey.settings import Problem, Settings, gather
 from latchkey.storage import migrate
 from latchkey.storage.access import keys as stored_keys
@@ -76,7 +76,8 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
         findings.append(nothing_configured())
     url = settings.database_url or str(running.get("database_url", ""))
     if url:
-        findings += [finding async for finding in database(url, settings.secret_key)]
+        # `up` gives its PostgreSQL as many connections as it needs.
+        findings += [finding async for finding in database(url, settings.secret_key, None if running else settings)]
     cert = settings.tls_cert or (folder.tls / "server.pem" if running else None)
     if cert is not None and not any(finding.about == "tls" for finding in findings):
         findings.append(certificate(cert, real_now()))
@@ -130,7 +131,7 @@ def disk(path: Path) -> Finding:
     return Finding("good", "disk", words)
 
 
-async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
+async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIterator[Finding]:
     try:
         connection = await connect(url, application_name="latchkey doctor", connect_timeout=5)
     except StorageError as error:
@@ -146,6 +147,8 @@ async def database(url: str, key: bytes) -> AsyncIterator[Finding]:
             yield Finding("good", "database", words)
         yield (fitting := await schema(connection))
         yield await skew(connection)
+        if settings is not None:
+            yield await connections(settings, connection)
         if fitting.mark == "good" and (finding := await stores(connection)):
             yield finding
         if fitting.mark == "good":
@@ -179,6 +182,13 @@ async def schema(connection: Any) -> Finding:
         remedy = "When no process of an older version is running any more, run `latchkey migrate --after`."
         return Finding("unknown", "schema", words, remedy)
     return Finding("good", "schema", f"version {version}, as this Latchkey expects")
+
+
+async def connections(settings: Settings, connection: Any) -> Finding:
+    if doubt := await room_for_connections(settings, connection):
+        return Finding("unknown", "connections", f"{doubt.setting} {doubt.wrong}", doubt.remedy)
+    words = f"{settings.processes} processes may open {settings.database_connections} each, and PostgreSQL accepts that"
+    return Finding("good", "connections", words)
 
 
 async def skew(connection: Any) -> Finding:

@@ -18,7 +18,7 @@ from latchkey.cli.listeners import bind, bind_metrics
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
 from latchkey.cli.supervisor import Supervisor, plan
 from latchkey.now import real_now
-from latchkey.safety import problems_of, problems_of_database
+from latchkey.safety import problems_of, problems_of_database, room_for_connections
 from latchkey.settings import PREFIX, Problem, Settings, SettingsRefusedError, gather
 from latchkey.storage.database import connect
 
@@ -30,7 +30,7 @@ def serve(
         str | None, typer.Option(help="What this machine does: some of api,clock,delivery. All unless given.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="How many processes answer requests; 0 means one for every two cores.", min=0)
+        int | None, typer.Option(help="How many processes answer requests; 0 means one for each core.", min=0)
     ] = None,
     host: Annotated[str | None, typer.Option(help="The IP address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on.", min=0, max=65535)] = None,
@@ -40,8 +40,10 @@ def serve(
     # Command line options are passed as environment variables, so that they are validated the same way.
     given = {"ROLES": roles, "WORKERS": workers, "HOST": host, "PORT": port}
     environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
-    settings = asyncio.run(safe_settings(environ, config))
+    settings, doubts = asyncio.run(safe_settings(environ, config))
     logs.configure(settings.log_level, settings.log_format)
+    for doubt in doubts:
+        log.warning("setting does not fit", setting=doubt.setting, wrong=doubt.wrong, remedy=doubt.remedy)
     # Stopped before anything was started.
     with contextlib.suppress(StoppedError), stoppable():
         listening = bind(settings.host, settings.port, settings.api_processes) if "api" in settings.roles else []
@@ -73,25 +75,26 @@ async def run(settings: Settings, supervisor: Supervisor) -> None:
         await supervisor.stop()
 
 
-async def safe_settings(environ: dict[str, str], config: Path | None) -> Settings:
-    """The settings, or an error that lists everything wrong with them."""
+async def safe_settings(environ: dict[str, str], config: Path | None) -> tuple[Settings, list[Problem]]:
+    """The settings, or an error that lists everything wrong with them. The second are doubts, with which we start."""
     settings, problems = gather(environ, config)
+    doubts: list[Problem] = []
     reported = {problem.about for problem in problems}
     problems += [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
     if settings.database_url:
         unfit = await problems_of_database(settings)
-        problems += unfit or await _problems_of_secret_key(settings)
+        found, doubts = await _compared_with_database(settings) if not unfit else (unfit, doubts)
+        problems += found
     if problems:
         raise SettingsRefusedError(problems)
-    return settings
+    return settings, doubts
 
 
-async def _problems_of_secret_key(settings: Settings) -> list[Problem]:
-    if not settings.secret_key:
-        return []
+async def _compared_with_database(settings: Settings) -> tuple[list[Problem], list[Problem]]:
     connection = await connect(settings.database_url, application_name="latchkey start")
     try:
-        found = await secret_key.problem_with(connection, settings.secret_key)
+        found = await secret_key.problem_with(connection, settings.secret_key) if settings.secret_key else None
+        doubt = await room_for_connections(settings, connection)
     finally:
         await connection.close()
-    return [found] if found is not None else []
+    return [found] if found is not None else [], [doubt] if doubt is not None else []

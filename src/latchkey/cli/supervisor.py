@@ -1,6 +1,7 @@
 """The parent of the service's processes: starts them, restarts those that crash, drains and stops them.
 
-The processes end with it, even if it is killed (see `child.py`), so that none is left without a supervisor.
+The processes end with it, even if it is killed (see `child.py`), so that none is left without a supervisor. What it
+does about those that hang, and for connections to those that crashed, is in `tending.py`.
 """
 
 from __future__ import annotations
@@ -14,63 +15,53 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO
 
 import structlog
 
 from latchkey.cli import start
-from latchkey.cli.forking import Process, forget_settings, fork, may_fork
+from latchkey.cli.forking import forget_settings, fork, may_fork
 from latchkey.cli.orders import Orders, encode, settings_to_wire
+from latchkey.cli.tending import (
+    EVERY_SECONDS,
+    HANGS_AFTER_SECONDS,
+    HEALTHY_AFTER,
+    SERVICE,
+    START_PATIENCE,
+    Child,
+    Tending,
+)
 from latchkey.settings import Settings
 
 log = structlog.get_logger()
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
-SERVICE = "latchkey.cli.child"
-# A process that ran this long was healthy: its crash count starts again.
-HEALTHY_AFTER = 30.0
-
-
-# Long: on a busy machine a start can take a minute instead of a second. Crashes end the wait at once.
-START_PATIENCE = 15 * 60.0
 
 
 class DidNotBecomeReadyError(Exception):
     """The service's processes did not start; their log says why."""
 
 
-@dataclass(slots=True)
-class Child:
-    name: str
-    roles: tuple[str, ...]
-    listening: socket.socket | None = None
-    # More sockets for it. Its settings say by number which is which.
-    also: tuple[socket.socket, ...] = ()
-    # The program, and its settings if they differ from the service's.
-    module: str = SERVICE
-    settings: dict[str, Any] | None = field(default=None, repr=False)
-    # Its code is loaded only when it gets its settings: the others need the CPU first.
-    later: bool = False
-    process: Process | None = None
-    line: socket.socket | None = None
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
-    crashes: int = 0
-
-
 def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child]:
-    """One process for each listening socket, and one for all background roles."""
-    children = (
-        [Child(f"api-{number}", ("api",), one) for number, one in enumerate(listening, 1)] if "api" in roles else []
-    )
+    """One process for each listening socket, and one for all background roles. Each of the first has the sockets of
+    the others too, to accept connections there when it is asked to."""
+    children = [
+        Child(f"api-{number}", ("api",), one, also=tuple(other for other in listening if other is not one))
+        for number, one in enumerate(listening if "api" in roles else (), 1)
+    ]
     background = tuple(role for role in roles if role != "api")
     return [*children, *([Child("background", background)] if background else [])]
 
 
 class Supervisor:
     def __init__(
-        self, children: list[Child], *, output: IO[bytes] | None = None, metrics: socket.socket | None = None
+        self,
+        children: list[Child],
+        *,
+        output: IO[bytes] | None = None,
+        metrics: socket.socket | None = None,
+        hangs_after_seconds: float = HANGS_AFTER_SECONDS,
     ) -> None:
         """`metrics`: where every process of the service answers for the metrics of all."""
         self.children = children
@@ -81,6 +72,8 @@ class Supervisor:
                 if child.module == SERVICE:
                     child.also = (*child.also, metrics)
         self._output = output
+        self._tending = Tending(children, hangs_after_seconds)
+        self._changed = asyncio.Event()
         self._settings: Settings | None = None
         self._watching: list[asyncio.Task[None]] = []
         self._stopping = False
@@ -102,24 +95,33 @@ class Supervisor:
     def begin(self, settings: Settings) -> None:
         self._settings = settings
         for child in self.children:
-            self._instruct(child)
-            self._watching.append(asyncio.create_task(self._watch(child)))
+            if not child.reserve:
+                self._begin(child)
+        self._watching.append(asyncio.create_task(self._tend()))
+
+    def begin_reserve(self) -> None:
+        """Begin the processes that wait until everything else is up."""
+        for child in self.children:
+            if child.reserve:
+                self._begin(child)
+
+    def _begin(self, child: Child) -> None:
+        child.began = time.monotonic()
+        self._instruct(child)
+        self._watching.append(asyncio.create_task(self._watch(child)))
 
     async def wait_until_ready(self, patience: float = START_PATIENCE) -> None:
-        waiting = asyncio.gather(*(child.ready.wait() for child in self.children))
-        try:
-            deadline = time.monotonic() + patience
-            while not waiting.done():
-                await asyncio.wait({waiting}, timeout=0.05)
-                worst = max(self.children, key=lambda child: child.crashes)
-                if worst.crashes >= 3 or time.monotonic() > deadline:
-                    raise DidNotBecomeReadyError(
-                        f"The process {worst.name} {'crashed again and again' if worst.crashes else 'did not answer'}."
-                    )
-        finally:
-            waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await waiting
+        """All but the reserve."""
+        deadline = time.monotonic() + patience
+        while not all(child.ready or child.reserve for child in self.children):
+            worst = max(self.children, key=lambda child: child.crashes)
+            if worst.crashes >= 3 or time.monotonic() > deadline:
+                raise DidNotBecomeReadyError(
+                    f"The process {worst.name} {'crashed again and again' if worst.crashes else 'did not answer'}."
+                )
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), 1.0)
 
     async def stop(self) -> None:
         """Ask every process to shut down; kill those that take too long."""
@@ -185,17 +187,26 @@ class Supervisor:
     async def _watch(self, child: Child) -> None:
         while True:
             assert child.process is not None
-            began = time.monotonic()
             hearing = asyncio.create_task(self._hear(child))
             code = await child.process.wait()
             hearing.cancel()
-            child.ready.clear()
+            child.ready = False
             if child.line is not None:
                 child.line.close()
+                child.line = None
             if self._stopping:
                 return
-            child.crashes = 1 if time.monotonic() - began > HEALTHY_AFTER else child.crashes + 1
-            log.error("process ended", process=child.name, code=code, restart_in_seconds=_delay(child))
+            child.crashes = 1 if time.monotonic() - child.began > HEALTHY_AFTER else child.crashes + 1
+            self._changed.set()
+            # At once, for the connections that arrive now.
+            self._tending.tell()
+            log.error(
+                "process ended",
+                process=child.name,
+                code=code,
+                crashes_in_a_row=child.crashes,
+                restart_in_seconds=_delay(child),
+            )
             await self._start_again(child)
 
     async def _start_again(self, child: Child) -> None:
@@ -212,17 +223,28 @@ class Supervisor:
                 return
 
     async def _hear(self, child: Child) -> None:
+        """`ready` once, then a sign of life every second."""
         assert child.line is not None
+        line, loop = child.line, asyncio.get_running_loop()
         with contextlib.suppress(OSError):
-            if await asyncio.get_running_loop().sock_recv(child.line, 16):
-                child.ready.set()
+            while said := await loop.sock_recv(line, 64):
+                child.heard()
+                if not child.ready and b"ready" in said:
+                    child.ready = True
+                    self._changed.set()
+                    self._tending.tell()
+
+    async def _tend(self) -> None:
+        while not self._stopping:
+            await asyncio.sleep(EVERY_SECONDS)
+            self._tending.turn()
 
 
 def _connected(child: Child) -> tuple[socket.socket, tuple[socket.socket, ...]]:
     """The process's end of a new line to it, and all its sockets."""
     child.line, theirs = socket.socketpair()
     child.line.setblocking(False)
-    child.ready.clear()
+    child.starts()
     return theirs, (theirs, *((child.listening,) if child.listening is not None else ()), *child.also)
 
 

@@ -29,7 +29,8 @@ from latchkey.cli.push_sandbox import push_sandbox
 from latchkey.cli.reach import DATA
 from latchkey.cli.readiness import wait_until_answering
 from latchkey.cli.stop_signal import StoppedError, StopSignal, stoppable
-from latchkey.cli.supervisor import Child, Supervisor, plan
+from latchkey.cli.supervisor import Supervisor, plan
+from latchkey.cli.tending import Child
 from latchkey.cli.timings import Timings
 from latchkey.cli.up_settings import UpSettings, settings_for_up
 from latchkey.now import real_now
@@ -49,7 +50,8 @@ def up(
     ] = None,
     host: Annotated[str | None, typer.Option(help="The IP address to listen on. [default: 127.0.0.1]")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="How many processes answer requests. [default: one for two cores]", min=0)
+        int | None,
+        typer.Option(help="How many processes answer requests. [default: one for two cores, at least two]", min=0),
     ] = None,
     stores: Annotated[
         bool, typer.Option("--stores/--no-stores", help="A pretend App Store, Google Play and Stripe beside it.")
@@ -123,17 +125,21 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool) -> Iterator[Pa
     """The folder and the ports, for as long as `up` runs. What another program has taken is reported here."""
     host, port = chosen.given.host, chosen.given.port
     folder = DataFolder(data)
-    server = EmbeddedServer(folder.path)
+    server = EmbeddedServer(folder.path, settings=chosen.database)
     server.claim()
     try:
         folder.prepare()
-        listening = bind(host, port, chosen.given.api_processes)
+        listening = bind(host, port, chosen.api_processes)
         consumer = DemoConsumer(folder.consumer, host, bracketed(reachable(host)), first_port=port and port + 1)
         stores = DemoStores(folder.stores, first_port=port and port + 3) if with_stores else None
         with os.fdopen(folder.open_log(), "wb") as log:
             consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
             metrics = bind_metrics(chosen.given.metrics_host, chosen.given.metrics_port)
-            supervisor = Supervisor([*plan(ROLES, listening), consuming], output=log, metrics=metrics)
+            children = [*plan(ROLES, listening), consuming]
+            for child in children[1 : len(listening)]:
+                # Nobody waits for them: the first process that answers accepts for all until they are there.
+                child.later = child.reserve = True
+            supervisor = Supervisor(children, output=log, metrics=metrics)
             selling = Supervisor([stores.child] if stores is not None else [], output=log)
             yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling, Timings())
     finally:
@@ -159,6 +165,7 @@ async def run(parts: Parts, chosen: UpSettings, said: Said, started: Callable[[C
             try:
                 connection = await prepare(parts, chosen, certificates, push, signal, said)
                 started(connection)
+                parts.supervisor.begin_reserve()
                 if parts.stores is not None:
                     parts.stores.tell(connection, certificates)
                     await parts.selling.spawn()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from latchkey.cli.authority import Certificates
 from latchkey.cli.files import write_private
+from latchkey.cpus import available_cpus
 from latchkey.safety import problems_of_connections
 from latchkey.settings import PREFIX, ROLES, Settings, SettingsRefusedError, gather
 
@@ -27,6 +28,8 @@ OWN: Mapping[str, str] = {
     "store_emulators": "it names its own pretend stores",
 }
 CONSUMER = f"{PREFIX}CONSUMER_"
+MAX_CONNECTIONS = 100
+SPARE_CONNECTIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,20 @@ class UpSettings:
     # Variables that are set, in the order of the documentation.
     taken: Sequence[str]
     ignored: Sequence[tuple[str, str]]
+
+    @property
+    def api_processes(self) -> int:
+        """One for two cores: PostgreSQL and all the rest of `up` run on the same machine. At least two if there are two
+        cores, so that one answers while the other is started again."""
+        cpus = available_cpus()
+        return self.given.workers or min(cpus, max(2, cpus // 2))
+
+    @property
+    def database(self) -> dict[str, str]:
+        """What PostgreSQL's own settings must be for these."""
+        # Of the service, and some for listening, for commands and for a look with psql.
+        needed = (self.api_processes + 1) * self.given.database_connections + SPARE_CONNECTIONS
+        return {"max_connections": str(max(MAX_CONNECTIONS, needed))}
 
     def settings(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from latchkey.delivery.sending.sender import Sender
@@ -53,8 +53,9 @@ class Services:
     exports: Exports
     # For requests with public keys.
     phone_limit: PhoneLimit
-    # For the health check.
+    # For the health check; the second names the processes of this machine that crash again and again.
     write_probe: WriteProbe
+    restarting: Callable[[], Sequence[str]]
     # Whether a proxy in front sends the client's address.
     behind_proxy: bool
     # Whether a secret key may create projects.

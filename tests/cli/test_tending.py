@@ -1,0 +1,274 @@
+"""Processes that end or hang, with real ones: new connections are answered by the others from that instant on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from latchkey.cli.listeners import bind
+from latchkey.cli.supervisor import Supervisor, plan
+from latchkey.cli.tending import EVERY_SECONDS, HEALTHY_AFTER, START_PATIENCE, STORM, Child, Tending
+from latchkey.settings import Settings
+from latchkey.standing import News
+from tests.databases import Shelf
+from tests.patience import PATIENCE, until
+
+OK = b'{"status":"ok"}'
+
+
+@dataclass
+class Connected:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(self, path: str = "/healthz") -> bytes:
+        async with asyncio.timeout(PATIENCE):
+            self.writer.write(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 "), head
+            length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+            return await self.reader.readexactly(int(length.split()[1]))
+
+
+@dataclass
+class Service:
+    supervisor: Supervisor
+    port: int
+
+    def child(self, name: str) -> Child:
+        return next(child for child in self.supervisor.children if child.name == name)
+
+    def pid(self, name: str) -> int:
+        process = self.child(name).process
+        assert process is not None
+        return process.pid
+
+    async def connect(self) -> Connected:
+        return Connected(*await asyncio.open_connection("127.0.0.1", self.port))
+
+    async def answered(self, path: str = "/healthz") -> bytes:
+        """The reply to a request on a new connection."""
+        connected = await self.connect()
+        try:
+            return await connected.ask(path)
+        finally:
+            connected.writer.close()
+
+    async def says(self, path: str, words: bytes) -> bool:
+        return await self.answered(path) == words
+
+
+async def until_true(met: Callable[[], bool], what: str = "") -> None:
+    async def asked() -> bool:
+        return met()
+
+    await until(asked, what)
+
+
+@contextlib.asynccontextmanager
+async def service(database_url: str, processes: int) -> AsyncIterator[Service]:
+    listening = bind("127.0.0.1", 0, processes)
+    # Nobody is killed for being slow, unless a test says so.
+    supervisor = Supervisor(plan(("api",), listening), hangs_after_seconds=PATIENCE)
+    port = listening[0].getsockname()[1]
+    try:
+        await supervisor.spawn()
+        settings = Settings(
+            database_url=database_url, secret_key=bytes(32), port=port, behind_proxy=True, log_level="error"
+        )
+        supervisor.begin(settings)
+        await supervisor.wait_until_ready()
+        yield Service(supervisor, port)
+    finally:
+        await supervisor.stop()
+        for one in listening:
+            one.close()
+
+
+@pytest.fixture(scope="module")
+async def two(shelf: Shelf) -> AsyncIterator[Service]:
+    async with shelf.lend() as database, service(database.url, 2) as running:
+        yield running
+
+
+@pytest.fixture
+def held(two: Service, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """No process is started again before this is set, so what is answered until then is answered by the others."""
+    go_on, start = asyncio.Event(), two.supervisor._start
+
+    async def start_later(child: Child) -> None:
+        await go_on.wait()
+        await start(child)
+
+    monkeypatch.setattr(two.supervisor, "_start", start_later)
+    return go_on
+
+
+async def test_connections_to_a_killed_process_are_answered_by_another_one(two: Service, held: asyncio.Event) -> None:
+    os.kill(two.pid("api-2"), signal.SIGKILL)
+    # The kernel assigns about half of them to the socket of the killed process.
+    kept = [await two.connect() for _ in range(60)]
+    assert Counter([await one.ask() for one in kept]) == {OK: 60}
+    assert not two.child("api-2").ready
+
+    held.set()
+    await two.supervisor.wait_until_ready()
+    await until_true(lambda: two.child("api-1").news.sockets == (), "api-1 goes on accepting for api-2")
+    # What it has accepted meanwhile lives on, and new connections reach both.
+    assert Counter([await one.ask() for one in kept]) == {OK: 60}
+    assert Counter(await asyncio.gather(*(two.answered() for _ in range(60)))) == {OK: 60}
+    for one in kept:
+        one.writer.close()
+
+
+async def test_a_process_that_hangs_gets_no_new_connections_and_is_replaced(
+    two: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = two.pid("api-1")
+    os.kill(stopped, signal.SIGSTOP)
+    assert Counter(await asyncio.gather(*(two.answered() for _ in range(60)))) == {OK: 60}
+    assert two.pid("api-1") == stopped
+
+    monkeypatch.setattr(two.supervisor._tending, "_hangs_after", 10)
+    await until_true(lambda: two.pid("api-1") != stopped, "the process that hangs is not replaced")
+    monkeypatch.undo()
+    await two.supervisor.wait_until_ready()
+    assert await two.answered() == OK
+
+
+async def test_a_process_that_crashes_again_and_again_is_named_by_readyz(two: Service, held: asyncio.Event) -> None:
+    two.child("api-2").crashes, two.child("api-2").began = STORM - 1, time.monotonic()
+    os.kill(two.pid("api-2"), signal.SIGKILL)
+    await until_true(lambda: two.child("api-1").news.restarting == ("api-2",))
+    await until(lambda: two.says("/readyz", b'{"status":"ok","restarting":["api-2"]}'))
+    held.set()
+    await until_true(lambda: two.child("api-2").ready)
+    two.child("api-2").began -= HEALTHY_AFTER
+    await until(lambda: two.says("/readyz", OK))
+
+
+# Without processes: what is decided in a turn.
+
+
+class Fake:
+    """A process as the supervisor sees it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def send_signal(self, number: int, /) -> None:
+        self.returncode = -number
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    async def wait(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def four() -> Iterator[list[Child]]:
+    sockets = bind("127.0.0.1", 0, 4)
+    children = plan(("api", "clock"), sockets)
+    lines = [socket.socketpair() for _ in children]
+    for number, (child, (line, _)) in enumerate(zip(children, lines, strict=True)):
+        child.process, child.line, child.ready = Fake(number), line, True
+    yield children
+    for one in (*sockets, *(end for pair in lines for end in pair)):
+        one.close()
+
+
+def helpers_of(children: list[Child], name: str) -> list[str]:
+    helped = next(child for child in children if child.name == name).listening
+    assert helped is not None
+    return [child.name for child in children if helped.fileno() in child.news.sockets]
+
+
+def test_the_next_two_that_work_help_one_that_does_not(four: list[Child]) -> None:
+    tending = Tending(four)
+    tending.turn()
+    assert {child.news for child in four} == {News()}
+    four[2].ready = False
+    tending.turn()
+    assert helpers_of(four, "api-3") == [], "its first start"
+    four[2].reserve = True
+    tending.turn()
+    assert helpers_of(four, "api-3") == ["api-1", "api-4"]
+    four[2].reserve = False
+    four[2].crashes = 1
+    tending.turn()
+    assert helpers_of(four, "api-3") == ["api-1", "api-4"]
+    four[3].silent = 100
+    tending.turn()
+    assert helpers_of(four, "api-3") == ["api-1", "api-2"]
+    four[2].ready = True
+    tending.turn()
+    assert helpers_of(four, "api-3") == []
+
+
+def test_connections_that_nobody_accepts_bring_help_for_a_while(four: list[Child]) -> None:
+    tending, clients = Tending(four), [socket.create_connection(four[0].listening.getsockname()) for _ in range(50)]  # type: ignore[union-attr]
+    tending.turn()
+    assert helpers_of(four, "api-1") == []
+    tending.turn()
+    assert all(len(helpers_of(four, child.name)) == 2 for child in four[:4])
+    for child in four[:4]:
+        assert child.listening is not None
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                child.listening.accept()[0].close()
+    for _ in range(round(5.0 / EVERY_SECONDS) + 1):
+        for child in four:
+            child.heard()
+        tending.turn()
+    assert not any(helpers_of(four, child.name) for child in four[:4])
+    for client in clients:
+        client.close()
+
+
+def test_a_silent_process_is_killed_and_one_that_still_starts_gets_longer(four: list[Child]) -> None:
+    tending = Tending(four, hangs_after_seconds=10 * EVERY_SECONDS)
+    four[1].ready = False
+    for _ in range(10):
+        four[0].heard()
+        tending.turn()
+    assert [child.process and child.process.returncode for child in four] == [None] * 5
+    four[0].heard()
+    tending.turn()
+    assert [child.process and child.process.returncode for child in four] == [None, None, -9, -9, -9]
+    four[1].silent = round(START_PATIENCE / EVERY_SECONDS)
+    four[0].heard()
+    tending.turn()
+    assert [child.process and child.process.returncode for child in four] == [None, -9, -9, -9, -9]
+
+
+def test_processes_of_other_programs_say_nothing_and_are_left_alone() -> None:
+    other = Child("consumer", ("consumer",), module="latchkey.cli.consumer_server", process=Fake(1), ready=True)
+    tending = Tending([other], hangs_after_seconds=0)
+    for _ in range(3):
+        tending.turn()
+    assert other.process is not None
+    assert other.process.returncode is None
+
+
+def test_a_process_that_does_not_read_its_news_delays_nobody(four: list[Child]) -> None:
+    tending = Tending(four)
+    assert four[0].line is not None
+    four[0].line.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            four[0].line.send(b"x" * 4096)
+    four[2].ready, four[2].crashes = False, 1
+    tending.turn()
+    # It gets them when it reads again; the other helper has them now.
+    assert helpers_of(four, "api-3") == ["api-4"]
