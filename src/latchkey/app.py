@@ -17,6 +17,7 @@ from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.standing import Standing
 from latchkey.storage.database import Database
+from latchkey.usecases.access.request_log import run_pruning
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.checkout.chores import run_checkouts
 from latchkey.usecases.engine.changes import Changes
@@ -127,6 +128,9 @@ async def _forever(
                 await _answer_requests(settings, database, listening, stop, watch, standing)
             case "clock":
                 await asyncio.gather(
+                    run_pruning(
+                        database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop
+                    ),
                     run_clock(database, real_now, stop),
                     run_roller(database, real_now, stop),
                     _hear_stores(settings, database, stop),

@@ -106,6 +106,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_port: Port = 0
     metrics_host: str = "127.0.0.1"
     metrics_key: str = ""
+    request_log_kept_days: Annotated[int, Meta(ge=0, le=365)] = 7
+    request_log_kept_rows: Annotated[int, Meta(ge=100, le=10_000_000)] = 10_000
+    access_log: bool = True
+    access_log_one_in: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "pretty"] = "auto"
 

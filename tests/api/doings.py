@@ -89,9 +89,13 @@ async def app_key(shop: Shop, store: AppStore) -> str:
     return (await keys.create_public_key(shop.database, shop.project_id, app.id, store, NOW)).plaintext
 
 
-async def count_rows(shop: Shop, apart_from: Collection[str] = ("rate_windows", "audit_entries")) -> dict[str, int]:
+# The counts of requests, and logs.
+ABOUT_REQUESTS = ("rate_windows", "audit_entries", "request_log", "key_uses")
+
+
+async def count_rows(shop: Shop, apart_from: Collection[str] = ABOUT_REQUESTS) -> dict[str, int]:
     """The number of rows of every table, to check that a refused request added none. Left out: the counts of requests,
-    and the audit log."""
+    and logs."""
     async with shop.database.acquire() as connection:
         names = await connection.fetch("select tablename from pg_tables where schemaname = 'public'")
         return {

@@ -18,7 +18,7 @@ from latchkey.api import application
 from latchkey.log_stream import LogStream
 from latchkey.settings import Settings
 from latchkey.storage.errors import OutageError, StatementRefusedError
-from tests.api.client import Client, Clock, Shop
+from tests.api.client import APP, Client, Clock, Shop
 
 V1 = "/v1/subscribers/ada"
 V2 = "/v2/projects/proj_demo/customers/ada"
@@ -117,13 +117,48 @@ async def test_as_json_requests_that_end_together_are_written_together(
             "route",
             "status",
             "ms",
+            "bytes",
             "key_id",
+            "project_id",
+            "address",
             "event",
             "level",
             "timestamp",
         }
         assert (line["event"], line["level"], line["status"]) == ("request", "info", 404)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["timestamp"])
+
+
+async def test_the_log_has_the_address_of_a_server_and_only_the_network_of_a_phone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(logs, "_json_stream", LogStream(sys.stderr))
+    shop.client.address = "203.0.113.77"
+    server, phone, unknown = (
+        await shop.v1("ada"), await shop.client.get(V1, key=APP), await shop.client.get(V1, key="sk_no")
+    )  # fmt: skip
+    await asyncio.sleep(0)
+    lines = [json.decode(line) for line in capfdbinary.readouterr().err.splitlines()]
+    assert [line["address"] for line in lines] == ["203.0.113.77", "203.0.113.0/24", "203.0.113.0/24"]
+    assert [line["bytes"] for line in lines] == [len(one.body) for one in (server, phone, unknown)]
+    assert [line["project_id"] for line in lines] == ["proj_demo", "proj_demo", None]
+
+
+async def test_of_requests_that_succeeded_only_some_are_logged_if_that_is_set(
+    shop: Shop, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_json_stream", LogStream(sys.stderr))
+
+    async def logged(**settings: Any) -> list[int]:
+        app = application.create_application(shop.database, Settings(secret_key=bytes(32), **settings), shop.clock)
+        client = Client(app, shop.secret)
+        for path in ("/healthz",) * 7 + ("/nothing", "/nothing"):
+            await client.get(path)
+        await asyncio.sleep(0)
+        return [json.decode(line)["status"] for line in capfdbinary.readouterr().err.splitlines()]
+
+    assert await logged(access_log_one_in=3) == [200, 200, 200, 404, 404]
+    assert await logged(access_log=False) == []
 
 
 async def test_a_quiet_log_has_no_requests(

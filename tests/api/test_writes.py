@@ -65,7 +65,17 @@ def framework(shop: Shop) -> Client:
     """The same application without the fast path."""
     front: Any = shop.client.app
     services = front.services
-    plain = Front(front._app, front._lifespan, services, front._reads, PassesOn(services), front._metrics, front._watch)
+    plain = Front(
+        front._app,
+        front._lifespan,
+        services,
+        front._reads,
+        PassesOn(services),
+        front._metrics,
+        front._watch,
+        front._requests,
+        front._access_log,
+    )
     return Client(plain, shop.client.key, shop.public)
 
 
@@ -171,7 +181,17 @@ async def test_a_write_that_fits_never_meets_the_framework(steady_shop: Shop, na
         raise AssertionError("the framework was asked")
 
     front: Any = steady_shop.client.app
-    only = Front(nobody, front._lifespan, front.services, front._reads, front._writes, front._metrics, front._watch)
+    only = Front(
+        nobody,
+        front._lifespan,
+        front.services,
+        front._reads,
+        front._writes,
+        front._metrics,
+        front._watch,
+        front._requests,
+        front._access_log,
+    )
     alone = Client(only, steady_shop.secret, steady_shop.public)
     for step in GOOD[name]:
         assert (await step.of(alone, f"alone{abs(hash(name))}")).status in (200, 422)

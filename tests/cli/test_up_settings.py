@@ -54,6 +54,10 @@ SAMPLES = {
     "metrics_port": "9100",
     "metrics_host": "::1",
     "metrics_key": "0123456789abcdef",
+    "request_log_kept_days": "0",
+    "request_log_kept_rows": "500",
+    "access_log": "no",
+    "access_log_one_in": "10",
     "log_level": "debug",
     "log_format": "pretty",
 }

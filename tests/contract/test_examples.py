@@ -25,6 +25,7 @@ from latchkey.delivery.sending.reply import Answer
 from latchkey.delivery.sending.sender import Sender
 from latchkey.domain.events.event import EventType
 from latchkey.domain.webhooks.dialect import Dialect
+from latchkey.storage.access import request_log
 from latchkey.storage.database import Database
 from latchkey.storage.stores.journal import NewEntry
 from latchkey.stores.apple.adapter import AppleAdapter
@@ -92,9 +93,19 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr("latchkey.usecases.engine.newcomers.uuid4", lambda: UUID(int=next(records)))
     monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
     async with opened(database) as shop:
+        await settle_uses(shop)
         # Request ids would use the counter too; a fixed one keeps the other ids stable.
         shop.client = Named(shop.client.app, shop.client.key, shop.client.public)
         yield shop
+
+
+async def settle_uses(shop: Shop) -> None:
+    """When the keys were last used: one fixed moment, whatever the story does and however long it takes."""
+    front: Any = shop.client.app
+    front._requests._every = 1e6
+    async with shop.database.acquire() as connection:
+        keys = await connection.fetch("select id, project_id from api_keys")
+        await request_log.note_uses(connection, {key["id"]: (key["project_id"], NOW - 60_000) for key in keys})
 
 
 class Named(Client):

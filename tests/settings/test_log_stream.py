@@ -74,5 +74,5 @@ def test_the_access_log_does_not_fail_on_a_full_disk(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("sys.stderr", full)
         logs.configure("info", "json")
         access_log = AccessLog()
-        access_log._lines.append(Line("r", "GET", "/readyz", 200, 1.0, None))
+        access_log._lines.append(Line("r", "GET", "/readyz", 200, 1.0, 15, None, None, "127.0.0.1"))
         access_log._write()

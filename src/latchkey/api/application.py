@@ -13,6 +13,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from latchkey.api import documentation, health, incoming, reference
+from latchkey.api.access_log import AccessLog
 from latchkey.api.faults import handle_faults
 from latchkey.api.front import Front
 from latchkey.api.metrics import Metrics
@@ -73,6 +74,7 @@ from latchkey.api.writes import Writes
 from latchkey.domain.instants import Ms
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
+from latchkey.usecases.access.request_log import RequestLog
 from latchkey.usecases.services import Services
 from latchkey.watching.watch import Watch
 
@@ -171,16 +173,22 @@ def create_application(
     services = assemble(database, settings, now, metrics, restarting)
     watch = watch or Watch(database, settings, now)
     watch.add(metrics)
+    requests = RequestLog(
+        database, now, behind_proxy=settings.behind_proxy, keeps_requests=bool(settings.request_log_kept_days)
+    )
+    metrics.requests_lost = lambda: requests.lost
 
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncIterator[None]:
         services.presence.start()
+        requests.start()
         try:
             yield
         finally:
             await services.inbox.drain()
             await services.changes.drain()
             await services.presence.stop()
+            await requests.close()
             await services.leases.close()
             await services.sender.close()
             await services.stores.close()
@@ -193,5 +201,7 @@ def create_application(
         Writes(services),
         metrics,
         watch,
+        requests,
+        AccessLog(on=settings.access_log, one_in=settings.access_log_one_in),
         pages(services) if pages else None,
     )

@@ -53,12 +53,12 @@ def admitted(verdict: Verdict, exchange: Exchange, services: Services) -> Caller
     if verdict is None:
         raise Unauthenticated(_UNKNOWN)
     if isinstance(verdict, Limited):
-        caller = verdict.caller
+        exchange.caller = caller = verdict.caller
         exchange.key_id, exchange.store = caller.key_id, caller.store
         if caller.rules is not None:
             require_rules(caller.rules, exchange, services)
         raise TooManyRequests(verdict.retry_after_ms)
-    exchange.key_id, exchange.store = verdict.key_id, verdict.store
+    exchange.caller, exchange.key_id, exchange.store = verdict, verdict.key_id, verdict.store
     if verdict.rules is not None:
         require_rules(verdict.rules, exchange, services)
     if verdict.rate_used is not None:

@@ -14,6 +14,7 @@ from starlette.types import Message, Scope, Send
 
 from latchkey.api.errors import ApiError
 from latchkey.api.path import version_of
+from latchkey.usecases.engine.admission import Caller
 
 Header: TypeAlias = tuple[bytes, bytes]
 
@@ -73,8 +74,8 @@ def usage_headers(used: int, limit: int) -> tuple[Header, Header]:
 
 class Exchange:
     __slots__ = (
-        "_send", "client", "etag", "headers", "key_id", "method", "raw_path", "request_id", "request_time", "route",
-        "sequence", "started", "status", "store", "usage", "version",
+        "_send", "caller", "client", "etag", "headers", "key_id", "method", "raw_path", "request_id", "request_time",
+        "route", "sent", "sequence", "started", "status", "store", "usage", "version",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -86,6 +87,7 @@ class Exchange:
         sent = self.headers.get(b"x-request-id")
         self.request_id = b"%s%08x" % (_PROCESS, next(_count)) if sent is None or not _SANE_ID.fullmatch(sent) else sent
         # Of the key, once it is known; `store` is that of the key's app.
+        self.caller: Caller | None = None
         self.key_id: str | None = None
         self.store: str | None = None
         # Of a secret key: the requests of the last 60 seconds, and the allowed number.
@@ -101,6 +103,8 @@ class Exchange:
         self.etag: bytes | None = None
         # 0 until the response has begun.
         self.status = 0
+        # How many bytes of the response's body.
+        self.sent = 0
         self._send = send
 
     @property
@@ -115,6 +119,7 @@ class Exchange:
     def whole(self, status: int, body: bytes, headers: Sequence[Header] = ()) -> tuple[Message, Message]:
         """The two messages of a complete JSON response."""
         self.status = status
+        self.sent = len(body)
         lines = [
             (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body)),
             *(_LINES_FOR_BROWSERS if self.is_cross_origin else _LINES), *headers,
@@ -161,6 +166,8 @@ class Exchange:
             if self.is_cross_origin:
                 headers += CORS_HEADERS
             message = {**message, "headers": headers}
-        elif self.is_head and message["type"] == "http.response.body":
-            message = {**message, "body": b""}
+        elif message["type"] == "http.response.body":
+            self.sent += len(message.get("body", b""))
+            if self.is_head:
+                message = {**message, "body": b""}
         await self._send(message)

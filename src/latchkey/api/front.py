@@ -7,9 +7,9 @@ from time import perf_counter
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from latchkey import logs
 from latchkey.api import shape
 from latchkey.api.access_log import AccessLog, Line
+from latchkey.api.authentication import address_of
 from latchkey.api.body import CheckedBody, check_announced
 from latchkey.api.cors import answer_preflight, is_preflight
 from latchkey.api.errors import ApiError, Failure, Unavailable, from_refusal
@@ -21,7 +21,9 @@ from latchkey.api.reads import Reads
 from latchkey.api.v1 import receipts
 from latchkey.api.writes import Writes
 from latchkey.domain.refusal import Refusal
+from latchkey.domain.team.client_address import roughly
 from latchkey.storage.passing import PASSING
+from latchkey.usecases.access.request_log import RequestLog
 from latchkey.usecases.services import Services
 from latchkey.watching.watch import Watch
 
@@ -44,6 +46,8 @@ class Front:
         writes: Writes,
         metrics: Metrics,
         watch: Watch,
+        requests: RequestLog,
+        access_log: AccessLog,
         pages: ASGIApp | None = None,
     ) -> None:
         self._app = app
@@ -53,7 +57,8 @@ class Front:
         self._writes = writes
         self._metrics = metrics
         self._watch = watch
-        self._access_log = AccessLog()
+        self._requests = requests
+        self._access_log = access_log
         self.services = services
         self._state = {SERVICES_KEY: services, READS_KEY: reads, WATCH_KEY: watch}
 
@@ -77,8 +82,22 @@ class Front:
             await self._fail(exchange, error)
         finally:
             seconds = perf_counter() - exchange.started
-            self._metrics.answered(exchange.route, exchange.status, seconds)
-            if logs.writes_info():
+            status = exchange.status
+            self._metrics.answered(exchange.route, status, seconds)
+            caller = exchange.caller
+            if caller is not None and self._requests.takes(caller, status):
+                self._requests.keep(
+                    caller,
+                    exchange.method,
+                    exchange.route,
+                    status,
+                    seconds,
+                    exchange.sent,
+                    exchange.request_id,
+                    exchange.client,
+                    exchange.headers,
+                )
+            if self._access_log.takes(status):
                 self._write(exchange, seconds)
 
     async def _pass_on(
@@ -141,8 +160,20 @@ class Front:
                 )
 
     def _write(self, exchange: Exchange, seconds: float) -> None:
-        request_id, ms = exchange.request_id.decode(), round(seconds * 1000, 2)
-        self._access_log.add(Line(request_id, exchange.method, exchange.route, exchange.status, ms, exchange.key_id))
+        caller, address = exchange.caller, address_of(exchange, self.services)
+        self._access_log.add(
+            Line(
+                exchange.request_id.decode(),
+                exchange.method,
+                exchange.route,
+                exchange.status,
+                round(seconds * 1000, 2),
+                exchange.sent,
+                exchange.key_id,
+                caller.project_id if caller is not None else None,
+                address if caller is not None and not caller.is_public else roughly(address),
+            )
+        )
 
 
 def as_api_error(error: Exception) -> ApiError:

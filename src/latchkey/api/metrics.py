@@ -22,6 +22,8 @@ class Metrics(Collector):
         self._visits_dropped = 0
         # How many leases of the rate limit this process holds.
         self.leases: Callable[[], int] = lambda: 0
+        # Requests that could not be written to the log of their key.
+        self.requests_lost: Callable[[], int] = lambda: 0
         self.read_batch = self._batches["read"].add
         self.admission_batch = self._batches["admission"].add
         self.change_batch = self._batches["change"].add
@@ -57,6 +59,9 @@ class Metrics(Collector):
         )
         yield CounterMetricFamily(
             "latchkey_last_seen_dropped", "Visits not noted because too many were waiting.", value=self._visits_dropped
+        )
+        yield CounterMetricFamily(
+            "latchkey_request_log_lost", "Requests not written to the log of their key.", value=self.requests_lost()
         )
         missing = CounterMetricFamily(
             "latchkey_missing_rates", "Changes with a payment that had no exchange rate.", labels=("currency",)

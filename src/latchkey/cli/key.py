@@ -112,7 +112,7 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
     id, key_column = Column("id", no_wrap=True), Column("key", no_wrap=True)
     since = Column("since", overflow="fold", min_width=len("2026-01-01"))
     works = Column("works", overflow="fold")
-    table = Table(id, Column("name", overflow="fold"), key_column, "kind", "limit", since, works, box=None)
+    table = Table(id, Column("name", overflow="fold"), key_column, "kind", "limit", since, "last used", works, box=None)
     now = real_now()
     for key in asyncio.run(run()):
         table.add_row(
@@ -122,6 +122,7 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
             "public" if key.kind == "public" else ", ".join(key.scopes),
             str(key.rate_limit),
             f"revoked {shown(key.revoked_at)}" if key.revoked_at else shown(key.created_at),
+            shown(key.last_used_at) if key.last_used_at is not None else "never",
             _works(key, now),
             style="dim" if key.revoked_at or (key.rules and key.rules.is_expired(now)) else None,
         )

@@ -53,6 +53,7 @@ def environment() -> Environment:
     made.globals["asset"] = asset
     made.filters.update(
         moment=moment,
+        clock=texts.clock,
         day=texts.day,
         ago=texts.ago,
         span=texts.span,

@@ -20,6 +20,11 @@ def instant(at: Ms) -> str:
     return _date(at).strftime("%Y-%m-%d %H:%M UTC")
 
 
+def clock(at: Ms) -> str:
+    """The time of day to the millisecond, for a log."""
+    return f"{_date(at):%H:%M:%S}.{at % 1000:03}"
+
+
 def day(at: Ms) -> str:
     return _date(at).strftime("%Y-%m-%d")
 

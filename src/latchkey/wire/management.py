@@ -189,6 +189,8 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     # The key itself, only in the response that creates it.
     key: str | UnsetType = UNSET
     created_at: int
+    # To the minute; null if it never was.
+    last_used_at: int | None
     revoked_at: int | None
     # From this instant on the key is refused. Null: it does not expire.
     expires_at: int | None
@@ -208,6 +210,7 @@ class PublicApiKey(Struct, frozen=True, kw_only=True):
     key: str | None
     environment: Literal["production", "sandbox"]
     created_at: int
+    last_used_at: int | None
     revoked_at: int | None
 
 

@@ -28,3 +28,15 @@ def network_of(address: str) -> str:
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
         return str(ip_network((parsed, 64), strict=False))
     return address
+
+
+@lru_cache(maxsize=4096)
+def roughly(address: str) -> str:
+    """An address cut to its network, for a log: that of a phone belongs to a person."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    return str(ip_network((parsed, 48 if isinstance(parsed, IPv6Address) else 24), strict=False))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.team.key_rules import KeyRules, rules_of
+from latchkey.storage.access.request_log import uses_of
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
@@ -41,6 +42,8 @@ class ApiKey:
     # Of secret keys only. None: it does not expire. Empty: it works from everywhere.
     expires_at: Ms | None = None
     allowed_networks: tuple[str, ...] = ()
+    # To the minute. None: never, or it was not looked up.
+    last_used_at: Ms | None = None
 
     @property
     def rules(self) -> KeyRules | None:
@@ -88,7 +91,9 @@ async def page(
     connection: Connection, project_id: str, after: str | None, limit: int, kind: Kind | None, app_id: str | None
 ) -> list[ApiKey]:
     """Oldest first, including revoked ones; optionally of one kind or app."""
-    return [_key(row) for row in await connection.fetch(_PAGE, project_id, after, limit, kind, app_id)]
+    found = [_key(row) for row in await connection.fetch(_PAGE, project_id, after, limit, kind, app_id)]
+    uses = await uses_of(connection, [key.id for key in found])
+    return [replace(key, last_used_at=uses.get(key.id)) for key in found]
 
 
 async def load(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
@@ -102,7 +107,7 @@ async def find(connection: Connection, hash: bytes) -> ApiKey | None:
 
 async def revoke(connection: Connection, project_id: str, key_id: str, now: Ms) -> ApiKey | None:
     """Revoking twice keeps the first time. None: there is no such key."""
-    return _found(await connection.fetchrow(_REVOKE, project_id, key_id, now))
+    return await _with_use(connection, _found(await connection.fetchrow(_REVOKE, project_id, key_id, now)))
 
 
 async def lock(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
@@ -113,16 +118,19 @@ async def lock(connection: Connection, project_id: str, key_id: str) -> ApiKey |
 async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
     """Writes the key's name, rate limit, expiry and networks."""
     networks = list(key.allowed_networks) or None
-    return _found(
-        await connection.fetchrow(
-            _SET_RULES, key.project_id, key.id, key.name, key.rate_limit, key.expires_at, networks
-        )
+    row = await connection.fetchrow(
+        _SET_RULES, key.project_id, key.id, key.name, key.rate_limit, key.expires_at, networks
     )
+    return await _with_use(connection, _found(row))
 
 
 async def about_to_expire(connection: Connection, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
     """Keys of all projects, the first to expire first."""
     return [_key(row) for row in await connection.fetch(_ABOUT_TO_EXPIRE, now, until, limit)]
+
+
+async def _with_use(connection: Connection, key: ApiKey | None) -> ApiKey | None:
+    return replace(key, last_used_at=(await uses_of(connection, [key.id])).get(key.id)) if key is not None else None
 
 
 def _found(row: Record | None) -> ApiKey | None:

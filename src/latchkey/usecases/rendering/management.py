@@ -152,6 +152,7 @@ def api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UNSET) ->
         masked_key=one.hint,
         key=plaintext,
         created_at=one.created_at,
+        last_used_at=one.last_used_at,
         revoked_at=one.revoked_at,
         expires_at=one.expires_at,
         allowed_networks=list(one.allowed_networks),
@@ -170,6 +171,7 @@ def public_api_key(project_id: str, one: ApiKey) -> wire.PublicApiKey:
         key=one.plaintext,
         environment="sandbox" if is_sandbox(one.hint) else "production",
         created_at=one.created_at,
+        last_used_at=one.last_used_at,
         revoked_at=one.revoked_at,
     )
 
