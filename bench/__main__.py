@@ -14,15 +14,18 @@ from bench import (
     consumer,
     delivery,
     exporting,
+    feed,
     importing,
     notifications,
     pages,
     purchases,
     reads,
+    sizing,
     startup,
     steady,
     storm,
     trips,
+    workers,
 )
 from bench.ground import ground
 from bench.table import Row, show
@@ -41,8 +44,8 @@ PARTS = {
     "steady": steady.run,
     "storm": storm.run,
 }
-# Only when it is named: `steady` contains it.
-ALONE = {"trips": trips.run}
+# Only when they are named: `steady` contains `trips`, and the others compare nothing with a ceiling.
+ALONE = {"feed": feed.run, "sizing": sizing.run, "trips": trips.run, "workers": workers.run}
 
 
 async def main(names: list[str]) -> int:

@@ -74,9 +74,9 @@ class Ground:
             yield service.url
 
     @asynccontextmanager
-    async def processes(self, *roles: str, database_url: str = "") -> AsyncIterator[Service]:
-        """Real processes with these roles, as `latchkey serve` starts them."""
-        listening = bind("127.0.0.1", 0, 1) if "api" in roles else []
+    async def processes(self, *roles: str, database_url: str = "", workers: int = 1) -> AsyncIterator[Service]:
+        """Real processes with these roles, as `latchkey serve` starts them; so many for the api."""
+        listening = bind("127.0.0.1", 0, workers) if "api" in roles else []
         port = listening[0].getsockname()[1] if listening else 0
         with (self.folder / "service.log").open("ab") as log:
             supervisor = Supervisor(plan(roles, listening), output=log)
