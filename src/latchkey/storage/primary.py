@@ -65,6 +65,8 @@ class Primary:
         self._seen = Seen()
         self._current: Server | None = None
         self._connections: WeakKeyDictionary[Connection, Host] = WeakKeyDictionary()
+        # New connections that are not made yet, by their time limits.
+        self._connecting: dict[asyncio.Timeout, Host] = {}
         self._watching: asyncio.Task[None] | None = None
         self._beat: Connection | None = None
         self._woken = asyncio.Event()
@@ -92,12 +94,16 @@ class Primary:
             self._follow(await self._find())
         host = self._current.host if self._current is not None else self.address.hosts[0]
         patience = options.pop("timeout", 60.0)
+        limit = asyncio.timeout(min(patience, CONNECT_PATIENCE) if self.address.is_cluster else patience)
         try:
-            async with asyncio.timeout(min(patience, CONNECT_PATIENCE) if self.address.is_cluster else patience):
+            async with limit:
+                self._connecting[limit] = host
                 return await self._connect_to(host, **options)
         except FAILURES:
             self._woken.set()
             raise
+        finally:
+            self._connecting.pop(limit, None)
 
     async def _connect_to(self, host: Host, **options: Any) -> Connection:
         if self.address.wants_primary:
@@ -249,3 +255,6 @@ class Primary:
         for connection in [one for one, host in self._connections.items() if host in hosts]:
             del self._connections[connection]
             connection.terminate()
+        for limit in [one for one, host in self._connecting.items() if host in hosts]:
+            del self._connecting[limit]
+            limit.reschedule(0)
