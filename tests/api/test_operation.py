@@ -9,6 +9,7 @@ import asyncpg
 import msgspec
 import pytest
 
+from latchkey.api import health
 from latchkey.api.application import create_application
 from latchkey.settings import Settings
 from latchkey.storage import migrate
@@ -17,6 +18,7 @@ from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migration_files import Migration, migrations
 from latchkey.wire import v1, v2
 from tests.api.client import METRICS_KEY, Client, Clock, Shop, running
+from tests.patience import until
 
 
 async def test_a_living_process_is_healthy_and_ready_without_a_key(shop: Shop) -> None:
@@ -71,6 +73,36 @@ async def test_a_database_that_takes_no_changes_is_not_ready(database_url: str, 
         assert reply.json()["reason"] == "The database takes no changes: its disk is full, or it is read-only."
     await administration.execute(f"alter database {name} reset default_transaction_read_only")
     await administration.close()
+
+
+async def test_without_its_synchronous_standby_it_is_not_ready_and_says_why(
+    database_url: str, administration: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = database_url.partition("?")[0].rpartition("/")[2]
+    # Only here: the tests' server confirms everything else at once.
+    await administration.execute(f"alter database {name} set synchronous_commit = on")
+    async with Database(database_url) as database:
+        client = Client(create_application(database, Settings(secret_key=bytes(32)), Clock()))
+        assert (await client.get("/readyz")).status == 200
+        await administration.execute("alter system set synchronous_standby_names = 'nobody'")
+        await administration.execute("select pg_reload_conf()")
+        try:
+            monkeypatch.setattr(health, "_PATIENCE_SECONDS", 1.0)
+
+            async def told() -> bool:
+                reply = await client.get("/readyz")
+                return reply.status == 503 and "synchronous standby" in reply.json()["reason"]
+
+            await until(told)
+        finally:
+            await administration.execute("alter system reset synchronous_standby_names")
+            await administration.execute("select pg_reload_conf()")
+        monkeypatch.undo()
+
+        async def ready() -> bool:
+            return (await client.get("/readyz")).status == 200
+
+        await until(ready)
 
 
 async def test_the_metrics_count_requests_by_route_and_status_and_the_sizes_of_batches(shop: Shop) -> None:

@@ -25,7 +25,9 @@ router = Router(tags=["Operation"])
 
 # A health check that hangs is worse than one that fails.
 _PATIENCE_SECONDS = 5.0
-_NO_PRIMARY = "The database has no primary: no server that the address names takes changes. Its log and ours say more."
+_SILENT = "The database does not answer."
+_UNCONFIRMED = "The database does not confirm changes in time: it is overloaded, or its synchronous standby is gone."
+_NO_PRIMARY = "The database has no primary: no server that the address names takes changes. The log says more."
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -50,18 +52,21 @@ async def readyz(services: Provided) -> Response:
     """The database answers, has the schema this version expects, and accepts changes."""
     if services.database.trouble is not None:
         return reply(Health(status="not_ready", reason=_NO_PRIMARY), 503)
+    writing = False
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             async with services.database.acquire() as connection:
                 await migrate.require_current(connection)
+            writing = True
             await services.write_probe.check()
     except NoPrimaryError:
         return reply(Health(status="not_ready", reason=_NO_PRIMARY), 503)
     except REFUSES_WRITES:
         reason = "The database takes no changes: its disk is full, or it is read-only."
         return reply(Health(status="not_ready", reason=reason), 503)
-    except PASSING:
-        return reply(Health(status="not_ready", reason="The database does not answer."), 503)
+    except PASSING as error:
+        unconfirmed = writing and isinstance(error, TimeoutError)
+        return reply(Health(status="not_ready", reason=_UNCONFIRMED if unconfirmed else _SILENT), 503)
     except StorageError:
         return reply(Health(status="not_ready", reason="The database's schema is not the one expected."), 503)
     return reply(Health(status="ok", restarting=services.restarting() or UNSET))
