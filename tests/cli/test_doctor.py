@@ -62,6 +62,7 @@ def test_more_connections_than_postgresql_accepts_are_no_reason_to_refuse_but_sa
 REFUSED: list[dict[str, str]] = [
     {"LATCHKEY_DATABASE_URL": ""},
     {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1/x"},
+    {"LATCHKEY_DATABASE_URL": "postgresql://b:hunter2@127.0.0.1:1,127.0.0.1:2/x"},
     {"LATCHKEY_SECRET_KEY": ""},
     {"LATCHKEY_SECRET_KEY": "short"},
     {"LATCHKEY_TLS_CERT": "", "LATCHKEY_TLS_KEY": ""},

@@ -9,9 +9,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from latchkey.cli.doctor_hosts import hosts
 from latchkey.storage.database import Database
 from tests.delivery import certificates
-from tests.failover.cluster import Node
+from tests.failover.cluster import Node, Pair
 from tests.failover.scene import staged
 from tests.patience import until
 
@@ -40,11 +41,23 @@ async def is_heard_on(node: Node) -> bool:
         await connection.close()
 
 
+async def doctor_says(pair: Pair) -> tuple[str, str]:
+    connection = await asyncpg.connect(pair.primary.url())
+    try:
+        said = await hosts(pair.url, connection)
+        assert said is not None
+        return said.mark, f"{said.words} {said.remedy}"
+    finally:
+        await connection.close()
+
+
 async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_nothing_when_it_comes_back(
     short_folder: Path, certs: certificates.Certificates
 ) -> None:
     async with staged(short_folder / "failover", certs) as scene:
         pair = scene.pair
+        mark, words = await doctor_says(pair)
+        assert (mark, "commits wait for a standby" in words) == ("good", True), words
         await scene.until_delivered(5)
         await asyncio.to_thread(pair.primary.kill)
         await scene.until_without_primary()
@@ -54,6 +67,9 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
         await scene.until_delivered(10)
         await until(partial(is_heard_on, pair.primary), "LISTEN is taken up again")
 
+        mark, words = await doctor_says(pair)
+        assert (mark, "may lose" in words) == ("unknown", True), words
+
         # An operator starts the old primary as if nothing had happened: it takes changes, and waits for no standby.
         old = pair.standby
         old.configure()
@@ -61,6 +77,8 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
         left = await events_on(old)
         async with Database(pair.url) as database:
             assert await database.pool.fetchval("show cluster_name") == pair.primary.name
+        mark, words = await doctor_says(pair)
+        assert (mark, f"Stop {old.host} " in words) == ("bad", True), words
         # Even if it is the only one.
         await asyncio.to_thread(pair.primary.kill)
         await scene.until_without_primary()

@@ -21,6 +21,7 @@ from rich.console import Console
 from latchkey.cli import secret_key
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.doctor_deployment import deployment
+from latchkey.cli.doctor_hosts import hosts
 from latchkey.cli.files import read_json
 from latchkey.cli.finding import Finding
 from latchkey.cli.instants import shown
@@ -145,6 +146,8 @@ async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIter
             yield Finding("bad", "database", words, f"Latchkey needs PostgreSQL {OLDEST_POSTGRESQL} or newer.")
         else:
             yield Finding("good", "database", words)
+        if (named := await hosts(url, connection)) is not None:
+            yield named
         yield (fitting := await schema(connection))
         yield await skew(connection)
         if settings is not None:
