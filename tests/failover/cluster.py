@@ -145,6 +145,13 @@ class Node:
         self._process.wait()
         self._process = None
 
+    def shut_down(self) -> None:
+        """Orderly: the standby gets everything first."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait()
+        self._process = None
+
     def freeze(self) -> None:
         """The kernel still takes connections and bytes for it, but nobody answers."""
         self._signal(signal.SIGSTOP)

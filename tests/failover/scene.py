@@ -25,6 +25,8 @@ from tests.patience import until, wait_until
 
 @dataclass
 class Scene:
+    folder: Path
+    certs: certificates.Certificates
     pair: Pair
     receiver: Receiver
     service: Service
@@ -56,10 +58,17 @@ class Scene:
 
         await self.until(told, "not ready, because there is no primary")
 
-    async def until_delivered(self, more: int = 1) -> float:
-        enough = len(self.receiver.arrivals()) + more
+    async def until_delivered(self, more: int = 1, since: int | None = None) -> float:
+        enough = (len(self.receiver.arrivals()) if since is None else since) + more
         await self.until(lambda: len(self.receiver.arrivals()) >= enough, "more deliveries")
         return time.monotonic()
+
+    async def start_again(self) -> None:
+        """Kill the service and start it anew: it has seen nothing of what happened before."""
+        self.service.kill()
+        self.service = await asyncio.to_thread(Service, self.folder, self.pair.url, self.certs.authority)
+        for buyer in self.buyers:
+            buyer.port = self.service.port
 
     async def has_lost_nothing(self) -> None:
         """Every acknowledged purchase is there once; every event arrived, in order; and none that is not there."""
@@ -107,8 +116,9 @@ async def staged(
             setup = Setup(name="shop", url=receiver.url("/"), retry_seconds=(1,) * 30)
             await Webhooks(database, Sealer(SECRET_KEY)).create(PROJECT_ID, setup, 0)
         await pair.synchronise()
-        service = processes.enter_context(Service(folder, pair.url, certs.authority))
-        scene = Scene(pair, receiver, service)
+        service = await asyncio.to_thread(Service, folder, pair.url, certs.authority)
+        scene = Scene(folder, certs, pair, receiver, service)
+        processes.callback(lambda: scene.service.close())
         for number in range(buyers):
             buyer = Buyer(service.port, demo.public_key, f"{'abcdef'[number]}")
             scene.buyers.append(buyer)
