@@ -27,11 +27,12 @@ from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.access import accounts
-from latchkey.usecases.sandbox.demo import ensure_demo
-from tests import machine, not_run
+from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from tests import distributed, machine, not_run
 from tests.api.client import NOW
 from tests.cli.running import Up
 from tests.databases import DemoShelf, Shelf, copy, drop
+from tests.distributed import DistributedShelf
 from tests.patience import PATIENCE
 
 # Containers often forbid bytecode files. Tests start some hundred Python processes; without these files each of them
@@ -182,8 +183,15 @@ async def empty_database_url(
 
 @pytest.fixture(scope="session")
 async def shelf(
-    postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
-) -> AsyncIterator[Shelf]:
+    short_folder: Path,
+    postgres: EmbeddedServer,
+    template: str,
+    administration: asyncpg.Connection[asyncpg.Record],
+) -> AsyncIterator[Shelf | DistributedShelf]:
+    if distributed.is_asked_for():
+        async with DistributedShelf.opened(short_folder / "spread") as spread:
+            yield spread
+        return
     shelf = Shelf(postgres, administration, template)
     yield shelf
     await shelf.close()
@@ -191,8 +199,21 @@ async def shelf(
 
 @pytest.fixture(scope="session")
 async def demo_shelf(
-    postgres: EmbeddedServer, template: str, administration: asyncpg.Connection[asyncpg.Record]
+    short_folder: Path,
+    postgres: EmbeddedServer,
+    template: str,
+    administration: asyncpg.Connection[asyncpg.Record],
 ) -> AsyncIterator[DemoShelf]:
+    if distributed.is_asked_for():
+        demos: list[Demo] = []
+
+        async def fill(url: str) -> None:
+            async with Database(url) as database:
+                demos.append(await ensure_demo(database, NOW, secret_key=None, public_key=None))
+
+        async with DistributedShelf.opened(short_folder / "spread_demo", fill) as spread:
+            yield DemoShelf(spread, demos[0])
+        return
     await copy(administration, "demo_template", template)
     async with Database(postgres.url("demo_template")) as database:
         demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
@@ -202,7 +223,7 @@ async def demo_shelf(
 
 
 @pytest.fixture
-async def database(shelf: Shelf) -> AsyncIterator[Database]:
+async def database(shelf: Shelf | DistributedShelf) -> AsyncIterator[Database]:
     """A migrated, empty database, open."""
     async with shelf.lend() as database:
         yield database

@@ -18,6 +18,7 @@ import asyncpg
 from latchkey.storage.database import Database
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.usecases.sandbox.demo import Demo
+from tests.distributed import DistributedShelf
 
 _numbers = itertools.count(1)
 
@@ -250,5 +251,5 @@ async def _left_alone(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
 class DemoShelf:
     """Databases that have the demo project already, and the demo's keys."""
 
-    shelf: Shelf
+    shelf: Shelf | DistributedShelf
     demo: Demo

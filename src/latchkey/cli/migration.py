@@ -12,6 +12,9 @@ from rich.console import Console
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.storage import migrate as migrations
 from latchkey.storage.database import connect, without_password
+from latchkey.storage.distribution.distribute import SHARDS, distribute, require_cluster, undistributed
+from latchkey.storage.distribution.presence import is_distributed
+from latchkey.storage.distribution.tables import TABLES
 
 
 def migrate(
@@ -24,21 +27,42 @@ def migrate(
             "--after", help="Finish the upgrade. Only when no process of an older version is running any more."
         ),
     ] = False,
+    distributed: Annotated[
+        bool,
+        typer.Option(
+            "--distributed",
+            help="Also spread the rows of projects over the nodes of a Citus cluster. Only once; stop all processes "
+            "before, if there are rows.",
+        ),
+    ] = False,
+    shards: Annotated[
+        int,
+        typer.Option(
+            "--shards", min=1, max=10_000, help="With --distributed: into how many shards the projects are divided."
+        ),
+    ] = SHARDS,
 ) -> None:
     """Create or update the database schema. Run it before the first start, and in each upgrade before the processes of
     the new version start."""
-    asyncio.run(run(database_url(config, data), dry_run, after, Console(highlight=False)))
+    asyncio.run(run(database_url(config, data), dry_run, after, Console(highlight=False), distributed, shards))
 
 
-async def run(url: str, dry_run: bool, after: bool, console: Console) -> None:
+async def run(
+    url: str, dry_run: bool, after: bool, console: Console, distributed: bool = False, shards: int = SHARDS
+) -> None:
     connection = await connect(url, application_name="latchkey migrate")
     try:
+        if distributed:
+            await require_cluster(connection)
         console.print(
             f"Database {without_password(url)}, at version {await migrations.applied(connection)}", soft_wrap=True
         )
         if dry_run:
             for migration in await migrations.pending(connection, after=after):
                 console.print(f"  would run {migration.label}")
+            if distributed:
+                for table in await undistributed(connection):
+                    console.print(f"  would distribute {table}: {TABLES[table]}")
             return
         began = time.monotonic()
         done = await migrations.migrate(
@@ -46,6 +70,10 @@ async def run(url: str, dry_run: bool, after: bool, console: Console) -> None:
         )
         words = f"{len(done)} migration(s) in {time.monotonic() - began:.1f} s" if done else "Nothing to do"
         console.print(f"[green]✓[/green] {words}; at version {await migrations.applied(connection)}")
+        if distributed or await is_distributed(connection):
+            began = time.monotonic()
+            await distribute(connection, lambda words: console.print(f"  {words}"), shards=shards)
+            console.print(f"[green]✓[/green] Distributed, in {time.monotonic() - began:.1f} s")
         if waiting := await migrations.pending_after(connection):
             labels = ", ".join(migration.label for migration in waiting)
             console.print(

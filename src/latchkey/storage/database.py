@@ -13,6 +13,9 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
+from latchkey.storage.distribution.connection import connection_class
+from latchkey.storage.distribution.directory import load as load_directory
+from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError
 from latchkey.storage.hosts import parse
 from latchkey.storage.hosts import without_password as without_password
@@ -84,6 +87,7 @@ class Database:
         try:
             pool = asyncpg.create_pool(
                 connect=connecting,
+                connection_class=await self._if_distributed(primary) or asyncpg.Connection,
                 min_size=self._min_size,
                 max_size=self._max_size,
                 timeout=self._connect_timeout,
@@ -101,6 +105,18 @@ class Database:
         finally:
             if self._pool is None:
                 await primary.close()
+
+    async def _if_distributed(self, primary: Primary) -> type[asyncpg.Connection[asyncpg.Record]] | None:
+        """The class of connections to a distributed database, which need to know it first. None: it is a plain one."""
+        connection = await primary.connect(timeout=self._connect_timeout, server_settings=dict(self._server_settings))
+        try:
+            if not await is_distributed(connection):
+                return None
+            # Citus finds the node of a statement by the values of its parameters.
+            self._server_settings["plan_cache_mode"] = "force_custom_plan"
+            return connection_class(await load_directory(connection))
+        finally:
+            await connection.close()
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
@@ -218,6 +234,8 @@ def session_settings(*, application_name: str, statement_timeout_ms: int, lock_t
         # Every row is requested once: caching customers in case the same one is requested again only copies them.
         "enable_memoize": "off",
         "timezone": "UTC",
+        # On Citus the driver's questions about types took seconds on each new connection. Elsewhere it means nothing.
+        "citus.override_table_visibility": "off",
     }
 
 

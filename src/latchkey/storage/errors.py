@@ -12,6 +12,7 @@ StorageError
 ├── SchemaNotMigratedError      the database is older than the code
 ├── SchemaTooNewError           the database is newer than the code
 ├── MigrationChangedError       a migration file differs from what was applied to this database
+├── NotDistributableError       the database cannot be spread over nodes as it is set up
 ├── StateVersionError           a customer's stored state has a version that this code cannot read
 ├── QueryNotNamedError          no .sql file defines the requested query
 └── EmbeddedServerError         the embedded server cannot be used
@@ -61,6 +62,10 @@ class SchemaNotMigratedError(StorageError):
 
 
 class SchemaTooNewError(StorageError):
+    pass
+
+
+class NotDistributableError(StorageError):
     pass
 
 

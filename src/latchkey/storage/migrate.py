@@ -13,13 +13,14 @@ from typing import Any
 import asyncpg
 from msgspec import Struct, json
 
+from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.errors import (
     DatabaseBusyError,
     MigrationChangedError,
     SchemaNotMigratedError,
     SchemaTooNewError,
 )
-from latchkey.storage.migration_files import Migration, migrations
+from latchkey.storage.migration_files import Migration, commands, migrations
 
 # Any number that nothing else in this database uses as an advisory lock: the first eight bytes of "latchkey".
 _LOCK = int.from_bytes(b"latchkey", "big", signed=True)
@@ -191,7 +192,9 @@ async def _apply(connection: Any, migration: Migration) -> None:
             await connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}")
             await connection.execute(f"set local statement_timeout = {STATEMENT_TIMEOUT_MS}")
             if not migration.concurrent_indexes():
-                await connection.execute(migration.text)
+                # A plain database takes all in one message, a distributed one does not.
+                for command in commands(migration.text) if await is_distributed(connection) else [migration.text]:
+                    await connection.execute(command)
             await _record(connection, migration)
     except asyncpg.LockNotAvailableError as error:
         raise DatabaseBusyError(

@@ -71,3 +71,17 @@ def in_order(found: Iterable[Migration]) -> tuple[Migration, ...]:
         if first.get(one.version) != one.name:
             raise ValueError(f"{one.label}.sql needs a {one.version:04d}_{one.name}.sql beside it.")
     return tuple(ordered)
+
+
+_PIECE = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\$(?P<tag>[a-z_]*)\$.*?\$(?P=tag)\$|;", re.DOTALL | re.IGNORECASE)
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a file, one by one. A distributed database takes no two in one message."""
+    found, start = [], 0
+    for match in _PIECE.finditer(text):
+        if match[0] == ";":
+            found.append(text[start : match.start()])
+            start = match.end()
+    found.append(text[start:])
+    return [one.strip() for one in found if _COMMENT.sub("", one).strip()]

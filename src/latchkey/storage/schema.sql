@@ -1171,6 +1171,13 @@ create table key_uses (
     used_at bigint not null
 );
 
+-- The last key of a customer in each project of a distributed database. There, identity values are made on several nodes
+-- and are in no order of time. On plain PostgreSQL this table stays empty.
+create table customer_keys (
+    project_id text primary key,
+    last bigint not null
+) with (fillfactor = 50);
+
 -- Everything that a change to customers of one project writes, in one statement: customers, who owns which purchase,
 -- virtual currency, the queue of deliveries and the events. A call outside a transaction is a transaction of its own, so a
 -- purchase is written and committed in one round trip (decision 84).

@@ -34,7 +34,7 @@ async def create(connection: Connection, project_id: str, newcomers: Sequence[Ne
     just taken breaks the transaction as a collision."""
     if not newcomers:
         return []
-    keys = [row["id"] for row in await connection.fetch(_KEYS, len(newcomers))]
+    keys = [row["id"] for row in await connection.fetch(_KEYS, project_id, len(newcomers))]
     made = [one.customer for one in newcomers]
     seen = [one.last_seen for one in newcomers]
     await connection.execute(

@@ -106,8 +106,8 @@ insert into import_skips (project_id, import_id, file, line, reason)
 select $1, $2, * from unnest($3::text[], $4::bigint[], $5::text[]);
 
 -- name: new_customer_keys
--- keys for new customers
-select nextval(pg_get_serial_sequence('customers', 'id')) as id from generate_series(1, $1);
+-- keys for new customers of a project
+select nextval(pg_get_serial_sequence('customers', 'id')) as id from generate_series(1, $2) where $1::text is not null;
 
 -- name: import_customers
 -- new customers, whole

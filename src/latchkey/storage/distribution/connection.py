@@ -1,0 +1,138 @@
+"""Connections to a distributed database: each named statement goes where `statements.py` says.
+
+The rest of storage uses them as any other connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import asyncpg
+
+from latchkey.storage.distribution import merging
+from latchkey.storage.distribution.directory import Directory, HomeCall, ShardCall
+from latchkey.storage.distribution.statements import AtProject, AtWebhook, ByProject, ByWebhook, EachShard
+
+# How often a statement is sent again that met a project on its way to another node.
+_PATIENCE = 50
+_PAUSE = 0.1
+
+
+def connection_class(directory: Directory) -> type[asyncpg.Connection[asyncpg.Record]]:
+    """A class of connections that share what is known of the database."""
+    return type("OneOfDistributed", (DistributedConnection,), {"__slots__": (), "directory": directory})
+
+
+class DistributedConnection(asyncpg.Connection):
+    __slots__ = ()
+    directory: Directory
+
+    async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
+        call = self.directory.calls.get(query)
+        if call is None:
+            return await self._said(super().fetch, query, args, options)
+        return await self._routed(call, args)
+
+    async def fetchrow(self, query: str, *args: Any, **options: Any) -> Any:
+        call = self.directory.calls.get(query)
+        if call is None:
+            return await self._said(super().fetchrow, query, args, options)
+        rows = await self._routed(call, args)
+        return rows[0] if rows else None
+
+    async def fetchval(self, query: str, *args: Any, **options: Any) -> Any:
+        call = self.directory.calls.get(query)
+        if call is None:
+            return await self._said(super().fetchval, query, args, options)
+        rows = await self._routed(call, args)
+        return rows[0][options.get("column", 0)] if rows else None
+
+    async def execute(self, query: str, *args: Any, **options: Any) -> str:
+        call = self.directory.calls.get(query)
+        if call is None:
+            status: str = await self._said(super().execute, query, args, options)
+            return status
+        return f"DONE {len(await self._routed(call, args))}"
+
+    async def plain(self, query: str, *args: Any) -> list[Any]:
+        """The rows of a statement that is sent as it is."""
+        rows: list[Any] = await self._said(super().fetch, query, args, {})
+        return rows
+
+    async def at_project(self, text: str, project_id: str, args: Sequence[Any]) -> list[Any]:
+        """The rows of a function on the node of a project. Waits for a project that is on its way to another node."""
+        for _ in range(_PATIENCE):
+            try:
+                return await self.plain(text, project_id, *args)
+            except asyncpg.SerializationError as error:
+                if self.is_in_transaction() or merging.MOVED not in str(error):
+                    raise
+                await asyncio.sleep(_PAUSE)
+        return await self.plain(text, project_id, *args)
+
+    async def on_shards(self, call: ShardCall, args: Sequence[Any]) -> list[Any]:
+        match call.route:
+            case AtProject(number):
+                return await self.at_project(call.text, args[number - 1], args)
+            case ByProject() as route:
+                return await self._by_project(call.text, route, args)
+            case AtWebhook(number):
+                projects = await self.directory.projects_of(self, [args[number - 1]])
+                return await self.at_project(call.text, projects.get(args[number - 1], ""), args)
+            case ByWebhook() as route:
+                return await self._by_webhook(call.text, route, args)
+            case EachShard() as route:
+                return await self._each_shard(call.text, route, args)
+            case _:
+                raise AssertionError(f"{call.name} is no statement of a shard")
+
+    async def _said(
+        self, said: Callable[..., Awaitable[Any]], query: str, args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
+        try:
+            return await said(query, *args, **options)
+        except asyncpg.InternalServerError as error:
+            raise merging.as_collision(error) from error
+
+    async def _routed(self, call: Any, args: Sequence[Any]) -> list[Any]:
+        if isinstance(call, ShardCall):
+            return await self.on_shards(call, args)
+        if isinstance(call, HomeCall):
+            return await self.plain(call.text, *args)
+        rows: list[Any] = await call(self, args)
+        return rows
+
+    async def _by_project(self, text: str, route: ByProject, args: Sequence[Any]) -> list[Any]:
+        projects = merging.projects(route, args)
+        if len(projects) == 1:
+            return await self.at_project(text, projects[0], args)
+        parts = []
+        for project_id in projects:
+            own, places = merging.part(route, args, project_id)
+            parts.append((places, await self.at_project(text, project_id, own)))
+        return merging.together(route, parts)
+
+    async def _by_webhook(self, text: str, route: ByWebhook, args: Sequence[Any]) -> list[Any]:
+        found = await self.directory.projects_of(self, args[route.first - 1])
+        rows: list[Any] = []
+        for number, (project_id, own) in enumerate(merging.by_webhook(route, args, found)):
+            if route.apart is not None:
+                at, step = route.apart
+                own[at - 1] += number * step
+            rows += await self.at_project(text, project_id, own)
+        return rows
+
+    async def _each_shard(self, text: str, route: EachShard, args: Sequence[Any]) -> list[Any]:
+        own = list(args)
+        rows: list[Any] = []
+        for project_id in await self.directory.one_of_each_shard(self):
+            if route.limit is not None and not route.sorted:
+                own[route.limit - 1] = args[route.limit - 1] - len(rows)
+                if own[route.limit - 1] <= 0:
+                    break
+            rows += await self.at_project(text, project_id, own)
+        if route.sorted and route.limit is not None:
+            rows = sorted(rows, key=lambda row: row[0])[: args[route.limit - 1]]
+        return merging.sums(rows, route.least) if route.merge == "sums" else rows

@@ -1,0 +1,235 @@
+"""Statements as functions on the node of their project.
+
+Citus plans every statement anew and sends its text; a statement of several joins costs more to plan than to run. So
+each statement of one project is a function there. Citus sends the call to the node that has the project
+(`create_distributed_function`), and the function uses the tables of the project's shard by their own names, with plans
+that are kept, as on plain PostgreSQL. That also allows what Citus has no plans for: ctid, xmin, locks with joins, and
+writes in common table expressions.
+
+    at_project.name_digest(project, ...)    sent to the node of the project; calls
+    at_shard.name_digest_102008(...)        the statement with the tables of one shard; made on its first use
+    at_home.name_digest(...)                a statement on the coordinator's copies of reference tables
+
+The digest is of the statement, so that two releases can run beside each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from latchkey.storage.distribution.statements import ROUTES, Apart, Home, Planned
+from latchkey.storage.distribution.tables import TABLES
+from latchkey.storage.sql import all_queries
+
+_TABLE = re.compile(
+    r"\b(?P<before>from|join|into|update|using)(?P<space>\s+)(?P<table>[a-z_]+)\b(?!\s*\()", re.IGNORECASE
+)
+_INSERTED = re.compile(r"\b(?P<before>into)(?P<space>\s+)(?P<table>[a-z_]+)\b", re.IGNORECASE)
+_WRITTEN = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+(?P<table>[a-z_]+)\b", re.IGNORECASE)
+_LOCKED = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:update|share)\b", re.IGNORECASE)
+_COMMENT = re.compile(r"--.*$", re.MULTILINE)
+
+# The version of a key's row. Its xmin differs from node to node.
+_KEY_VERSION = "((hashtext(k::text)::bigint & 4294967295)::text::xid)"
+_NEXT_KEYS = "at_project.next_customer_keys('@customer_keys@', '@customers@'"
+
+# What means something else on a shard. The first text must be in the statement.
+REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    **dict.fromkeys(
+        ("read_leased", "look_at_customers", "admit_requests", "admit_with_leases", "key_as_known", "count_reads"),
+        (("k.xmin", _KEY_VERSION),),
+    ),
+    # Keys of customers: a counter for each project. Identity values made on several nodes are in no order of time.
+    "create_customers": (
+        (
+            "nextval(pg_get_serial_sequence('customers', 'id'))",
+            f"(select k from {_NEXT_KEYS}, asked.project_id, 1) as k)",  # noqa: S608
+        ),
+    ),
+    "new_customer_keys": (
+        (
+            "select nextval(pg_get_serial_sequence('customers', 'id')) as id from generate_series(1, $2)",
+            f"select k as id from {_NEXT_KEYS}, $1, $2) as k",  # noqa: S608
+        ),
+    ),
+    "write_changes": (
+        (
+            "select nextval('customers_id_seq') from generate_series(1, cardinality(new_ids))",
+            f"select k from {_NEXT_KEYS}, of_project, cardinality(new_ids)) as k",  # noqa: S608
+        ),
+        # A notification that a worker sends is heard on that worker alone. The caller sends it.
+        (
+            "perform pg_notify('latchkey_delivery', woken);",
+            "made := made || case when woken = '' then array[0] else string_to_array(woken, ',')::bigint[] end;",
+        ),
+        (
+            "insert into figure_marks (project_id, customer_id)\n        select of_project,",
+            "insert into figure_marks (project_id, id, customer_id)\n"
+            "        select of_project, nextval('public.figure_marks_id_seq'),",
+        ),
+    ),
+    "add_import_skips": (
+        ("(project_id, import_id, file, line, reason)", "(project_id, import_id, n, file, line, reason)"),
+        ("select $1, $2, *", "select $1, $2, nextval('public.import_skips_n_seq'), *"),
+    ),
+    # Keys become visible in their order here, so no transaction need be waited for.
+    "figures_batch": (
+        ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
+        ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
+    ),
+    "look_at_figures": (
+        (
+            "coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest",
+            "(select coalesce(sum(last), 0)::bigint from customer_keys) as newest",
+        ),
+    ),
+    "watch_queue_estimate": (("'lanes'", "'@lanes@'"),),
+    # No two are alike, so every export is a whole one: transactions of several nodes have no common order.
+    "export_snapshot": (
+        (
+            "(select system_identifier from pg_control_system())::text\n"
+            "        || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch",
+            "'distributed-' || gen_random_uuid()::text as epoch",
+        ),
+    ),
+}
+
+# As of every session on plain PostgreSQL; see `database.session_settings`.
+_SETTINGS = """
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off
+set lock_timeout = '10s'
+"""
+
+
+class UnfitStatementError(Exception):
+    """A statement that cannot run on a shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A statement, as `at_project.statements` keeps it."""
+
+    name: str
+    digest: str
+    # 'project' or 'home'.
+    place: str
+    # Of the inner function.
+    arguments: str
+    returns: str
+    body: str
+    # The outer function, and how the statement is called with it.
+    outer: str
+    call: str
+    types: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}_{self.digest}"
+
+
+def wanted() -> list[str]:
+    """The names of the statements that are functions."""
+    return [
+        name
+        for name in all_queries()
+        if not isinstance(route := ROUTES[name], Apart | Planned) and not (isinstance(route, Home) and not route.quick)
+    ]
+
+
+def template(name: str, text: str) -> str:
+    """The text with @table@ where a shard's table has to be named."""
+    for old, new in REPLACED.get(name, ()):
+        if old not in text:
+            raise UnfitStatementError(f"{name} does not contain what `REPLACED` says: {old}")
+        text = text.replace(old, new)
+    bare = _COMMENT.sub("", text)
+    home = isinstance(ROUTES[name], Home)
+    for match in _WRITTEN.finditer(bare):
+        if TABLES.get(match["table"].lower()) == "reference":
+            raise UnfitStatementError(f"{name} writes {match['table']}, of which every node has a copy.")
+
+    def placed(match: re.Match[str]) -> str:
+        table = match["table"].lower()
+        place = TABLES.get(table)
+        if place is None or (home and place == "local"):
+            return match[0]
+        if place == "local" or (home and place == "by project"):
+            raise UnfitStatementError(f"{name} uses {table}, which is {place}.")
+        return f"{match['before']}{match['space']}@{table}@"
+
+    return _INSERTED.sub(placed, _TABLE.sub(placed, bare))
+
+
+def writes(text: str) -> bool:
+    bare = _COMMENT.sub("", text)
+    return bool(_WRITTEN.search(bare) or _LOCKED.search(bare))
+
+
+def function(
+    name: str,
+    text: str,
+    parameters: Sequence[str],
+    columns: Sequence[tuple[str, str]],
+    *,
+    source: tuple[str, str] | None = None,
+) -> Function:
+    """`parameters` are types, `columns` names and types. `source`: the statement calls a function with these arguments
+    and this body, which are used in its place."""
+    home = isinstance(ROUTES[name], Home)
+    declared = ", ".join(f"a{number} {type}" for number, type in enumerate(parameters, 1))
+    results = [(f"c{number}", type, column) for number, (column, type) in enumerate(columns, 1)]
+    if source is not None:
+        arguments, body = source
+        returns, body = columns[0][1], template(name, body)
+    else:
+        arguments, body = declared, template(name, text)
+        if results:
+            returns = "table (" + ", ".join(f"{made} {type}" for made, type, _ in results) + ")"
+            body = f"begin return query {body}; end"
+        else:
+            returns = "bigint"
+            body = f"declare amount bigint; begin {body}; get diagnostics amount = row_count; return amount; end"
+    digest = sha256("\0".join((arguments, returns, body, _SETTINGS, _OUTER)).encode()).hexdigest()[:10]
+    label = f"{name}_{digest}"
+    values = ", ".join(f"${number}" for number in range(1, len(parameters) + 1))
+    listed = ", ".join(f'{made} as "{column}"' for made, _, column in results)
+    if home:
+        outer = f"create or replace function at_home.{label}({arguments}) returns {returns} language plpgsql{_SETTINGS}"
+        call = f"select {listed or '*'} from at_home.{label}({values})"  # noqa: S608
+    else:
+        whole = returns if results else "table (c1 bigint)"
+        if source is not None:
+            whole = f"table (c1 {returns})"
+        outer = _OUTER.format(
+            label=label,
+            declared=f"of_project text, {declared}" if declared else "of_project text",
+            whole=whole,
+            settings=_SETTINGS,
+            shard="at_project.hold(of_project)"
+            if source is not None or writes(text)
+            else "get_shard_id_for_distribution_column('public.feeds', of_project)",
+            values=values,
+            using=" using " + ", ".join(f"a{n}" for n in range(1, len(parameters) + 1)) if parameters else "",
+        )
+        shifted = ", ".join(f"${number}" for number in range(1, len(parameters) + 2))
+        call = f"select {listed or 'c1'} from at_project.{label}({shifted})"  # noqa: S608
+    return Function(
+        name, digest, "home" if home else "project", arguments, returns, body, outer, call, ("text", *parameters)
+    )
+
+
+_OUTER = """
+create or replace function at_project.{label}({declared}) returns {whole} language plpgsql {settings} as $outer$
+declare shard bigint := {shard};
+begin
+    if to_regproc('at_shard.{label}_' || shard) is null then
+        perform at_project.make('{label}', shard);
+    end if;
+    return query execute 'select * from at_shard.{label}_' || shard || '({values})'{using};
+end $outer$
+"""

@@ -1,0 +1,169 @@
+"""Statements of plain PostgreSQL that are several in a distributed database, and what follows some others.
+
+A handler takes the connection and the arguments of the plain statement. Its rows have the same columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from latchkey.storage.distribution.merging import Row, changed
+from latchkey.storage.sql import query
+
+_LANE = re.compile(r'"(?P<key>\d+)/(?P<lane>\([0-9,]+\))"')
+
+
+async def admit_reads(connection: Any, args: Sequence[Any]) -> list[Row]:
+    hashes, firsts, amounts, ids = args
+    none = [0] * len(hashes)
+    return await _read(
+        connection, firsts, amounts, ids, (hashes, amounts, amounts, none, none, none, [None] * len(hashes))
+    )
+
+
+async def admit_reads_with_leases(connection: Any, args: Sequence[Any]) -> list[Row]:
+    hashes, firsts, amounts, wanted, ahead, back, settled, back_at, ids = args
+    return await _read(connection, firsts, amounts, ids, (hashes, amounts, wanted, ahead, back, settled, back_at))
+
+
+async def _read(
+    connection: Any,
+    firsts: Sequence[int],
+    amounts: Sequence[int],
+    ids: Sequence[str | None],
+    counted: Sequence[Any],
+) -> list[Row]:
+    keys = await connection.fetch(query("count_reads"), *counted)
+    rows = []
+    for key in keys:
+        number = key["place"] - 1
+        first, own = firsts[number], ids[firsts[number] : firsts[number] + amounts[number]]
+        found = {}
+        if any(one is not None for one in own):
+            read = await connection.fetch(query("read_admitted"), key["project_id"], own)
+            found = {row["place"]: row for row in read}
+        for place in range(1, len(own) + 1):
+            said = key["said"] if place == 1 else None
+            row = found.get(place)
+            if row is not None:
+                rows.append(changed(row, place=first + place, of_key=said))
+            elif said is not None:
+                rows.append(Row({"place": first + place, **_NOBODY, "of_key": said}))
+    return rows
+
+
+_NOBODY = dict.fromkeys(
+    (
+        "key", "state", "now_ms", "next_due_at", "last_seen_at", "last_seen_platform", "last_seen_platform_version",
+        "last_seen_app_version", "last_seen_country",
+    )
+)  # fmt: skip
+
+
+async def create_project(connection: Any, args: Sequence[Any]) -> list[Any]:
+    async with connection.transaction():
+        made: list[Any] = await connection.fetch(query("insert_project"), *args)
+        if made:
+            await connection.execute(query("insert_feed"), args[0])
+    return made
+
+
+async def forget_webhook(connection: Any, args: Sequence[Any]) -> list[Any]:
+    for name in ("webhook_has_rows", "webhook_is_replayed"):
+        if await connection.fetchval(query(name), *args):
+            return []
+    return list(await connection.fetch(query("forget_empty_webhook"), *args))
+
+
+async def load_replay(connection: Any, args: Sequence[Any]) -> list[Any]:
+    row = await connection.fetchrow(query("replay_alone"), *args)
+    if row is None:
+        return []
+    outcomes = await connection.fetchrow(query("outcomes_of_replay"), args[0], args[2])
+    return [changed(row, delivered=outcomes["delivered"], failed=outcomes["failed"])]
+
+
+async def next_due_of_stores(connection: Any, _: Sequence[Any]) -> list[Row]:
+    at = await connection.fetchval(query("next_notification_due"))
+    handles = await connection.fetchrow(query("next_handles_due"))
+    return [Row({"notification_at": at, **dict(handles)})]
+
+
+async def forget_store_data(connection: Any, args: Sequence[Any]) -> list[Any]:
+    project_id, customer_key, app_user_ids = args
+    await connection.execute(query("forget_notifications"), project_id, app_user_ids)
+    await connection.execute(query("forget_handles"), project_id, customer_key)
+    return []
+
+
+async def record_last_deliveries(connection: Any, args: Sequence[Any]) -> list[Row]:
+    """A lane's name begins with its webhook here, see `claim_lanes`; rows of several projects may be in one call."""
+    lanes = [(int(one["key"]), one["lane"]) for one in _LANE.finditer(args[0])]
+    directory = connection.directory
+    found = await directory.projects_of(connection, {key for key, _ in lanes})
+    own: dict[str, list[int]] = defaultdict(list)
+    for place, (key, _) in enumerate(lanes):
+        own[found[key]].append(place)
+    places: list[int] = []
+    troubled: list[int] = []
+    for project_id, mine in sorted(own.items()):
+        row = (
+            await connection.at_project(
+                directory.on_shards["record_last_deliveries"].text,
+                project_id,
+                [
+                    "{" + ",".join(f'"{lanes[n][1]}"' for n in mine) + "}",
+                    *([column[n] for n in mine] for column in args[1:8]),
+                    sorted({lanes[n][0] for n in mine}),
+                    *([column[n] for n in mine] for column in args[9:]),
+                ],
+            )
+        )[0]
+        places += [mine[place - 1] + 1 for place in row["places"]]
+        troubled += row["troubled"]
+    return [Row({"places": places, "troubled": troubled})]
+
+
+async def size_of_part(connection: Any, args: Sequence[Any]) -> list[Any]:
+    return list(await connection.fetch(query("size_of_spread_part"), *args))
+
+
+async def claim_lanes(connection: Any, args: Sequence[Any]) -> list[Row]:
+    """The name of a lane gets its webhook in front, so that `record_last_deliveries` finds the node."""
+    rows = await connection.on_shards(connection.directory.on_shards["claim_lanes"], args)
+    return [changed(row, lane=f"{row['webhook_key']}/{row['lane']}") for row in rows]
+
+
+async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list[int]]]:
+    """After the keys of new customers come the webhooks that have something to send; 0 means all."""
+    rows = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
+    made = rows[0][0]
+    amount = len(args[_NEW_IDS])
+    if len(made) > amount:
+        woken = made[amount:]
+        words = "" if woken == [0] else ",".join(map(str, woken))
+        await connection.plain(query("wake_workers"), words)
+    return [(made[:amount],)]
+
+
+# The place of the argument with the ids of new customers.
+_NEW_IDS = 9
+
+Handler = Callable[[Any, Sequence[Any]], Awaitable[list[Any]]]
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "admit_reads": admit_reads,
+    "admit_reads_with_leases": admit_reads_with_leases,
+    "create_project": create_project,
+    "forget_webhook": forget_webhook,
+    "load_replay": load_replay,
+    "next_due_of_stores": next_due_of_stores,
+    "forget_store_data": forget_store_data,
+    "record_last_deliveries": record_last_deliveries,
+    "claim_lanes": claim_lanes,
+    "size_of_part": size_of_part,
+    "write_changes": write_changes,
+}

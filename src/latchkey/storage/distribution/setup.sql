@@ -1,0 +1,84 @@
+-- What every node of a distributed database needs beside the tables. `distribute.py` runs it; each command can be repeated.
+
+create schema if not exists at_project;
+create schema if not exists at_shard;
+create schema if not exists at_home;
+
+-- The statements that are functions, for nodes that make them. See functions.py.
+create table if not exists at_project.statements (
+    label text primary key,
+    name text not null,
+    digest text not null,
+    arguments text not null,
+    returns text not null,
+    body text not null,
+    call text not null,
+    made_at timestamptz not null default now()
+);
+
+-- The shard of a project, kept on this node until the transaction ends: Citus moves a shard only when it has this lock
+-- itself, on every node.
+create or replace function at_project.hold(of_project text) returns bigint language plpgsql as $$
+declare
+    shard bigint := get_shard_id_for_distribution_column('public.feeds', of_project);
+begin
+    perform lock_shard_metadata(5, array[shard]);
+    if not exists (
+        select from pg_dist_placement p
+        where p.shardid = shard and p.groupid = (select g.groupid from pg_dist_local_group g)
+    ) then
+        raise exception 'the project was moved to another node' using errcode = '40001';
+    end if;
+    return shard;
+end $$;
+
+-- Keys for new customers. The lock is held until the commit, so keys become visible in their order.
+create or replace function at_project.next_customer_keys(keys text, customers text, of_project text, amount bigint)
+returns setof bigint language plpgsql as $$
+declare
+    reached bigint;
+begin
+    loop
+        execute 'update ' || keys || ' set last = last + $2 where project_id = $1 returning last'
+        into reached using of_project, amount;
+        exit when reached is not null;
+        execute 'insert into ' || keys || ' (project_id, last) select $1, coalesce(max(id), 0) from ' || customers
+            || ' where project_id = $1 on conflict do nothing' using of_project;
+    end loop;
+    return query select generate_series(reached - amount + 1, reached);
+end $$;
+
+-- Makes the function of a statement for one shard, with the names of the shard's own tables.
+create or replace function at_project.make(of_label text, of_shard bigint) returns void language plpgsql as $$
+declare
+    it record;
+    one record;
+begin
+    perform pg_advisory_xact_lock(hashtextextended(of_label, of_shard));
+    if to_regproc('at_shard.' || of_label || '_' || of_shard) is not null then
+        return;
+    end if;
+    perform set_config('citus.enable_ddl_propagation', 'off', true);
+    execute 'select * from at_project.statements_'
+        || (select shardid from pg_dist_shard where logicalrelid = 'at_project.statements'::regclass)
+        || ' where label = $1' into strict it using of_label;
+    for one in
+        select c.relname as name, s.shardid
+        from pg_dist_shard s
+        join pg_dist_partition p using (logicalrelid)
+        join pg_class c on c.oid = s.logicalrelid
+        where c.relnamespace = 'public'::regnamespace
+            and (
+                p.partmethod = 'n'
+                or p.colocationid = (
+                    select q.colocationid from pg_dist_partition q where q.logicalrelid = 'public.feeds'::regclass
+                )
+                and (s.shardminvalue, s.shardmaxvalue)
+                    = (select m.shardminvalue, m.shardmaxvalue from pg_dist_shard m where m.shardid = of_shard)
+            )
+    loop
+        it.body := replace(it.body, '@' || one.name || '@', 'public.' || one.name || '_' || one.shardid);
+    end loop;
+    execute 'create function at_shard.' || of_label || '_' || of_shard || '(' || it.arguments || ') returns '
+        || it.returns || ' language plpgsql as ' || quote_literal(it.body);
+end $$;

@@ -1,0 +1,148 @@
+"""The tests of the product on a distributed database: with LATCHKEY_TEST_ON_CITUS set to anything, the databases that
+tests are lent are on the cluster that `citus/cluster.py` finds. A database is made when none is free, and emptied
+before each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from latchkey.storage.database import Database, connect
+from latchkey.storage.distribution.distribute import distribute
+from latchkey.storage.distribution.tables import TABLES
+from latchkey.storage.migrate import migrate
+from tests.citus.cluster import Cluster, cluster
+
+# Each node empties its own tables, shards and all: a hundred times faster than asking the coordinator to.
+_EMPTY = """
+do $$
+declare
+    one record;
+begin
+    set local session_replication_role = replica;
+    for one in
+        select oid::regclass::text as name from pg_class
+        where relnamespace = 'public'::regnamespace and relkind = 'r' and relname <> 'schema_migrations'
+            and oid not in (select logicalrelid from pg_dist_partition)
+    loop
+        execute 'delete from ' || one.name;
+    end loop;
+end $$
+"""
+
+
+# Few: each is a set of tables to make.
+SHARDS = 4
+
+
+def is_asked_for() -> bool:
+    return bool(os.environ.get("LATCHKEY_TEST_ON_CITUS"))
+
+
+class Spread:
+    """One distributed database, with the rows it has at the beginning of each test."""
+
+    def __init__(self, cluster: Cluster, url: str) -> None:
+        self._cluster = cluster
+        self.url = url
+        self._rows: dict[str, bytes] = {}
+        self._opened = Database(url, max_size=8)
+
+    async def keep(self, rows: dict[str, bytes] | None) -> dict[str, bytes]:
+        """These rows, or what is in the database now, are there at the beginning of each test."""
+        if rows is None:
+            rows = {}
+            connection = await connect(self.url)
+            for table in TABLES:
+                copied = BytesIO()
+                await connection.copy_from_query(f"select * from {table}", output=copied)
+                if copied.getvalue() and table != "schema_migrations":
+                    rows[table] = copied.getvalue()
+            await connection.close()
+        self._rows = rows
+        return rows
+
+    async def lend(self) -> Database:
+        await self._empty()
+        await self._opened.open()
+        database = Database(self.url, max_size=8)
+        database._pool = self._opened.pool
+        return database
+
+    async def take_back(self, database: Database) -> None:
+        pool = self._opened.pool
+        if database._pool is not pool:
+            await database.close()
+        if pool.is_closing() or pool.get_idle_size() != pool.get_size():
+            await self._opened.close()
+
+    async def close(self) -> None:
+        await self._opened.close()
+
+    async def _empty(self) -> None:
+        name = urlsplit(self.url).path.removeprefix("/")
+        for node in self._cluster.nodes:
+            connection = await asyncpg.connect(
+                self._cluster.url(name, node), server_settings={"citus.override_table_visibility": "off"}
+            )
+            try:
+                await connection.execute(_EMPTY)
+            finally:
+                await connection.close()
+        connection = await asyncpg.connect(self.url)
+        for table, rows in self._rows.items():
+            await connection.copy_to_table(table, source=BytesIO(rows))
+        await connection.close()
+
+
+class DistributedShelf:
+    """As `databases.Shelf`."""
+
+    def __init__(self, stack: AsyncExitStack, cluster: Cluster, fill: Callable[[str], Awaitable[None]] | None) -> None:
+        self._stack = stack
+        self._cluster = cluster
+        self._fill = fill
+        self._rows: dict[str, bytes] | None = None
+        self._free: list[Spread] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, folder: Path, fill: Callable[[str], Awaitable[None]] | None = None
+    ) -> AsyncIterator[DistributedShelf]:
+        async with AsyncExitStack() as stack:
+            shelf = cls(stack, await stack.enter_async_context(cluster(folder)), fill)
+            shelf._free.append(await shelf._make())
+            yield shelf
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Database]:
+        spread = self._free.pop() if self._free else await self._make()
+        database = await spread.lend()
+        try:
+            yield database
+        finally:
+            await spread.take_back(database)
+            self._free.append(spread)
+
+    async def close(self) -> None:
+        """What was opened is closed with the cluster."""
+
+    async def _make(self) -> Spread:
+        url = await self._stack.enter_async_context(self._cluster.database())
+        connection = await connect(url)
+        await migrate(connection)
+        await distribute(connection, shards=SHARDS)
+        await connection.close()
+        if self._fill is not None and self._rows is None:
+            await self._fill(url)
+        spread = Spread(self._cluster, url)
+        self._stack.push_async_callback(spread.close)
+        self._rows = await spread.keep(self._rows)
+        return spread

@@ -1,0 +1,146 @@
+"""A distributed database, as far as it can be tested without one: the lists of tables and statements are complete, and
+statements can be made into functions. `tests/citus` asks a real cluster."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import asyncpg
+import pytest
+
+from latchkey.storage.distribution import merging
+from latchkey.storage.distribution.distribute import require_cluster
+from latchkey.storage.distribution.functions import REPLACED, UnfitStatementError, function, template, wanted, writes
+from latchkey.storage.distribution.handlers import HANDLERS
+from latchkey.storage.distribution.statements import ROUTES, Apart, AtProject, ByProject, Columns, Home
+from latchkey.storage.distribution.tables import TABLES
+from latchkey.storage.errors import NotDistributableError
+from latchkey.storage.migration_files import commands
+from latchkey.storage.sql import all_queries, query
+
+SCHEMA = (files("latchkey.storage") / "schema.sql").read_text(encoding="utf-8")
+
+
+def test_every_table_has_its_place() -> None:
+    made = set(re.findall(r"^create (?:unlogged )?table ([a-z_]+)", SCHEMA, re.MULTILINE))
+
+    assert made | {"schema_migrations"} == set(TABLES)
+
+
+def test_every_named_statement_has_its_route() -> None:
+    assert set(all_queries()) == set(ROUTES)
+
+
+def test_statements_that_are_not_sent_have_something_in_their_place() -> None:
+    assert {name for name, route in ROUTES.items() if isinstance(route, Apart)} <= set(HANDLERS) <= set(ROUTES)
+
+
+@pytest.mark.parametrize("name", sorted(set(wanted()) - {"write_changes"}))
+def test_a_statement_of_a_project_names_no_table_that_other_nodes_lack(name: str) -> None:
+    # Raises where it uses a local table, or writes a reference table, whose copies would differ then.
+    shards = set(re.findall(r"@([a-z_]+)@", template(name, query(name))))
+
+    assert not isinstance(ROUTES[name], Home) or all(TABLES[table] == "reference" for table in shards)
+
+
+def test_everything_that_means_something_else_on_a_shard_is_replaced() -> None:
+    begins = SCHEMA.index("create function write_changes")
+    body = SCHEMA[begins : SCHEMA.index("end $$;", begins)]
+
+    assert "@customer_keys@" in template("write_changes", body)
+    assert set(REPLACED) <= set(wanted())
+    for name in set(wanted()) - {"write_changes"}:
+        made = template(name, query(name))
+        assert not re.search(r"pg_notify|k\.xmin|nextval\(pg_get|pg_current_xact_id", made), name
+
+
+@pytest.mark.parametrize("name", sorted(set(ROUTES) - set(wanted()) - set(HANDLERS)))
+def test_a_statement_at_home_uses_no_table_by_project(name: str) -> None:
+    text = re.sub(r"--.*", "", query(name))
+    used = {found for found in re.findall(r"(?:from|join|into|update|using)\s+([a-z_]+)", text) if found in TABLES}
+
+    assert not isinstance(ROUTES[name], Home) or not [one for one in used if TABLES[one] == "by project"]
+
+
+def test_a_statement_that_writes_a_copy_of_a_reference_table_is_refused() -> None:
+    with pytest.raises(UnfitStatementError, match="every node has a copy"):
+        template("customer_key", "update projects set name = $2 where id = $1")
+    with pytest.raises(UnfitStatementError, match="which is local"):
+        template("customer_key", "select from sessions")
+
+
+def test_columns_that_are_called_as_tables_stay() -> None:
+    made = template("customer_key", "update deliveries d set attempts = d.attempts + 1 from lanes l where l.done = 1")
+
+    assert made == "update @deliveries@ d set attempts = d.attempts + 1 from @lanes@ l where l.done = 1"
+
+
+def test_two_versions_of_a_statement_are_two_functions() -> None:
+    one = function("customer_key", "select 1", ["text"], [("a", "int4")])
+    other = function("customer_key", "select 2", ["text"], [("a", "int4")])
+
+    assert one.label != other.label
+    assert one.call == f'select c1 as "a" from at_project.{one.label}($1, $2)'
+
+
+def test_statements_that_lock_hold_the_shard() -> None:
+    assert [name for name in ("lock_customers", "share_clock", "events_of_project") if writes(query(name))] == [
+        "lock_customers",
+        "share_clock",
+    ]
+
+
+def test_arguments_are_taken_apart_by_project_and_rows_put_together() -> None:
+    route = ByProject((Columns(1, 2),), in_order=True)
+    args = (["b", "a", "b"], [1, 2, 3], "all")
+
+    parts = [merging.part(route, args, project) for project in merging.projects(route, args)]
+
+    assert parts == [([["a"], [2], "all"], [1]), ([["b", "b"], [1, 3], "all"], [0, 2])]
+    assert merging.together(route, [(places, own[1]) for own, places in parts]) == [1, 2, 3]
+
+
+def test_the_number_of_an_entry_is_that_of_the_whole_batch() -> None:
+    route = ByProject((Columns(1, 1),), place="place")
+
+    rows = merging.together(route, [([1], [merging.Row({"place": 1, "more": True})])])
+
+    assert [(row["place"], row["more"], list(row)) for row in rows] == [(2, True, [2, True])]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ('duplicate key value violates unique constraint "aliases_pkey_102008"', asyncpg.UniqueViolationError),
+        ("canceling the transaction since it was involved in a distributed deadlock", asyncpg.SerializationError),
+        ('insert violates foreign key constraint "customers_1"', asyncpg.ForeignKeyViolationError),
+        ("out of shared memory", asyncpg.InternalServerError),
+    ],
+)
+def test_an_error_that_a_worker_reports_in_words_is_what_it_says(words: str, kind: type[Exception]) -> None:
+    assert type(merging.as_collision(asyncpg.InternalServerError(words))) is kind
+
+
+def test_a_file_is_divided_into_its_commands() -> None:
+    text = "-- a; b\ncreate table a (b text default ';');\ncreate function f() as $$ begin; end; $$;\n-- the end;\n"
+
+    assert commands(text) == [
+        "-- a; b\ncreate table a (b text default ';')",
+        "create function f() as $$ begin; end; $$",
+    ]
+
+
+async def test_a_database_without_citus_is_not_distributed(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        with pytest.raises(NotDistributableError, match="Citus is not installed"):
+            await require_cluster(connection)
+    finally:
+        await connection.close()
+
+
+def test_the_hot_statements_go_to_one_shard() -> None:
+    hot = ("read_leased", "look_at_customers", "write_changes", "events_of_project", "read_admitted")
+
+    assert all(isinstance(ROUTES[name], AtProject) for name in hot)
