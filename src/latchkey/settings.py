@@ -98,6 +98,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     exchange_rates: str = ""
     export_folder: File = None
     export_allow_hosts: tuple[str, ...] = ()
+    require_second_factor: bool = False
     openid_issuer: str = ""
     openid_client_id: str = ""
     openid_client_secret: str = ""

@@ -46,6 +46,7 @@ SAMPLES = {
     "exchange_rates": "/etc/latchkey/rates.csv",
     "export_folder": "/var/lib/latchkey/exports",
     "export_allow_hosts": "minio.example.com:9000",
+    "require_second_factor": "true",
     "openid_issuer": "https://login.example.com",
     "openid_client_id": "latchkey",
     "openid_client_secret": "hunter2",

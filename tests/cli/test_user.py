@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from latchkey.now import real_now
+from latchkey.storage.access import second_factors
 from latchkey.storage.database import Database
 from latchkey.usecases.access import accounts, sessions
 from latchkey.usecases.deployment import operators
@@ -97,6 +98,27 @@ async def test_a_lost_password_is_chosen_anew_and_somebody_is_taken_out(
         ("the command line", "member.removed", "bob@example.com", "done"),
         ("the command line", "member.removed", "ann@example.com", "refused"),
     ]
+
+
+async def test_who_lost_the_second_factor_gets_in_with_the_password_again(
+    told: dict[str, str], database: Database
+) -> None:
+    await _typed("user", "create", "ann@example.com", **told)
+    ann = await accounts.find_account(database, "ann@example.com")
+    assert ann is not None
+    async with database.transaction() as connection:
+        await second_factors.begin(connection, ann.id, b"sealed", 1)
+        await second_factors.confirm(connection, ann.id, b"sealed", 1, 1)
+    assert re.search(r"owner\s+on\s", (await _typed("user", "list", **told)).stdout)
+    reset = await _typed("user", "reset-second-factor", "ANN@example.com", **told)
+    assert reset.returncode == 0, reset.stderr
+    assert re.search(r"owner\s+off\s", (await _typed("user", "list", **told)).stdout)
+    again = await _typed("user", "reset-second-factor", "ann@example.com", **told)
+    assert (again.returncode, "no second factor" in again.stderr) == (1, True)
+    outcomes = await database.pool.fetch(
+        "select outcome from audit_entries where action = 'account.second_factor_reset' order by position"
+    )
+    assert [row["outcome"] for row in outcomes] == ["done", "refused"]
 
 
 async def test_what_makes_no_sense_is_one_clear_line(told: dict[str, str]) -> None:

@@ -32,6 +32,9 @@ OPEN = {
     "GET /dashboard/static/{name}",
     "GET /dashboard/sign-in",
     "POST /dashboard/sign-in",
+    # The half of a sign-in, which has a cookie of its own.
+    "GET /dashboard/sign-in/code",
+    "POST /dashboard/sign-in/code",
     "GET /dashboard/invitations/{token}",
     "POST /dashboard/invitations/{token}",
     "GET /dashboard/sign-in/openid",

@@ -19,6 +19,7 @@ from latchkey.settings import Settings
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
+from latchkey.usecases.access.second_factor import SecondFactors
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
@@ -60,6 +61,7 @@ def assemble(
         reader=reader,
         changes=changes,
         presence=Presence(database, dropped=metrics.visit_dropped),
+        second_factors=SecondFactors(database, Sealer(settings.secret_key)),
         webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
         sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
         stores=stores,

@@ -22,7 +22,7 @@ from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.domain.team.account import EXPLAINED, Role
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases.access import accounts, sessions, team
+from latchkey.usecases.access import accounts, second_factor, sessions, team
 from latchkey.usecases.deployment import operators
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, invite and remove dashboard accounts.")
@@ -73,10 +73,11 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
         async with Database(database_url(config, data), max_size=1) as database:
             return await team.members(database, await chosen(database, project))
 
-    table = Table("E-mail", "Name", "Role", "Since", "Last seen", box=None)
+    table = Table("E-mail", "Name", "Role", "Second factor", "Since", "Last seen", box=None)
     for member in asyncio.run(work()):
         seen = shown(member.last_seen_at) or "never"
-        table.add_row(escape(member.account.email), escape(member.account.name), member.role, shown(member.since), seen)
+        account, second = member.account, "on" if member.account.has_second_factor else "off"
+        table.add_row(escape(account.email), escape(account.name), member.role, second, shown(member.since), seen)
     Console(highlight=False).print(table)
 
 
@@ -91,6 +92,21 @@ def invite(email: EmailArgument, config: ConfigOption = None, data: DataOption =
                 return await accounts.invite(database, account.id, real_now())
 
     _show_link(asyncio.run(work()), config, data)
+
+
+@app.command("reset-second-factor")
+def reset_second_factor(email: EmailArgument, config: ConfigOption = None, data: DataOption = DATA) -> None:
+    """Ask somebody for no code any more, who has lost the phone and the recovery codes."""
+
+    async def work() -> str:
+        async with Database(database_url(config, data), max_size=1) as database:
+            account = await _known(database, email)
+            async with audited(database, None, "account.second_factor_reset", account.email, account_id=account.id):
+                await second_factor.remove(database, account.id)
+            return account.email
+
+    known = asyncio.run(work())
+    Console(highlight=False).print(f"[bold]{known}[/bold] signs in with the password alone now.")
 
 
 @app.command()

@@ -6,12 +6,15 @@ from starlette.responses import Response
 
 from latchkey.dashboard.visit import ROOT, Visit
 from latchkey.domain.team.account import LIVES_FOR
+from latchkey.domain.team.second_factor import HALF_LASTS
 from latchkey.usecases.access.devices import KNOWN_FOR, Devices
 
 # Bound to this host, sent only over HTTPS, not readable by scripts.
 NAME = "__Host-latchkey"
 # It outlives the session: a browser that signed in before is not slowed down by wrong passwords of others.
 DEVICE = "__Host-latchkey-device"
+# Of somebody whose password was right and whose code is still to come. It opens nothing.
+HALF = "__Host-latchkey-half"
 
 
 def with_cookie(response: Response, token: str) -> Response:
@@ -22,6 +25,18 @@ def with_cookie(response: Response, token: str) -> Response:
 
 def without_cookie(response: Response) -> Response:
     response.delete_cookie(NAME, path="/", secure=True, httponly=True, samesite="lax")
+    return response
+
+
+def with_half(response: Response, token: str) -> Response:
+    response.set_cookie(
+        HALF, token, max_age=HALF_LASTS // 1000, path="/", secure=True, httponly=True, samesite="strict"
+    )
+    return response
+
+
+def without_half(response: Response) -> Response:
+    response.delete_cookie(HALF, path="/", secure=True, httponly=True, samesite="strict")
     return response
 
 

@@ -21,10 +21,14 @@ from latchkey.domain.team.client_address import client_address as address_of
 from latchkey.settings import Settings
 from latchkey.usecases.access import audit, sessions, team
 from latchkey.usecases.access.projects import load_project
+from latchkey.usecases.access.sessions import Session
 from latchkey.usecases.services import Services
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 10_000
+SET_UP = f"{ROOT}/account/second-factor"
+# What somebody may do who must have a second factor and has none yet.
+WITHOUT_SECOND_FACTOR = (SET_UP, f"{ROOT}/sign-out")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -54,12 +58,18 @@ class Guard:
         if page.needs is not Needs.NOTHING:
             if visit.session is None:
                 return sign_in_first(request)
+            if self._lacks_second_factor(visit.session) and not page.path.startswith(WITHOUT_SECOND_FACTOR):
+                return set_up_first(request)
             await self._let_in(page, visit, project_id)
         if page.method == "POST":
             return await self._change(page, visit)
         response = await page.answer(visit)
         await self._said(visit, response)
         return response
+
+    def _lacks_second_factor(self, session: Session) -> bool:
+        required = self._settings.require_second_factor and not session.is_openid
+        return required and not session.account.has_second_factor
 
     async def _let_in(self, page: Page, visit: Visit, project_id: str | None) -> None:
         exchange = visit.request.scope.get("latchkey.exchange")
@@ -134,6 +144,12 @@ def sign_in_first(request: Request) -> Response:
         raise HTTPException(401, "You are signed out. Sign in and try again.")
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(address(ROOT, ("sign-in",), {"next": wanted if wanted != ROOT else None}), 303)
+
+
+def set_up_first(request: Request) -> Response:
+    if request.method != "GET":
+        raise HTTPException(403, "Set up your second factor first.")
+    return RedirectResponse(SET_UP, 303)
 
 
 def require_own_page(request: Request) -> None:

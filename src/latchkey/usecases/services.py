@@ -10,6 +10,7 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.database import Database
 from latchkey.storage.write_probe import WriteProbe
+from latchkey.usecases.access.second_factor import SecondFactors
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.engine.admission import Admission
 from latchkey.usecases.engine.changes import Changes
@@ -39,6 +40,7 @@ class Services:
     reader: Reader
     changes: Changes
     presence: Presence
+    second_factors: SecondFactors
     webhooks: Registry
     # Only for test events; real events are sent by the delivery role.
     sender: Sender

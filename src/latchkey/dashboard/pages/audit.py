@@ -16,6 +16,7 @@ ON_A_PAGE = 50
 ELSEWHERE = (
     "app.changed",
     "account.invited",
+    "account.second_factor_reset",
     "customer.attributes_set",
     "customer.cancelled",
     "customer.created",

@@ -14,6 +14,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.domain.team.openid import NotBelieved, NotKnown
 from latchkey.usecases.access import audit
 from latchkey.usecases.access.openid import Attempt, Provider, ProviderAway, account_for
+from latchkey.usecases.access.sessions import OPENID
 
 pages = Pages()
 
@@ -71,7 +72,7 @@ async def _enter(visit: Visit, asked: Provider, attempt: Attempt, code: str) -> 
         subject = tried or "an unknown identity"
         await audit.finish(visit.database, position, "refused", subject, detail, actor=tried)
         raise
-    response = await signed_in(visit, account, attempt.next)
+    response = await signed_in(visit, account, attempt.next, through=OPENID)
     await audit.finish(
         visit.database, position, "done", account.email, detail, account_id=account.id, actor=account.email
     )

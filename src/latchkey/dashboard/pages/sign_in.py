@@ -6,7 +6,16 @@ from functools import partial
 
 from starlette.responses import RedirectResponse, Response
 
-from latchkey.dashboard.cookie import device_of, safe_next, with_cookie, with_device, without_cookie
+from latchkey.dashboard.cookie import (
+    HALF,
+    device_of,
+    safe_next,
+    with_cookie,
+    with_device,
+    with_half,
+    without_cookie,
+    without_half,
+)
 from latchkey.dashboard.openid import provider
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.visit import ROOT, Visit, address
@@ -44,7 +53,37 @@ async def sign_in(visit: Visit) -> Response:
         if isinstance(refusal, TooManyGuesses):
             page.headers["retry-after"] = str(-(-refusal.retry_after // 1000))
         return page
-    return await signed_in(visit, account, next)
+    return await password_given(visit, account, next)
+
+
+@pages.get("/sign-in/code", Needs.NOTHING)
+async def ask_for_code(visit: Visit) -> Response:
+    next = safe_next(visit.query.text("next"))
+    if await _half(visit) is None:
+        return RedirectResponse(address(ROOT, ("sign-in",), {"next": next if next != ROOT else None}), 303)
+    return _code_page(visit, next)
+
+
+@pages.post("/sign-in/code", Needs.NOTHING, "account.code_given")
+async def take_code(visit: Visit) -> Response:
+    next, token = safe_next(visit.form.text("next")), visit.request.cookies.get(HALF, "")
+    account = await _half(visit)
+    if account is None:
+        return without_half(await sign_in_page(visit, 401, error="That took too long. Sign in again.", next=next))
+    visit.concerned = account
+    visit.audit(account.email)
+    factors = visit.services.second_factors
+    try:
+        code, device = visit.form.text("code"), device_of(visit, account.id)
+        await factors.check(account.id, code, visit.address, device, visit.now)
+        await factors.finish_half(token, account.id, visit.now)
+    except Refusal as refusal:
+        visit.audit(refusal=refusal.message)
+        page = _code_page(visit, next, 429 if isinstance(refusal, TooManyGuesses) else 401, refusal.message)
+        if isinstance(refusal, TooManyGuesses):
+            page.headers["retry-after"] = str(-(-refusal.retry_after // 1000))
+        return page
+    return without_half(await signed_in(visit, account, next))
 
 
 @pages.post("/sign-out", Needs.ACCOUNT, "account.signed_out")
@@ -74,7 +113,8 @@ async def accept_invitation(visit: Visit) -> Response:
         await accounts.accept_invitation(visit.database, token, visit.form.raw("password"), visit.now)
     except Refusal as refusal:
         return _invitation(visit, account, refusal.message)
-    return await signed_in(visit, account, ROOT)
+    # The link stands for the password only.
+    return await password_given(visit, account, ROOT)
 
 
 def _address(text: str) -> str:
@@ -91,12 +131,34 @@ async def _concerned(visit: Visit, email: str) -> Account | None:
         return None
 
 
-async def signed_in(visit: Visit, account: Account, next: str) -> Response:
+async def password_given(visit: Visit, account: Account, next: str) -> Response:
+    """Signs in, or asks for the code first. Until it was right there is no session."""
+    if not account.has_second_factor:
+        return await signed_in(visit, account, next)
+    visit.audit(second_factor="asked for")
+    if visit.session is not None:
+        await sessions.end_session(visit.database, visit.session.token)
+    token = await visit.services.second_factors.begin_half(account.id, visit.now)
+    way = address(ROOT, ("sign-in", "code"), {"next": next if next != ROOT else None})
+    return with_half(without_cookie(RedirectResponse(way, 303)), token)
+
+
+async def _half(visit: Visit) -> Account | None:
+    """Whose code is to come."""
+    token = visit.request.cookies.get(HALF, "")
+    return await visit.services.second_factors.waiting(token, visit.now) if token else None
+
+
+def _code_page(visit: Visit, next: str, status: int = 200, error: str = "") -> Response:
+    return visit.page("sign_in_code.html", status, next=next, error=error)
+
+
+async def signed_in(visit: Visit, account: Account, next: str, *, through: str | None = None) -> Response:
     """Opens a new session; the browser's previous session ends."""
     if visit.session is not None:
         await sessions.end_session(visit.database, visit.session.token)
     agent = visit.request.headers.get("user-agent", "")
-    token = await sessions.open_session(visit.database, account.id, visit.address, agent, visit.now)
+    token = await sessions.open_session(visit.database, account.id, visit.address, agent, visit.now, through=through)
     response = RedirectResponse(next, 303)
     return with_device(with_cookie(response, token), visit, account.id)
 

@@ -62,6 +62,15 @@ async def make_link(visit: Visit) -> Response:
     return _link(visit, account, token)
 
 
+@pages.post("/team/{account_id}/second-factor", Needs.OWN, "member.second_factor_reset")
+async def reset_second_factor(visit: Visit) -> Response:
+    visit.form.confirmed()
+    member = await _member(visit)
+    visit.audit(member.account.email)
+    await team.reset_second_factor(visit.database, visit.project_id, member.account.id, visit.account.id)
+    return await visit.to(visit.path("team"), f"{member.account.email} is not asked for a code any more.")
+
+
 @pages.post("/team/{account_id}/remove", Needs.OWN, "member.removed")
 async def remove_member(visit: Visit) -> Response:
     visit.form.confirmed()

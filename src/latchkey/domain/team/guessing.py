@@ -31,7 +31,12 @@ ACCOUNT = Pace(free=30, first=1 * SECOND, longest=2 * MINUTE, counted_for=1 * DA
 # One address with any account. Many people may share it.
 ADDRESS = Pace(free=50, first=4 * SECOND, longest=15 * MINUTE, counted_for=1 * HOUR)
 
-LONGEST_COUNTED: Ms = max(pace.counted_for for pace in (DEVICE, PAIR, ACCOUNT, ADDRESS))
+# Codes of the second factor. They have six digits and three of them are right at any time, so the limits are lower:
+# about 100 guesses a day for one account, whose password the guesser must know, and 300 with a known device.
+CODE = Pace(free=10, first=4 * SECOND, longest=15 * MINUTE, counted_for=1 * DAY)
+CODE_ON_DEVICE = Pace(free=10, first=1 * SECOND, longest=5 * MINUTE, counted_for=1 * DAY)
+
+LONGEST_COUNTED: Ms = max(pace.counted_for for pace in (DEVICE, PAIR, ACCOUNT, ADDRESS, CODE, CODE_ON_DEVICE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,17 @@ def limits(email: str, address: str, account_id: str | None, device: str | None)
         Limit(f"account {email}", ACCOUNT, cleared=False),
         Limit(f"account {email} from {network}", PAIR, cleared=True),
         Limit(f"address {network}", ADDRESS, cleared=False),
+    )
+
+
+def code_limits(account_id: str, address: str, device: str | None) -> tuple[Limit, ...]:
+    """The limits that apply to a code. A correct one clears no failures of others: they may be those of somebody who
+    knows the password."""
+    if device is not None:
+        return (Limit(f"code {account_id} on {device}", CODE_ON_DEVICE, cleared=True),)
+    return (
+        Limit(f"code {account_id}", CODE, cleared=False),
+        Limit(f"address {network_of(address)}", ADDRESS, cleared=False),
     )
 
 

@@ -28,6 +28,8 @@ class Account:
     has_password: bool
     openid: str | None
     created_at: Ms
+    # Whether a code is asked for after the password.
+    has_second_factor: bool = False
 
     @property
     def shown(self) -> str:
@@ -104,4 +106,5 @@ def account_of(row: Record) -> Account:
         has_password=row["has_password"],
         openid=row["openid"],
         created_at=row["created_at"],
+        has_second_factor=row["has_second_factor"],
     )

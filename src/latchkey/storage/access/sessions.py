@@ -46,6 +46,8 @@ class StoredSession:
     notice: Notice | None
     # Whether the account may see what concerns the whole deployment.
     is_operator: bool
+    # How the account signed in; None: with a password or a link.
+    through: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,10 @@ class Failures:
     last_at: Ms | None
 
 
-async def open(connection: Connection, token_hash: bytes, account_id: str, now: Ms, address: str, agent: str) -> None:
-    await connection.execute(_OPEN, token_hash, account_id, now, address, agent)
+async def open(
+    connection: Connection, token_hash: bytes, account_id: str, now: Ms, address: str, agent: str, through: str | None
+) -> None:
+    await connection.execute(_OPEN, token_hash, account_id, now, address, agent, through)
 
 
 async def find(connection: Connection, token_hash: bytes, project_id: str | None) -> StoredSession | None:
@@ -81,6 +85,7 @@ async def find(connection: Connection, token_hash: bytes, project_id: str | None
         role=Role(row["role"]) if row["role"] else None,
         notice=Notice(row["notice"], row["notice_kind"]) if row["notice"] else None,
         is_operator=row["is_operator"],
+        through=row["through"],
     )
 
 

@@ -3,19 +3,25 @@
 insert into accounts (id, email, name, password_hash, openid, created_at)
 values ($1, $2, $3, $4, $5, $6)
 on conflict do nothing
-returning id, email, name, password_hash is not null as has_password, openid, created_at;
+returning id, email, name, password_hash is not null as has_password, openid, created_at, false as has_second_factor;
 
 -- name: load_account
 -- one account
-select id, email, name, password_hash is not null as has_password, openid, created_at from accounts where id = $1;
+select id, email, name, password_hash is not null as has_password, openid, created_at,
+    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
+from accounts a where id = $1;
 
 -- name: find_account
 -- the account with this address
-select id, email, name, password_hash is not null as has_password, openid, created_at from accounts where email = $1;
+select id, email, name, password_hash is not null as has_password, openid, created_at,
+    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
+from accounts a where email = $1;
 
 -- name: find_account_by_openid
 -- the account linked to this identity
-select id, email, name, password_hash is not null as has_password, openid, created_at from accounts where openid = $1;
+select id, email, name, password_hash is not null as has_password, openid, created_at,
+    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
+from accounts a where openid = $1;
 
 -- name: link_openid
 -- link this identity to an account
@@ -60,6 +66,7 @@ order by m.created_at, p.id;
 -- name: members_of_project
 -- the members of a project, in the order they joined
 select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at, m.role,
+    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor,
     m.created_at as member_since, (select max(s.last_seen_at) from sessions s where s.account_id = a.id) as last_seen_at
 from memberships m join accounts a on a.id = m.account_id
 where m.project_id = $1
@@ -67,13 +74,15 @@ order by m.created_at, a.id;
 
 -- name: open_session
 -- a new session
-insert into sessions (token_hash, account_id, created_at, last_seen_at, address, agent) values ($1, $2, $3, $3, $4, $5);
+insert into sessions (token_hash, account_id, created_at, last_seen_at, address, agent, through)
+values ($1, $2, $3, $3, $4, $5, $6);
 
 -- name: find_session
 -- the session of a cookie, its account, the account's role in the requested project, and whether it is an operator
 select s.created_at as opened_at, s.last_seen_at, s.notice, s.notice_kind, m.role,
     exists (select from operators o where o.account_id = a.id) as is_operator,
-    a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at
+    a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at, s.through,
+    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
 from sessions s
 join accounts a on a.id = s.account_id
 left join memberships m on m.account_id = a.id and m.project_id = $2
@@ -122,7 +131,8 @@ delete from invitations where account_id = $1 or expires_at < $2;
 
 -- name: find_invitation
 -- the account of a link, if the link still works
-select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at
+select a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.created_at,
+    exists (select from second_factors f where f.account_id = a.id and f.confirmed_at is not null) as has_second_factor
 from invitations i join accounts a on a.id = i.account_id
 where i.token_hash = $1 and i.expires_at > $2;
 

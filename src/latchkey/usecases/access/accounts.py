@@ -12,7 +12,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.domain.team.account import INVITATION_LASTS, checked_email, checked_password
-from latchkey.storage.access import accounts, sessions
+from latchkey.storage.access import accounts, second_factors, sessions
 from latchkey.storage.access.accounts import Account as Account
 from latchkey.storage.database import Database
 from latchkey.usecases.access.keys import hash_of
@@ -77,6 +77,7 @@ async def accept_invitation(database: Database, token: str, password: str, now: 
         await accounts.set_password(connection, account_id, hashed)
         await accounts.forget_invitations(connection, account_id, now)
         await sessions.end_all_of(connection, account_id)
+        await second_factors.forget_halves(connection, account_id, now)
     return await load_account(database, account_id)
 
 
@@ -88,6 +89,7 @@ async def set_password(database: Database, account_id: str, password: str, now: 
             raise NotFound("There is no such account.", param="account_id")
         await accounts.forget_invitations(connection, account_id, now)
         await sessions.end_all_of(connection, account_id, keep=keep)
+        await second_factors.forget_halves(connection, account_id, now)
 
 
 async def hash_password(password: str) -> str:

@@ -29,6 +29,8 @@ from latchkey.usecases.access.keys import hash_of
 # How often the last use of a session is written. Otherwise every read would cause a write.
 TOUCHED_EVERY: Ms = 1 * MINUTE
 LONGEST_AGENT = 300
+# How somebody signed in.
+OPENID = "openid"
 
 
 class WrongCredentials(Refusal):
@@ -38,10 +40,10 @@ class WrongCredentials(Refusal):
 class TooManyGuesses(Refusal):
     """Too many failed sign-ins; the client must wait."""
 
-    def __init__(self, retry_after: Ms) -> None:
+    def __init__(self, retry_after: Ms, what: str = "passwords") -> None:
         seconds, minutes = -(-retry_after // SECOND), -(-retry_after // MINUTE)
         wait = f"{minutes} minutes" if minutes > 1 else f"{seconds} seconds" if seconds > 1 else "a second"
-        super().__init__(f"Too many wrong passwords. Try again in {wait}.")
+        super().__init__(f"Too many wrong {what}. Try again in {wait}.")
         self.retry_after = retry_after
 
 
@@ -54,6 +56,8 @@ class Session:
     notice: Notice | None
     # Whether the account may see what concerns the whole deployment.
     is_operator: bool = False
+    # Whether an OpenID provider vouched for the account.
+    is_openid: bool = False
 
     @property
     def id(self) -> str:
@@ -106,12 +110,14 @@ async def sign_in(
     return await load_account(database, known.account_id)
 
 
-async def open_session(database: Database, account_id: str, address: str, agent: str, now: Ms) -> str:
+async def open_session(
+    database: Database, account_id: str, address: str, agent: str, now: Ms, *, through: str | None = None
+) -> str:
     """The token of a new session, for the cookie. Only its hash is stored."""
     token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
         await sessions.forget_old(connection, now - LIVES_FOR, now - IDLE_FOR)
-        await sessions.open(connection, hash_of(token), account_id, now, address, _clean(agent))
+        await sessions.open(connection, hash_of(token), account_id, now, address, _clean(agent), through)
     return token
 
 
@@ -122,7 +128,7 @@ async def find_session(database: Database, token: str, project_id: str | None, n
             return None
         if now - found.last_seen_at >= TOUCHED_EVERY:
             await sessions.touch(connection, hash_of(token), now)
-    return Session(token, found.account, found.role, found.notice, found.is_operator)
+    return Session(token, found.account, found.role, found.notice, found.is_operator, found.through == OPENID)
 
 
 async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:

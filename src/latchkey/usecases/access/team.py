@@ -9,6 +9,7 @@ from latchkey.storage.access import team
 from latchkey.storage.access.team import Member as Member
 from latchkey.storage.access.team import Place as Place
 from latchkey.storage.database import Connection, Database
+from latchkey.usecases.access import second_factor
 from latchkey.usecases.access.accounts import Account, create_account, find_account, invite, load_account
 from latchkey.usecases.access.projects import Project, create_project, load_project
 from latchkey.usecases.deployment.operators import is_operator
@@ -66,25 +67,38 @@ async def remove_member(database: Database, project_id: str, account_id: str) ->
 
 
 async def new_link(database: Database, project_id: str, account_id: str, by: str, now: Ms) -> tuple[Account, str]:
-    """A link with which a member chooses a new password, for the owner `by`.
+    """A link with which a member chooses a new password, for the owner `by`."""
+    await _require_owner_everywhere(database, project_id, account_id, by, "a link", "make one", "user invite")
+    return await load_account(database, account_id), await invite(database, account_id, now)
 
-    Whoever holds the link gets all of the member's access. So `by` must own every project the member belongs to:
-    otherwise owning one project would give access to the others."""
+
+async def reset_second_factor(database: Database, project_id: str, account_id: str, by: str) -> None:
+    """No code is asked of the member any more; the owner `by` wants it."""
+    what = "their password alone"
+    await _require_owner_everywhere(database, project_id, account_id, by, what, "do it", "user reset-second-factor")
+    await second_factor.remove(database, account_id)
+
+
+async def _require_owner_everywhere(
+    database: Database, project_id: str, account_id: str, by: str, opens: str, does: str, command: str
+) -> None:
+    """What weakens the way into an account gives access to all of its projects. So `by` must own every project the
+    member belongs to, and be an operator if the member is one: otherwise owning one project would give access to the
+    others."""
     going = await places(database, account_id)
     if not any(place.project_id == project_id for place in going):
         raise NotFound("There is no such member in this project.", param="account_id")
     owned = {place.project_id for place in await places(database, by) if place.role is Role.OWNER}
     if await is_operator(database, account_id) and not await is_operator(database, by):
         raise Refusal(
-            "They are an operator of the whole deployment, and with a link you could be one too. Whoever runs Latchkey "
-            "can make one with `latchkey user invite`."
+            f"They are an operator of the whole deployment, and with {opens} you could be one too. Whoever runs "
+            f"Latchkey can {does} with `latchkey {command}`."
         )
     if not all(place.project_id in owned for place in going):
         raise Refusal(
-            "They belong to a project that you do not own, and a link would open that one too. Whoever runs Latchkey "
-            "can make one with `latchkey user invite`."
+            f"They belong to a project that you do not own, and {opens} would open that one too. Whoever runs Latchkey "
+            f"can {does} with `latchkey {command}`."
         )
-    return await load_account(database, account_id), await invite(database, account_id, now)
 
 
 async def _require_other_owner(

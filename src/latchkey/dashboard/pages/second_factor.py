@@ -1,0 +1,124 @@
+"""Your second factor: setting it up, new recovery codes, removing it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.responses import Response
+
+from latchkey.dashboard.cookie import device_of
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.qr import qr_code
+from latchkey.dashboard.visit import ROOT, Visit
+from latchkey.domain.refusal import Refusal
+from latchkey.domain.team.account import SHORTEST_PASSWORD
+from latchkey.usecases.access import second_factor, sessions
+from latchkey.usecases.access.keys import hash_of
+from latchkey.usecases.access.second_factor import SetUp, WrongCode, looks_like_code
+from latchkey.usecases.access.sessions import TooManyGuesses
+
+pages = Pages()
+HERE = f"{ROOT}/account/second-factor"
+NOT_RIGHT = "The password is not right."
+
+
+@pages.get("/account/second-factor", Needs.ACCOUNT)
+async def show(visit: Visit) -> Response:
+    return await _page(visit)
+
+
+@pages.post("/account/second-factor/begin", Needs.ACCOUNT, "account.second_factor_begun")
+async def begin(visit: Visit) -> Response:
+    try:
+        if visit.account.has_password:
+            await _check_password(visit, visit.form.raw("password"))
+        made = await visit.services.second_factors.begin(visit.account, visit.now)
+    except TooManyGuesses:
+        raise
+    except Refusal as refusal:
+        return await _page(visit, 400, refusal.message)
+    return _set_up(visit, made)
+
+
+@pages.post("/account/second-factor/confirm", Needs.ACCOUNT, "account.second_factor_added")
+async def confirm(visit: Visit) -> Response:
+    assert visit.session is not None
+    factors, account = visit.services.second_factors, visit.account
+    try:
+        codes = await factors.confirm(
+            account,
+            visit.form.text("code"),
+            visit.address,
+            device_of(visit, account.id),
+            visit.now,
+            keep=hash_of(visit.session.token),
+        )
+    except WrongCode as refusal:
+        visit.audit(refusal=refusal.message)
+        made = await factors.under_way(account, visit.now)
+        return await _page(visit, 400, refusal.message) if made is None else _set_up(visit, made, refusal.message)
+    return _codes(visit, codes)
+
+
+@pages.post("/account/second-factor/codes", Needs.ACCOUNT, "account.recovery_codes_made")
+async def make_codes(visit: Visit) -> Response:
+    try:
+        await _prove(visit, "proof")
+        codes = await visit.services.second_factors.new_codes(visit.account.id)
+    except TooManyGuesses:
+        raise
+    except Refusal as refusal:
+        return await _page(visit, 400, refusal.message)
+    return _codes(visit, codes)
+
+
+@pages.post("/account/second-factor/remove", Needs.ACCOUNT, "account.second_factor_removed")
+async def remove(visit: Visit) -> Response:
+    try:
+        await _prove(visit, "removal_proof")
+        await second_factor.remove(visit.database, visit.account.id)
+    except TooManyGuesses:
+        raise
+    except Refusal as refusal:
+        return await _page(visit, 400, refusal.message)
+    return await visit.to(f"{ROOT}/account", "Your second factor is removed.")
+
+
+async def _prove(visit: Visit, field: str) -> None:
+    """A code or the password: somebody else may use a session that was left open."""
+    proof = visit.form.raw(field)
+    if looks_like_code(proof):
+        try:
+            device = device_of(visit, visit.account.id)
+            await visit.services.second_factors.check(visit.account.id, proof, visit.address, device, visit.now)
+            return
+        except WrongCode:
+            # Some passwords look like a recovery code.
+            if not visit.account.has_password or len(proof) < SHORTEST_PASSWORD:
+                raise
+    await _check_password(visit, proof)
+
+
+async def _check_password(visit: Visit, password: str) -> None:
+    device = partial(device_of, visit)
+    try:
+        await sessions.sign_in(visit.database, visit.account.email, password, visit.address, visit.now, device)
+    except sessions.WrongCredentials:
+        raise Refusal(NOT_RIGHT) from None
+
+
+async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
+    if error:
+        visit.audit(refusal=error)
+    left = await visit.services.second_factors.codes_left(visit.account.id) if visit.account.has_second_factor else 0
+    required = visit.settings.require_second_factor and visit.session is not None and not visit.session.is_openid
+    return visit.page("second_factor.html", status, error=error, left=left, required=required)
+
+
+def _set_up(visit: Visit, made: SetUp, error: str = "") -> Response:
+    status = 400 if error else 200
+    return visit.page("second_factor_set_up.html", status, made=made, qr=qr_code(made.address), error=error)
+
+
+def _codes(visit: Visit, codes: list[str]) -> Response:
+    return visit.page("second_factor_codes.html", codes=codes)

@@ -1,0 +1,347 @@
+"""The second factor in a browser and against attackers: no code, no session."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+import segno
+from cryptography.hazmat.primitives.hashes import SHA1
+from cryptography.hazmat.primitives.twofactor.totp import TOTP
+from msgspec.structs import replace
+from playwright.async_api import Browser, Page, expect
+from structlog.testing import capture_logs
+
+from latchkey.dashboard.application import EVERY_PAGE
+from latchkey.dashboard.cookie import DEVICE, HALF, NAME
+from latchkey.dashboard.page import Needs
+from latchkey.dashboard.qr import BORDER, qr_code
+from latchkey.domain.team.account import Role
+from latchkey.domain.team.guessing import CODE
+from latchkey.domain.team.second_factor import HALF_LASTS, STEP
+from latchkey.usecases.access import accounts, projects, sessions, team
+from latchkey.usecases.access.accounts import Account
+from tests.api.client import Reply
+from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
+from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+from tests.dashboard.test_sign_in import SIGN_IN, audited, enter, invitation
+
+CODE_PAGE = "/dashboard/sign-in/code"
+FACTOR = "/dashboard/account/second-factor"
+PHONE = {"width": 390, "height": 800}
+
+
+def code_of(secret: str, at: int) -> str:
+    return TOTP(base64.b32decode(secret.replace(" ", "")), 6, SHA1(), 30).generate(at // 1000).decode()
+
+
+def wrong_code(secret: str, at: int) -> str:
+    right = {code_of(secret, at + steps * STEP) for steps in range(-3, 4)}
+    return next(code for code in ("000000", "111111", "222222", "333333", "444444") if code not in right)
+
+
+async def account_of(site: Site, email: str) -> Account:
+    account = await accounts.find_account(site.database, email)
+    assert account is not None
+    return account
+
+
+async def protected(site: Site, role: Role = Role.OWNER) -> tuple[str, str, list[str]]:
+    """Somebody with a second factor: the address, the app's secret and the recovery codes."""
+    email = await site.person(role, password=PASSWORD)
+    account = await account_of(site, email)
+    factors = site.dashboard[0]._guard._services.second_factors
+    made = await factors.begin(account, site.clock.now)
+    then = site.clock.now
+    codes = await factors.confirm(account, code_of(made.secret, then), "192.0.2.1", None, then, keep=b"")
+    # The next code is another one.
+    site.clock.now += 2 * STEP
+    return email, made.secret, codes
+
+
+async def give(
+    site: Site, half: str, code: str, *, address: str = "192.0.2.1", device: str = "", next: str = ""
+) -> Reply:
+    cookies = f"{HALF}={half}" + (f"; {DEVICE}={device}" if device else "")
+    body = urlencode({"code": code, "next": next}).encode()
+    return await Person(site).ask("POST", CODE_PAGE, body=body, address=address, headers={"cookie": cookies})
+
+
+async def test_somebody_sets_it_up_signs_in_with_it_and_removes_it(browser: Browser, site: Site) -> None:
+    email = await site.person(Role.VIEWER, password=PASSWORD)
+    async with visiting(browser, site, None, color_scheme="dark", viewport=PHONE) as visitor:
+        page = await visitor.open("/settings")
+        await _password(page, email)
+        await expect(page).to_have_url(site.path("/settings"))
+        await page.goto(f"{site.url}/dashboard/account")
+        assert await serious_findings(page) == []
+        await page.get_by_role("link", name="Set it up").click()
+        assert await serious_findings(page) == []
+        await page.get_by_label("Your password").fill("not the password")
+        await page.get_by_role("button", name="Go on").click()
+        await expect(page.get_by_role("alert")).to_contain_text("The password is not right.")
+        visitor.complaints.clear()
+        await page.get_by_label("Your password").fill(PASSWORD)
+        await page.get_by_role("button", name="Go on").click()
+        await expect(page.get_by_role("img", name="QR code")).to_be_visible()
+        assert await serious_findings(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        secret = await page.locator(".snippet code").inner_text()
+        await page.get_by_label("Code", exact=True).fill(wrong_code(secret, site.clock.now))
+        await page.get_by_role("button", name="Turn it on").click()
+        await expect(page.get_by_role("alert")).to_contain_text("That code is not right")
+        visitor.complaints.clear()
+        await page.get_by_label("Code", exact=True).fill(code_of(secret, site.clock.now))
+        await page.get_by_role("button", name="Turn it on").click()
+        await expect(page.get_by_role("status").first).to_contain_text("You will not see them again")
+        assert await serious_findings(page) == []
+        recovery = (await page.locator(".snippet code").inner_text()).split()
+        assert len(recovery) == 10
+        await page.get_by_role("link", name="I have them").click()
+        await expect(page.get_by_text("10 of 10 recovery codes are left.")).to_be_visible()
+        assert await serious_findings(page) == []
+
+        await page.get_by_role("button", name="Sign out").click()
+        await page.goto(site.path("/settings"))
+        await _password(page, email)
+        await expect(page.get_by_role("heading", name="Enter a code")).to_be_visible()
+        assert await serious_findings(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert NAME not in {one["name"] for one in await visitor.context.cookies()}
+        [half] = [one for one in await visitor.context.cookies() if one["name"] == HALF]
+        assert (half["httpOnly"], half["secure"], half["sameSite"]) == (True, True, "Strict")
+        await page.get_by_label("Code", exact=True).fill(recovery[0].upper())
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page).to_have_url(site.path("/settings"))
+        assert HALF not in {one["name"] for one in await visitor.context.cookies()}
+
+        await page.goto(f"{site.url}{FACTOR}")
+        await expect(page.get_by_text("9 of 10 recovery codes are left.")).to_be_visible()
+        await page.get_by_text("Remove the second factor…").click()
+        await page.get_by_label("Code or password").last.fill(PASSWORD)
+        await page.get_by_role("button", name="Remove").click()
+        await expect(page.get_by_role("status").first).to_contain_text("Your second factor is removed.")
+    assert not (await account_of(site, email)).has_second_factor
+
+
+async def _password(page: Page, email: str) -> None:
+    await page.get_by_label("E-mail").fill(email)
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Sign in").click()
+
+
+async def test_a_password_alone_gives_no_session_and_a_code_gives_a_new_one(site: Site) -> None:
+    email, secret, _ = await protected(site)
+    reply = await enter(site, email, next="/dashboard/account")
+    assert (reply.status, reply.headers["location"]) == (303, f"{CODE_PAGE}?next=%2Fdashboard%2Faccount")
+    half = cookie_of(reply, HALF)
+    assert cookie_of(reply, NAME) == '""', "whatever session the browser had is over"
+    assert not any(line.startswith(DEVICE) for line in set_cookies(reply))
+    # The half of a sign-in is no session, by whatever name it is sent.
+    for page in [one for one in EVERY_PAGE if one.needs is not Needs.NOTHING and one.method == "GET"]:
+        path = re.sub(r"\{project_id\}", site.project_id, page.path)
+        path = re.sub(r"\{[^}]*\}", "x", path)
+        reply = await Person(site, half).ask("GET", path, headers={"cookie": f"{NAME}={half}; {HALF}={half}"})
+        assert reply.status == 303, page.path
+        assert reply.headers["location"].startswith("/dashboard/sign-in"), page.path
+    done = await give(site, half, code_of(secret, site.clock.now), next="/dashboard/account")
+    assert (done.status, done.headers["location"]) == (303, "/dashboard/account")
+    token = cookie_of(done, NAME)
+    assert token not in ("", half)
+    assert (await (await known(site, token)).get("/dashboard/account")).status == 200
+    # The half is used up.
+    assert (await give(site, half, code_of(secret, site.clock.now + STEP))).status == 401
+
+
+async def test_a_code_that_was_seen_is_worth_nothing(site: Site) -> None:
+    email, secret, recovery = await protected(site)
+    first, second = [cookie_of(await enter(site, email), HALF) for _ in range(2)]
+    code = code_of(secret, site.clock.now)
+    assert (await give(site, first, code)).status == 303
+    replayed = await give(site, second, code)
+    assert replayed.status == 401
+    assert "set-cookie" not in replayed.headers or NAME not in replayed.headers["set-cookie"]
+    assert (await give(site, second, recovery[0])).status == 303
+    third = cookie_of(await enter(site, email), HALF)
+    assert (await give(site, third, recovery[0])).status == 401
+
+
+async def test_of_two_browsers_with_one_code_at_once_one_gets_in(site: Site) -> None:
+    email, secret, recovery = await protected(site)
+    for code in (code_of(secret, site.clock.now), recovery[0]):
+        halves = [cookie_of(await enter(site, email), HALF) for _ in range(4)]
+        replies = await asyncio.gather(*(give(site, half, code) for half in halves))
+        assert sorted(reply.status for reply in replies) == [303, 401, 401, 401]
+
+
+async def test_guessing_over_many_half_sign_ins_and_addresses_has_to_wait(site: Site) -> None:
+    email, secret, _ = await protected(site)
+    for number in range(CODE.free):
+        half = cookie_of(await enter(site, email, address=f"198.51.100.{number}"), HALF)
+        reply = await give(site, half, wrong_code(secret, site.clock.now), address=f"198.51.100.{number}")
+        assert reply.status == 401
+    half = cookie_of(await enter(site, email, address="203.0.113.77"), HALF)
+    reply = await give(site, half, code_of(secret, site.clock.now), address="203.0.113.77")
+    assert reply.status == 429
+    assert reply.headers["retry-after"] == str(CODE.first // 1000)
+    assert b"Too many wrong codes" in reply.body
+
+
+async def test_a_half_sign_in_ends_by_itself_and_with_a_new_password(site: Site) -> None:
+    email, secret, _ = await protected(site)
+    half = cookie_of(await enter(site, email), HALF)
+    await accounts.set_password(site.database, (await account_of(site, email)).id, PASSWORD, site.clock.now)
+    assert (await give(site, half, code_of(secret, site.clock.now))).status == 401
+    half = cookie_of(await enter(site, email), HALF)
+    site.clock.now += HALF_LASTS
+    assert (await give(site, half, code_of(secret, site.clock.now))).status == 401
+    for cookie in ("", "x", half):
+        reply = await Person(site).ask(
+            "GET", f"{CODE_PAGE}?next=//evil.example", headers={"cookie": f"{HALF}={cookie}"}
+        )
+        assert (reply.status, reply.headers["location"]) == (303, SIGN_IN)
+
+
+async def test_a_link_to_choose_a_password_does_not_go_around_it(site: Site) -> None:
+    email, secret, _ = await protected(site)
+    path = await invitation(site, email)
+    body = urlencode({"password": "another horse battery"}).encode()
+    reply = await Person(site).ask("POST", path, body=body)
+    assert reply.headers["location"] == CODE_PAGE
+    half = cookie_of(reply, HALF)
+    assert (await give(site, half, code_of(secret, site.clock.now))).status == 303
+
+
+async def test_another_site_cannot_send_the_code_or_lead_away(site: Site) -> None:
+    email, secret, _ = await protected(site)
+    half = cookie_of(await enter(site, email), HALF)
+    code = code_of(secret, site.clock.now)
+    body = urlencode({"code": code}).encode()
+    for forged in ({"origin": "https://evil.example"}, {"sec_fetch_site": "cross-site"}):
+        headers = {"cookie": f"{HALF}={half}", **forged}
+        assert (await Person(site).ask("POST", CODE_PAGE, body=body, headers=headers)).status == 403
+    reply = await give(site, half, code, next="https://evil.example/")
+    assert (reply.status, reply.headers["location"]) == (303, "/dashboard")
+
+
+async def test_removing_it_and_new_codes_need_a_code_or_the_password(site: Site) -> None:
+    email, secret, recovery = await protected(site)
+    me = await signed_in(site, email)
+    for field, path in (("removal_proof", "remove"), ("proof", "codes")):
+        for proof in ("", "wrong wrong wrong", wrong_code(secret, site.clock.now), "aaaa-bbbb-cccc-dddd"):
+            assert (await me.post(f"{FACTOR}/{path}", {field: proof})).status == 400
+    assert (await account_of(site, email)).has_second_factor
+    reply = await me.post(f"{FACTOR}/codes", {"proof": code_of(secret, site.clock.now)})
+    assert reply.status == 200
+    assert recovery[1].encode() not in reply.body
+    reply = await me.post(f"{FACTOR}/remove", {"removal_proof": recovery[1]})
+    assert reply.status == 400, "the earlier recovery codes are gone"
+    assert (await me.post(f"{FACTOR}/remove", {"removal_proof": PASSWORD})).status == 303
+    assert not (await account_of(site, email)).has_second_factor
+
+
+async def test_an_owner_sees_who_has_it_and_resets_it_unless_another_project_is_concerned(
+    site: Site, owner: Visitor
+) -> None:
+    email, _, _ = await protected(site, Role.DEVELOPER)
+    page = await owner.open("/team")
+    assert await serious_findings(page) == []
+    row = page.get_by_role("row").filter(has_text=email)
+    await expect(row.get_by_text("on", exact=True)).to_be_visible()
+    await row.get_by_role("link", name="Change").click()
+    assert await serious_findings(page) == []
+    await page.get_by_text("Reset the second factor…").click()
+    await page.get_by_label("I mean it").first.check()
+    await page.get_by_role("button", name="Reset").click()
+    await expect(page.get_by_role("status").first).to_contain_text(f"{email} is not asked for a code any more.")
+    assert not (await account_of(site, email)).has_second_factor
+    assert (await audited(site, "member.second_factor_reset"))[-1][1:3] == (email, "done")
+
+    email, _, _ = await protected(site, Role.DEVELOPER)
+    other = await projects.create_project(site.database, "Other", site.clock.now)
+    await team.add_member(site.database, other.id, email, Role.OWNER, site.clock.now)
+    me, them = await somebody(site), await account_of(site, email)
+    reply = await me.post(f"/dashboard/projects/{site.project_id}/team/{them.id}/second-factor", {"confirm": "yes"})
+    assert reply.status == 422
+    assert (await account_of(site, email)).has_second_factor
+
+
+@pytest.fixture
+def required(site: Site) -> Any:
+    guard: Any = site.dashboard[0]._guard
+    before = guard._settings
+    guard._settings = replace(before, require_second_factor=True)
+    yield
+    guard._settings = before
+
+
+@pytest.mark.usefixtures("required")
+async def test_where_it_is_required_nothing_works_before_it_is_set_up(browser: Browser, site: Site) -> None:
+    email = await site.person(Role.OWNER, password=PASSWORD)
+    reply = await enter(site, email)
+    me = await known(site, cookie_of(reply))
+    for page in [one for one in EVERY_PAGE if one.needs is not Needs.NOTHING]:
+        if page.path.startswith(FACTOR) or page.path == "/dashboard/sign-out":
+            continue
+        path = re.sub(r"\{[^}]*\}", "x", page.path.replace("{project_id}", site.project_id))
+        if page.method == "GET":
+            reply = await me.get(path)
+            assert (reply.status, reply.headers.get("location")) == (303, FACTOR), page.path
+        else:
+            assert (await me.post(path)).status == 403, page.path
+    # Who signed in through OpenID Connect is exempt: the provider asks for it.
+    account = await account_of(site, email)
+    through = await sessions.open_session(
+        site.database, account.id, "127.0.0.1", "", site.clock.now, through=sessions.OPENID
+    )
+    assert (await (await known(site, through)).get("/dashboard/account")).status == 200
+
+    async with visiting(browser, site, Role.VIEWER) as visitor:
+        shown = await visitor.open("/customers")
+        await expect(shown).to_have_url(f"{site.url}{FACTOR}")
+        await expect(shown.get_by_text("Everybody here needs a second factor.")).to_be_visible()
+        assert await serious_findings(shown) == []
+        await shown.get_by_role("button", name="Go on").click()
+        secret = await shown.locator(".snippet code").inner_text()
+        await shown.get_by_label("Code", exact=True).fill(code_of(secret, site.clock.now))
+        await shown.get_by_role("button", name="Turn it on").click()
+        await shown.get_by_role("link", name="I have them").click()
+        await shown.goto(site.path("/customers"))
+        await expect(shown).to_have_url(site.path("/customers"))
+
+
+async def test_no_code_and_no_secret_is_in_the_log_or_in_the_audit_log(site: Site) -> None:
+    with capture_logs() as lines:
+        email, secret, recovery = await protected(site)
+        code = code_of(secret, site.clock.now)
+        half = cookie_of(await enter(site, email), HALF)
+        for given in (wrong_code(secret, site.clock.now), recovery[0]):
+            await give(site, half, given)
+        me = await signed_in(site, email)
+        await me.post(f"{FACTOR}/remove", {"removal_proof": code})
+    entries = [
+        entry
+        for action in ("account.code_given", "account.second_factor_removed")
+        for entry in await audited(site, action)
+    ]
+    told = str(lines) + str(entries)
+    for hidden in (secret, secret.replace(" ", ""), *recovery, code, half):
+        assert hidden not in told
+    assert [entry[2] for entry in await audited(site, "account.code_given")][-2:] == ["refused", "done"]
+
+
+def test_a_qr_code_says_what_an_app_must_know() -> None:
+    """Drawn from the path that the page shows, and read back."""
+    text = "otpauth://totp/Latchkey%3Aada%40example.com?secret=JBSWY3DPEHPK3PXP&issuer=Latchkey"
+    assert parse_qs(urlsplit(text).query)["issuer"] == ["Latchkey"]
+    drawn = qr_code(text)
+    dark: set[tuple[int, int]] = set()
+    for x, y, width in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\d+z", drawn.path):
+        dark |= {(int(x) + one, int(y)) for one in range(int(width))}
+    matrix = segno.make(text, error="m", micro=False).matrix
+    assert drawn.size == len(matrix) + 2 * BORDER
+    assert dark == {(x + BORDER, y + BORDER) for y, row in enumerate(matrix) for x, module in enumerate(row) if module}
