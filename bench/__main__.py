@@ -10,6 +10,7 @@ import warnings
 import uvloop
 
 from bench import (
+    big,
     burst,
     consumer,
     delivery,
@@ -45,7 +46,7 @@ PARTS = {
     "storm": storm.run,
 }
 # Only when they are named: `steady` contains `trips`, and the others compare nothing with a ceiling.
-ALONE = {"feed": feed.run, "sizing": sizing.run, "trips": trips.run, "workers": workers.run}
+ALONE = {"big": big.run, "feed": feed.run, "sizing": sizing.run, "trips": trips.run, "workers": workers.run}
 
 
 async def main(names: list[str]) -> int:

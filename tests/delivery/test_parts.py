@@ -359,6 +359,7 @@ async def test_everything_works_before_the_tables_are_partitioned_and_goes_on_af
     await turn_over(database, line.now + 10 * MONTH, MONTH)
     assert await prune(database, line.now, MONTH) == 0
     assert await numbers(database, "parts") == [0]
+    assert await tables(database, "deliveries") == set()
     await line.yard.buy("ann")
     under_way = await line.claim()
 
@@ -367,6 +368,7 @@ async def test_everything_works_before_the_tables_are_partitioned_and_goes_on_af
     await connection.close()
     assert "parts_checked" in [one.name for one in done if one.after]
 
+    assert await tables(database, "deliveries") == {"deliveries_0"}
     # With the same connections: their statements are planned anew.
     await line.record(under_way)
     await line.yard.buy("ann")

@@ -11,7 +11,6 @@ from latchkey.domain.webhooks.parts import (
     SMALLEST,
     Part,
     Sizes,
-    are_partitioned,
     deleted_before,
     next_part,
     to_drop,
@@ -27,13 +26,13 @@ MONTH = 30 * DAY
     [
         # A small installation stays with its first part.
         (0, 999 * DAY, Sizes(SMALLEST - 1, LARGEST_OF_EVENTS - 1), None),
-        (0, 5 * DAY, Sizes(SMALLEST, 0), 1),
-        (0, 5 * DAY - 1, Sizes(SMALLEST, 0), None),
+        (0, MONTH // 4, Sizes(SMALLEST, 0), 1),
+        (0, MONTH // 4 - 1, Sizes(SMALLEST, 0), None),
         (7, 1 * DAY, Sizes(LARGE, 0), 8),
         (7, 1 * DAY - 1, Sizes(LARGE, 0), None),
         # Events alone: without webhooks there are no deliveries.
         (7, 0, Sizes(0, LARGEST_OF_EVENTS), 1000),
-        (999, 5 * DAY, Sizes(SMALLEST, 0), 1000),
+        (999, MONTH // 4, Sizes(SMALLEST, 0), 1000),
         (1003, 0, Sizes(0, LARGEST_OF_EVENTS), 2000),
         # A clock that was ahead when the part was opened.
         (7, -999 * DAY, Sizes(LARGE, 0), None),
@@ -62,9 +61,4 @@ def test_a_part_is_dropped_when_the_next_one_is_older_than_what_is_kept() -> Non
 def test_deliveries_of_a_closed_part_wait_for_it_to_be_dropped() -> None:
     parts = [Part(KEPT, 0), Part(0, 0), Part(1, NOW - DAY)]
     assert deleted_before(KEPT, parts, NOW, MONTH) == deleted_before(1, parts, NOW, MONTH) == NOW - MONTH
-    assert deleted_before(0, parts, NOW, 40 * DAY) == NOW - 50 * DAY
-
-
-def test_before_the_upgrade_is_finished_there_is_one_part_that_is_no_partition() -> None:
-    assert not are_partitioned([Part(0, 0)])
-    assert are_partitioned([Part(KEPT, 0), Part(0, 0)])
+    assert deleted_before(0, parts, NOW, MONTH) == NOW - 40 * DAY

@@ -31,7 +31,8 @@ create table feeds (
 ) with (fillfactor = 50);
 
 -- Parts: stretches of time, by number. Events, deliveries and attempts are partitioned by part (decision 92). New rows
--- belong to the highest. Part -1 keeps deliveries that outlive the part they were in.
+-- belong to the highest. Part -1, which is opened with the second part, keeps deliveries that outlive the part they were
+-- in.
 create table parts (
     part integer primary key,
     opened_at bigint not null,
@@ -1372,6 +1373,10 @@ declare
     of_events constant text := new_part / 1000;
     named constant text := case when new_part = -1 then 'kept' else new_part::text end;
 begin
+    -- Part -1 is opened with the second part: with one partition a statement is planned as for a plain table.
+    if new_part > 0 and not exists (select from parts where part = -1) then
+        perform open_part(-1, at_ms);
+    end if;
     if to_regclass('events_' || of_events) is null then
         execute format('create table events_%s (like events including all)', of_events);
         execute format('alter table events_%s add primary key (project_id, position)', of_events);
@@ -1412,8 +1417,6 @@ begin
 end $$;
 
 select open_part(0, 0);
--- For deliveries that outlive their part.
-select open_part(-1, 0);
 
 -- Accounts that may see what concerns the whole deployment and not one project. Granted by `latchkey user operator` only
 -- (decision 91).

@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.webhooks.parts import are_partitioned, newest, next_part, to_drop
+from latchkey.domain.webhooks.parts import newest, next_part, to_drop
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import parts
 from latchkey.storage.errors import DatabaseBusyError
@@ -22,10 +22,11 @@ _PAUSE_SECONDS = 0.5
 async def turn_over(database: Database, now: Ms, kept_ms: int) -> None:
     """What cannot be done now, because the tables are in use, is done at the next call."""
     known = await parts.known(database)
-    if not are_partitioned(known):
-        return
     current = newest(known)
-    number = next_part(current, await parts.sizes(database, current.number), now, kept_ms)
+    sizes = await parts.sizes(database, current.number)
+    if sizes is None:
+        return
+    number = next_part(current, sizes, now, kept_ms)
     try:
         if number is not None:
             await parts.open_part(database, number, now)

@@ -24,13 +24,13 @@ _DAY_MS = 24 * 3600 * 1000
 SMALLEST = 1 * _GIB
 # A part as large as this is closed after a day.
 LARGE = 20 * _GIB
-# About 25 million events with their indexes. A lookup by an event's id searches every partition.
-LARGEST_OF_EVENTS = 32 * _GIB
-# What is kept for 30 days is in parts of 5 days.
-_PARTS_KEPT = 6
-# Deliveries in a closed part are deleted one by one only if they are older than what is kept by this part of it. They
-# are usually dropped with their part before that.
-_LEEWAY = 4
+# About 50 million events with their indexes. A lookup by an event's id searches every partition.
+LARGEST_OF_EVENTS = 64 * _GIB
+# What is kept for 30 days is in parts of a week: each partition costs every statement some microseconds.
+_PARTS_KEPT = 4
+# Deliveries in a closed part are deleted one by one only if they are a third older than what is kept. They are usually
+# dropped with their part before that.
+_LEEWAY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,6 @@ class Sizes:
 
     deliveries: int
     events: int
-
-
-def are_partitioned(parts: Sequence[Part]) -> bool:
-    """Whether the tables have partitions: only `latchkey migrate --after` makes them."""
-    return any(one.number == KEPT for one in parts)
 
 
 def newest(parts: Sequence[Part]) -> Part:

@@ -40,10 +40,11 @@ async def database_time(database: Database) -> Ms:
 
 
 @translates_errors
-async def sizes(database: Database, part: int) -> Sizes:
+async def sizes(database: Database, part: int) -> Sizes | None:
+    """None: the tables have no partitions, because `latchkey migrate --after` has not run."""
     row = await database.pool.fetchrow(_SIZE, part)
     assert row is not None, "the statement returns one row"
-    return Sizes(row["deliveries"] or 0, row["events"] or 0)
+    return None if row["deliveries"] is None else Sizes(row["deliveries"], row["events"])
 
 
 async def open_part(database: Database, part: int, now: Ms) -> None:

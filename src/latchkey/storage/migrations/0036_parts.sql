@@ -1,8 +1,8 @@
 -- Events, deliveries and attempts get the number of their part: a stretch of time (decision 92). After the after part of
 -- 0037 each is stored in the partition of its part. Until then there is one part, 0, and nothing is partitioned.
 
--- The parts, by number. New rows belong to the highest. Part -1, which exists once the tables are partitioned, keeps
--- deliveries that outlive the part they were in.
+-- The parts, by number. New rows belong to the highest. Part -1, which is opened with the second part, keeps deliveries
+-- that outlive the part they were in.
 create table parts (
     part integer primary key,
     opened_at bigint not null,

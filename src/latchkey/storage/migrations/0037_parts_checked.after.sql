@@ -28,6 +28,3 @@ alter index attempts_pkey rename to attempts_0_pkey;
 create table attempts (like attempts_0 including defaults including storage) partition by list (part);
 alter table attempts attach partition attempts_0 for values in (0);
 alter table attempts_0 drop constraint attempts_part;
-
--- For deliveries that outlive their part.
-select open_part(-1, 0);

@@ -12,6 +12,10 @@ declare
     of_events constant text := new_part / 1000;
     named constant text := case when new_part = -1 then 'kept' else new_part::text end;
 begin
+    -- Part -1 is opened with the second part: with one partition a statement is planned as for a plain table.
+    if new_part > 0 and not exists (select from parts where part = -1) then
+        perform open_part(-1, at_ms);
+    end if;
     if to_regclass('events_' || of_events) is null then
         execute format('create table events_%s (like events including all)', of_events);
         execute format('alter table events_%s add primary key (project_id, position)', of_events);

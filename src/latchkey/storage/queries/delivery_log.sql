@@ -69,6 +69,7 @@ furthest as (
 select false as is_mark, c.*, e.body ->> 'app_user_id' as app_user_id
 from chosen c
 left join events e on e.project_id = c.project_id and e.customer_id = c.customer_id and e.sequence = c.sequence
+    and e.part >= c.part
 union all
 select true, f.*, null from furthest f
 order by is_mark, created_at desc, customer_id desc, sequence desc;
@@ -78,6 +79,7 @@ order by is_mark, created_at desc, customer_id desc, sequence desc;
 select d.*, e.body ->> 'app_user_id' as app_user_id
 from deliveries d
 left join events e on e.project_id = d.project_id and e.customer_id = d.customer_id and e.sequence = d.sequence
+    and e.part >= d.part
 where d.project_id = $1
     and d.customer_id = any(
         array(select absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2) || $2::bigint
