@@ -1,5 +1,21 @@
 -- Processes of the release before insert deliveries `on conflict` of a key that a partitioned table cannot have.
 -- The tables become the partitions of part 0. Nothing is read or copied.
+
+-- All locks at once, or none: as in 0036.
+do $$
+begin
+    for attempt in 1..300 loop
+        begin
+            perform set_config('lock_timeout', '100', true);
+            lock table deliveries, attempts, events in access exclusive mode;
+            return;
+        exception when lock_not_available or deadlock_detected then
+            perform pg_sleep(0.05);
+        end;
+    end loop;
+    raise lock_not_available using message = 'The tables are in use.';
+end $$;
+
 alter table events rename to events_0;
 alter index events_pkey rename to events_0_pkey;
 alter index events_by_id rename to events_0_by_id;
