@@ -40,10 +40,14 @@ BEGINNINGS = {
     "consumer": ["latchkey.consumer", "latchkey.cli.main", "latchkey.cli.consumer_commands"],
     "runtime": ["latchkey.runtime.device", "latchkey.cli.main"],
     "service": ["latchkey.app", "latchkey.cli.main", "latchkey.cli.child"],
+    "otel": ["latchkey.watching.otel"],
 }
+# Extras that are installed beside another one.
+BESIDE = {"otel": "service"}
 for module, _, extra in _COMMANDS:
     BEGINNINGS[extra].append(f"latchkey.cli.{module}")
 # What functions of these extras' commands import only when they are called for something that needs the consumer.
+NEEDS_OTEL = "latchkey.watching.otel"
 NEEDS_CONSUMER = ("latchkey.consumer", "latchkey.cli.consumer_commands")
 
 
@@ -53,7 +57,17 @@ def names_of(requirements: list[str]) -> dict[str, str]:
 
 
 def declared(extra: str) -> set[str]:
-    return names_of(PROJECT["dependencies"]).keys() | names_of(EXTRAS[extra]).keys()
+    own = names_of(PROJECT["dependencies"]).keys() | names_of(EXTRAS[extra]).keys()
+    return own | declared(BESIDE[extra]) if extra in BESIDE else own
+
+
+def distribution_of(module: str) -> str:
+    """Several distributions share the package `opentelemetry`."""
+    top, _, rest = module.partition(".")
+    if top == "opentelemetry":
+        shared = {"sdk": "opentelemetry-sdk", "exporter": "opentelemetry-exporter-otlp-proto-http"}
+        return shared.get(rest.partition(".")[0], "opentelemetry-api")
+    return DISTRIBUTIONS.get(top, top)
 
 
 def file_of(module: str) -> Path | None:
@@ -95,9 +109,10 @@ def third_parties(extra: str) -> dict[str, set[str]]:
             top = name.partition(".")[0]
             if top == "latchkey":
                 later = in_function and extra != "consumer" and name.startswith(NEEDS_CONSUMER)
+                later = later or (in_function and extra != "otel" and name.startswith(NEEDS_OTEL))
                 waiting += [] if later else [name]
             elif top not in sys.stdlib_module_names:
-                found.setdefault(DISTRIBUTIONS.get(top, top), set()).add(module)
+                found.setdefault(distribution_of(name), set()).add(module)
     return found
 
 

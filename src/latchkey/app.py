@@ -34,8 +34,11 @@ from latchkey.watching.siblings import Place
 from latchkey.watching.watch import Watch
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
     from latchkey.dashboard.application import Dashboard
     from latchkey.usecases.services import Services
+    from latchkey.watching.otel import Otel
 
 log = structlog.get_logger()
 
@@ -95,11 +98,28 @@ async def _watched(
     if metrics is None and settings.metrics_port:
         metrics = port.listen(settings.metrics_host, settings.metrics_port)
     stop = port.serve(watch, metrics) if metrics is not None else lambda: None
+    otel = _otel(watch, roles) if settings.otel else None
     try:
         yield watch
     finally:
+        if otel is not None:
+            await otel.close()
         stop()
         await watch.siblings.close()
+
+
+def _otel(watch: Watch, roles: Sequence[str]) -> Otel:
+    """Imported only where it is on: an extra has it, and loading it takes a third of a second."""
+    from latchkey.watching.otel import Otel
+
+    async def families() -> list[Metric]:
+        # What the database says is sent by one process of a machine.
+        shared = await watch.standing.families() if "api" not in roles or len(roles) > 1 else []
+        return [*watch.families(), *shared]
+
+    otel = Otel(watch.name, roles, families)
+    otel.start()
+    return otel
 
 
 def open_database(settings: Settings, roles: Sequence[str]) -> Database:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import stat
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,6 +54,9 @@ def _metrics(settings: Settings) -> list[Problem]:
     if settings.metrics_key and len(settings.metrics_key) < _SHORTEST_KEY:
         remedy = "Make one with `openssl rand -hex 32`."
         found.append(Problem("LATCHKEY_METRICS_KEY", f"has fewer than {_SHORTEST_KEY} characters.", remedy))
+    if settings.otel and find_spec("opentelemetry.sdk") is None:
+        remedy = "Install it with `pip install 'latchkey[otel]'`."
+        found.append(Problem("LATCHKEY_OTEL", "needs OpenTelemetry's SDK, which is not installed.", remedy))
     return found
 
 

@@ -107,6 +107,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_port: Port = 0
     metrics_host: str = "127.0.0.1"
     metrics_key: str = ""
+    otel: bool = False
     request_log_kept_days: Annotated[int, Meta(ge=0, le=365)] = 7
     request_log_kept_rows: Annotated[int, Meta(ge=100, le=10_000_000)] = 10_000
     access_log: bool = True

@@ -121,7 +121,7 @@ class Running:
 
     def ended(self) -> int:
         code = self.process.wait(PATIENCE)
-        self._reader.join(5)
+        self._reader.join(60)
         if self.process.stdout is not None and not self._reader.is_alive():
             self.process.stdout.close()
         return code

@@ -55,6 +55,7 @@ SAMPLES = {
     "metrics_port": "9100",
     "metrics_host": "::1",
     "metrics_key": "0123456789abcdef",
+    "otel": "yes",
     "request_log_kept_days": "0",
     "request_log_kept_rows": "500",
     "access_log": "no",

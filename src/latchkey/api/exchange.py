@@ -15,6 +15,7 @@ from starlette.types import Message, Scope, Send
 from latchkey.api.errors import ApiError
 from latchkey.api.path import version_of
 from latchkey.usecases.engine.admission import Caller
+from latchkey.watching.tracing import Span
 
 Header: TypeAlias = tuple[bytes, bytes]
 
@@ -75,7 +76,7 @@ def usage_headers(used: int, limit: int) -> tuple[Header, Header]:
 class Exchange:
     __slots__ = (
         "_send", "caller", "client", "etag", "headers", "key_id", "method", "raw_path", "request_id", "request_time",
-        "route", "sent", "sequence", "started", "status", "store", "usage", "version",
+        "route", "sent", "sequence", "started", "status", "store", "trace", "usage", "version",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -105,6 +106,8 @@ class Exchange:
         self.status = 0
         # How many bytes of the response's body.
         self.sent = 0
+        # If traces are on.
+        self.trace: Span | None = None
         self._send = send
 
     @property

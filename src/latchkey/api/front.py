@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 
 import structlog
+from msgspec import UNSET
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from latchkey.api import shape
@@ -25,6 +26,8 @@ from latchkey.domain.team.client_address import roughly
 from latchkey.storage.passing import PASSING
 from latchkey.usecases.access.request_log import RequestLog
 from latchkey.usecases.services import Services
+from latchkey.watching import tracing
+from latchkey.watching.tracing import Span, Value
 from latchkey.watching.watch import Watch
 
 log = structlog.get_logger("latchkey.api")
@@ -67,6 +70,9 @@ class Front:
             await self._lifespan(scope, receive, send)
             return
         exchange = Exchange(scope, send)
+        if tracing.tracer is not None:
+            exchange.trace = tracing.tracer.request(exchange.headers, exchange.method)
+            tracing.current.set(exchange.trace)
         try:
             segments = segments_of(exchange.raw_path)
             shaped = shape.HEADER in exchange.headers and shape.is_asked_for(exchange)
@@ -99,6 +105,8 @@ class Front:
                 )
             if self._access_log.takes(status):
                 self._write(exchange, seconds)
+            if exchange.trace is not None:
+                _end_trace(exchange, exchange.trace)
 
     async def _pass_on(
         self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str], *, shaped: bool
@@ -172,8 +180,23 @@ class Front:
                 exchange.key_id,
                 caller.project_id if caller is not None else None,
                 address if caller is not None and not caller.is_public else roughly(address),
+                exchange.trace.trace_id if exchange.trace is not None else UNSET,
             )
         )
+
+
+def _end_trace(exchange: Exchange, span: Span) -> None:
+    tracing.current.set(None)
+    if tracing.tracer is not None:
+        tracing.tracer.rename(span, f"{exchange.method} {exchange.route}")
+    about: dict[str, Value] = {
+        "http.route": exchange.route,
+        "http.response.status_code": exchange.status,
+        "latchkey.request_id": exchange.request_id.decode(),
+    }
+    if exchange.caller is not None:
+        about |= {"latchkey.project_id": exchange.caller.project_id, "latchkey.key_id": exchange.caller.key_id}
+    span.end(about, error=f"status {exchange.status}" if exchange.status >= 500 else None)
 
 
 def as_api_error(error: Exception) -> ApiError:

@@ -11,6 +11,7 @@ The `latchkey` command needs one of the extras of this package; a plain `pip ins
   pip install 'latchkey[service]'     the service: latchkey up, serve, migrate, key, ...
   pip install 'latchkey[consumer]'    the reference consumer for your own server: latchkey consumer
   pip install 'latchkey[runtime]'     the test phone: latchkey device
+Besides the service, for traces to an OpenTelemetry collector: pip install 'latchkey[otel]'
 Several at once: pip install 'latchkey[service,consumer,runtime]'
 Without a command: pip install 'latchkey[client]' has the client for your own server (latchkey.client).
 """

@@ -25,6 +25,7 @@ from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import parts
+from latchkey.storage.events import traces
 
 _DAY_MS = 24 * 3600 * 1000
 
@@ -99,6 +100,7 @@ async def _prune(database: Database, settings: Settings) -> None:
     kept_ms = settings.attempts_kept_days * _DAY_MS
     await turn_over(database, now, kept_ms)
     await prune(database, now, kept_ms)
+    await traces.prune(database, now - _DAY_MS)
 
 
 async def _tell(database: Database, sender: Sender, to: Webhook, settings: Settings) -> None:

@@ -1208,6 +1208,17 @@ create table customer_keys (
     last bigint not null
 ) with (fillfactor = 50);
 
+-- Which trace an event belongs to, while traces are on: the process that delivers it continues that trace. Kept for a day.
+-- Unlogged: a crash of the database may empty it, and then deliveries only have no trace.
+create unlogged table event_traces (
+    project_id text not null,
+    event_id text not null,
+    traceparent text not null,
+    at bigint not null,
+    primary key (project_id, event_id)
+);
+create index event_traces_old on event_traces (at);
+
 -- Everything that a change to customers of one project writes, in one statement: customers, who owns which purchase,
 -- virtual currency, the queue of deliveries and the events. A call outside a transaction is a transaction of its own, so a
 -- purchase is written and committed in one round trip (decision 84).

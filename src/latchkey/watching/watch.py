@@ -36,6 +36,11 @@ class Watch:
         self.siblings = Siblings(self._place, self._own)
 
     @property
+    def name(self) -> str:
+        """Of the process."""
+        return self._place.name
+
+    @property
     def has_key(self) -> bool:
         return bool(self._key)
 

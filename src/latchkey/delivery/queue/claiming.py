@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,10 +14,12 @@ from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.dispatching import Dispatcher
 from latchkey.delivery.queue.known_webhooks import KnownWebhooks
+from latchkey.delivery.queue.tracing import claimed_in
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.lease import lease_ms, may_begin
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import lanes
+from latchkey.watching import tracing
 
 # Seconds between two claims, if the first has taken everything. What is queued meanwhile is claimed together, and a
 # NOTIFY about what the first has already taken does not cause a claim of its own. A lone delivery waits for nothing.
@@ -62,7 +65,7 @@ class Claimer:
                 await self._agenda.wait(self._now)
 
     async def _claim(self, budgets: Mapping[int, int]) -> None:
-        now = self._now()
+        now, began_ns = self._now(), time.time_ns()
         claims = await lanes.claim(self._database, budgets, now, now + lease_ms(self._timeout_ms))
         if claims:
             metrics.claimed(len(claims))
@@ -72,8 +75,9 @@ class Claimer:
         again = self._capacity.claimed(budgets, Counter(one.webhook_key for one in claims))
         self._more = bool(again)
         self._agenda.add(again)
+        spans = await claimed_in(self._database, claims, began_ns) if tracing.tracer is not None else None
         for one in claims:
             webhook = self._webhooks.get(one.webhook_key)
             now = self._now()
             if webhook is not None and may_begin(one.lease_until, self._timeout_ms, now):
-                self._dispatcher.send(one, webhook, now)
+                self._dispatcher.send(one, webhook, now, spans.get((one.project_id, one.event_id)) if spans else None)

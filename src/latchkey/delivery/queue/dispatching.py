@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -12,11 +13,13 @@ from latchkey.delivery.dialect import body_of
 from latchkey.delivery.queue.agenda import Agenda
 from latchkey.delivery.queue.capacity import Capacity
 from latchkey.delivery.queue.inbox import Answered, Inbox
+from latchkey.delivery.queue.tracing import begun, ended
 from latchkey.delivery.sending.reply import Reply
 from latchkey.delivery.sending.sender import Sender
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
 from latchkey.storage.deliveries.lanes import Claim
+from latchkey.watching.tracing import Span
 
 log = structlog.get_logger()
 
@@ -33,9 +36,11 @@ class Dispatcher:
     def __len__(self) -> int:
         return len(self._running)
 
-    def send(self, claim: Claim, webhook: Webhook, now: Ms) -> None:
+    def send(self, claim: Claim, webhook: Webhook, now: Ms, within: Span | None = None) -> None:
+        """`within`: the span of the claim, if the event has a trace."""
         self._capacity.begin(claim.webhook_key)
-        self._run(claim, self._send(claim, webhook, now))
+        sending = self._send(claim, webhook, now) if within is None else self._traced(claim, webhook, now, within)
+        self._run(claim, sending)
 
     def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
         """Wait for the body of a response whose status has arrived."""
@@ -64,6 +69,20 @@ class Dispatcher:
         except Exception as error:
             self._failed(claim, error)
         finally:
+            del self._running[id(claim)]
+
+    async def _traced(self, claim: Claim, webhook: Webhook, now: Ms, within: Span) -> None:
+        span, reply = begun(within, claim, webhook, urlsplit(webhook.setup.url).hostname or ""), None
+        try:
+            body = body_of(claim.event, claim.dialect)
+            traceparent = span.traceparent if span is not None else None
+            reply = await self._sender.post(webhook, claim.event_id, body, now, traceparent=traceparent)
+            self._inbox.put(Answered(claim, webhook, reply))
+        except Exception as error:
+            self._failed(claim, error)
+        finally:
+            if span is not None:
+                ended(span, reply)
             del self._running[id(claim)]
 
     async def _read(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:

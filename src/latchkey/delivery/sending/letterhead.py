@@ -29,7 +29,9 @@ class Letterhead:
             self._log_ends = b'",' + _encode({"Authorization": masked(authorization)})[1:]
         self._fixed = fixed
 
-    def headers(self, message_id: str, body: bytes, at: Ms, *, is_test: bool = False) -> tuple[dict[str, str], bytes]:
+    def headers(
+        self, message_id: str, body: bytes, at: Ms, *, is_test: bool = False, traceparent: str | None = None
+    ) -> tuple[dict[str, str], bytes]:
         """The headers as they are sent, and as the log may show them, in JSON."""
         timestamp = at // 1000
         signed = signature(self.webhook.secrets_at(at), message_id, timestamp, body)
@@ -49,4 +51,7 @@ class Letterhead:
         if is_test:
             sent[TEST_EVENT] = "true"
             shown = shown[:-1] + b"," + _encode({TEST_EVENT: "true"})[1:]
+        if traceparent is not None:
+            sent["traceparent"] = traceparent
+            shown = shown[:-1] + b"," + _encode({"traceparent": traceparent})[1:]
         return sent, shown

@@ -66,14 +66,21 @@ class Sender:
         return reply if isinstance(reply, Answer) else await reply.read()
 
     async def post(
-        self, webhook: Webhook, message_id: str, body: bytes, at: Ms, *, is_test: bool = False
+        self,
+        webhook: Webhook,
+        message_id: str,
+        body: bytes,
+        at: Ms,
+        *,
+        is_test: bool = False,
+        traceparent: str | None = None,
     ) -> Reply | Answer:
         """Send `body` once, and wait only for the status. Returns an Answer with the reason if no status arrives."""
         began = time.monotonic()
         letterhead = self._letterheads.get(webhook.key)
         if letterhead is None or letterhead.webhook is not webhook:
             letterhead = self._letterhead(webhook)
-        headers, shown = letterhead.headers(message_id, body, at, is_test=is_test)
+        headers, shown = letterhead.headers(message_id, body, at, is_test=is_test, traceparent=traceparent)
         url = webhook.setup.url
         try:
             route = self._routes.get(url) or self._route(url)

@@ -216,7 +216,7 @@ newest_clocks customers_on_clock
 # Reference and local tables only, or none.
 _HOME: Final = """
 log_requests load_key_uses list_requests list_requests_of_key logged_routes prune_request_log logged_keys
-prune_requests_of_key
+prune_requests_of_key keep_event_traces load_event_traces prune_event_traces
 drop_part lock_parts database_time list_parts open_part size_of_spread_part
 watch_journal keys_about_to_expire look_at_shard_rows look_at_server place_projects is_operator watch_webhooks
 look_at_tables look_at_nodes rules_of_keys lock_key find_citus list_operators look_at_shards revoke_operator

@@ -66,6 +66,7 @@ TABLES: Final[dict[str, Place]] = {
     "rate_windows": "local",
     "request_log": "local",
     "key_uses": "local",
+    "event_traces": "local",
     "accounts": "local",
     "memberships": "local",
     "operators": "local",

@@ -43,9 +43,12 @@ from latchkey.usecases.engine.batch import Batch
 from latchkey.usecases.engine.newcomers import newcomer
 from latchkey.usecases.engine.passing_time import at_present
 from latchkey.usecases.engine.silence import may_wait, unheard
+from latchkey.usecases.engine.tracing import Steps
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
 from latchkey.usecases.money import missing_rates
 from latchkey.usecases.rendering.view import View
+from latchkey.watching import tracing
+from latchkey.watching.tracing import Span
 from latchkey.wire.event import Event
 
 _TRIES = 4
@@ -77,6 +80,8 @@ class Change:
     claims: frozenset[PurchaseKey] = frozenset()
     # The API key of the request, if it is still to be checked: see `Admission.leased`.
     key: KnownKey | None = None
+    # The request's span, if its trace is kept.
+    trace: Span | None = None
 
     @property
     def place(self) -> Place:
@@ -136,6 +141,8 @@ class Changes:
 
     async def make(self, change: Change) -> Committed:
         """Commit a change and say what came of it; a Refusal changes nothing."""
+        if tracing.tracer is not None and (span := tracing.recorded()) is not None:
+            change = replace(change, trace=span)
         for tries_left in reversed(range(_TRIES)):
             try:
                 answer = await self._batch_of(change.project_id).ask(change)
@@ -185,9 +192,12 @@ class Changes:
         wall, project_id = self.now(), batch[0].project_id
         async with self.database.at_hand() as connection:
             keys = {change.key for change in batch if change.key is not None}
+            steps = Steps(batch) if tracing.tracer is not None else None
             seen = await look(connection, self.catalogs, project_id, _questions(batch), keys)
             if keys and (changed := {key for key in keys if seen is None or key.hash not in seen.keys}):
                 raise _KeysChanged(changed)
+            if steps is not None:
+                steps.done("look")
             if seen is None or _needs_locks(seen, wall):
                 return None
             found = {(project_id, id): stored for id, stored in seen.found.items()}
@@ -201,18 +211,25 @@ class Changes:
             if not plan.is_one_statement:
                 return None
             made: Sequence[int] = ()
+            if steps is not None:
+                await steps.keep(connection, plan.told, wall)
             try:
                 for writes in plan.writes:
                     made = await write_at_once(connection, writes, wall)
             except OutdatedError:
                 return None
+            if steps is not None:
+                steps.done("write")
         missing_rates.count(plan.missing)
         return _answers(unit, outcomes, plan.told, made)
 
     async def _under_locks(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
         async with collisions.transaction(self.database) as connection:
+            steps = Steps(batch) if tracing.tracer is not None else None
             ground = await self._lock(connection, batch)
             wall = ground.wall
+            if steps is not None:
+                steps.done("lock")
             rehearsals = _rehearsals(batch, ground)
             created = await _create(connection, ground.found, rehearsals.values())
             await _share_late_clocks(connection, ground)
@@ -221,6 +238,9 @@ class Changes:
             unit = UnitOfWork(wall, credited=credited, unheard=silent)
             outcomes = _outcomes(unit, ground, batch, rehearsals, created)
             told = await unit.commit(connection)
+            if steps is not None:
+                await steps.keep(connection, told, wall)
+                steps.done("write")
         return _answers(unit, outcomes, told)
 
     async def _lock(self, connection: Connection, batch: Sequence[Change]) -> _Ground:
