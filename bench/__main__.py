@@ -14,6 +14,7 @@ from bench import (
     burst,
     consumer,
     delivery,
+    distributed,
     exporting,
     feed,
     importing,
@@ -46,7 +47,14 @@ PARTS = {
     "storm": storm.run,
 }
 # Only when they are named: `steady` contains `trips`, and the others compare nothing with a ceiling.
-ALONE = {"big": big.run, "feed": feed.run, "sizing": sizing.run, "trips": trips.run, "workers": workers.run}
+ALONE = {
+    "big": big.run,
+    "citus": distributed.run,
+    "feed": feed.run,
+    "sizing": sizing.run,
+    "trips": trips.run,
+    "workers": workers.run,
+}
 
 
 async def main(names: list[str]) -> int:

@@ -1,0 +1,294 @@
+"""Moving a project to another node with Citus's own commands, while purchases and deliveries go on.
+
+`python -m tests.citus.moving` does it with more rows, and says how long it took and how long a write waited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from latchkey.cli.authority import ensure_certificates
+from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
+from latchkey.delivery.role import run_delivery
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhooks
+from latchkey.now import real_now
+from latchkey.settings import Settings
+from latchkey.storage.database import Database, connect
+from latchkey.storage.distribution.distribute import distribute
+from latchkey.storage.migrate import migrate
+from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.sandbox import store as test_store
+from latchkey.usecases.sandbox.demo import add_catalog
+from tests.citus.cluster import HOW_TO_RUN, cluster, is_named
+from tests.patience import until
+
+SECRET = bytes(range(32))
+SHARDS = 4
+CUSTOMERS = 10
+
+# The commands of docs/scaling.md. Without `block_writes`, Citus 14.0 waits for ever if rows of the shard change
+# meanwhile (its issue 6790).
+ISOLATE = "select isolate_tenant_to_new_shard('feeds', '{project}', 'CASCADE', 'block_writes')"
+MOVE = """
+select citus_move_shard_placement(s.shardid, s.nodename, s.nodeport, '{host}', {port})
+from citus_shards s
+where s.shardid = get_shard_id_for_distribution_column('feeds', '{project}')
+"""
+HOME = """
+select s.nodename as host, s.nodeport as port, s.shardid as shard from citus_shards s
+where s.shardid = get_shard_id_for_distribution_column('feeds', $1::text)
+"""
+
+
+@dataclass
+class Step:
+    seconds: float
+    # The longest that a purchase took meanwhile, in the moved project and in those that share its shard.
+    longest: float
+
+
+@dataclass
+class Load:
+    """Purchases in several projects, one after the other by each writer, and a worker that delivers them."""
+
+    database: Database
+    projects: Sequence[str]
+    arrivals: list[Arrival]
+    acknowledged: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    refused: list[Exception] = field(default_factory=list)
+    # When each purchase ended, and how long it took.
+    taken: list[tuple[float, float]] = field(default_factory=list)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _numbers: Any = field(default_factory=itertools.count)
+
+    async def write(self, project: str) -> None:
+        changes = Changes(self.database, real_now)
+        while not self.stop.is_set():
+            number = next(self._numbers)
+            # New customers, whose purchase is one statement, and known ones, who get coins under locks.
+            is_new = number % 3 == 0
+            action = test_store.Action(
+                name="purchase",
+                app_user_id=f"new{number}" if is_new else f"user{number % CUSTOMERS}",
+                new_id=f"test_{number}",
+                product_id="pro_monthly" if is_new else "coins_100",
+            )
+            began = time.perf_counter()
+            try:
+                done = await test_store.act(changes, project, action)
+            except Exception as error:
+                # Whoever buys would be told so, and buy again.
+                self.refused.append(error)
+                continue
+            finally:
+                ended = time.perf_counter()
+                self.taken.append((ended, ended - began))
+            self.acknowledged[project] += [event.id for event in done.events]
+
+    async def until_bought(self, more: int) -> None:
+        """Until every project has so many more events than now."""
+        before = {project: len(self.acknowledged[project]) for project in self.projects}
+
+        async def enough() -> bool:
+            return all(len(self.acknowledged[one]) >= before[one] + more for one in self.projects)
+
+        await until(enough, lambda: f"{self.refused[-3:]} {dict(self.acknowledged)}", every=0.01)
+
+    async def during(self, url: str, statement: str) -> Step:
+        """Run a statement of Citus meanwhile."""
+        connection = await asyncpg.connect(url)
+        began = time.perf_counter()
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+        ended = time.perf_counter()
+        # Whoever waits for the end of it is acknowledged after it.
+        await self.until_bought(1)
+        return Step(ended - began, max(took for at, took in self.taken if at >= began))
+
+
+async def projects_beside(url: str, count: int) -> list[str]:
+    """Ids for projects of which Citus puts the first two into the same shard."""
+    connection = await asyncpg.connect(url)
+    try:
+        shard_of = {
+            row["id"]: row["shard"]
+            for row in await connection.fetch(
+                "select id, get_shard_id_for_distribution_column('feeds', id) as shard"
+                " from (select 'proj_' || i as id from generate_series(1, 40) i) as made"
+            )
+        }
+    finally:
+        await connection.close()
+    first = "proj_1"
+    beside = next(id for id, shard in shard_of.items() if id != first and shard == shard_of[first])
+    others = [id for id, shard in shard_of.items() if shard != shard_of[first]]
+    return [first, beside, *others[: count - 2]]
+
+
+@asynccontextmanager
+async def loaded(url: str, folder: Path, projects: Sequence[str]) -> AsyncIterator[Load]:
+    """Two writers for each project, one webhook for each, and the delivery role, until the end of the block. Afterwards
+    every delivery has been made."""
+    certificates = ensure_certificates(folder / "tls", [], real_now())
+    arrivals: list[Arrival] = []
+    async with (
+        Database(url, max_size=4 * len(projects)) as database,
+        listening(
+            Receiver(lambda arrival, _: arrivals.append(arrival)), tls(certificates.cert, certificates.key)
+        ) as port,
+    ):
+        for project in projects:
+            await create_project(database, project, real_now(), project_id=project)
+            await add_catalog(database, project, real_now())
+            setup = Setup(name="receiver", url=f"https://127.0.0.1:{port}/{project}", authorization="Bearer x")
+            await Webhooks(database, Sealer(SECRET)).create(project, setup, real_now())
+        settings = Settings(
+            database_url=url,
+            secret_key=SECRET,
+            webhook_allow_networks=(ip_network("127.0.0.0/8"),),
+            webhook_extra_ca=certificates.authority,
+            drain_seconds=1,
+        )
+        load, stopped = Load(database, projects, arrivals), asyncio.Event()
+        working = asyncio.create_task(run_delivery(database, settings, stopped))
+        writing = [asyncio.create_task(load.write(project)) for project in projects for _ in range(2)]
+        try:
+            yield load
+        finally:
+            load.stop.set()
+            await asyncio.gather(*writing)
+            await until(lambda: _is_empty(url), "not everything was delivered", every=0.1)
+            stopped.set()
+            await working
+
+
+async def _is_empty(url: str) -> bool:
+    connection = await asyncpg.connect(url)
+    try:
+        return not await connection.fetchval("select count(*) from lanes")
+    finally:
+        await connection.close()
+
+
+async def compare(url: str, load: Load) -> None:
+    """No event is lost or doubled, no position of a feed is left out, and everything arrived, in order for each
+    customer."""
+    connection = await asyncpg.connect(url)
+    try:
+        for project in load.projects:
+            rows = await connection.fetch(
+                "select position, id, customer_id, sequence from events where project_id = $1 order by position",
+                project,
+            )
+            ids = [row["id"] for row in rows]
+            assert [row["position"] for row in rows] == list(range(1, len(rows) + 1)), project
+            assert len(set(ids)) == len(ids), project
+            missing = set(load.acknowledged[project]) - set(ids)
+            assert not missing, f"{project}: {len(missing)} acknowledged events are lost"
+            if not load.refused:
+                assert sorted(ids) == sorted(load.acknowledged[project]), project
+            heads = await connection.fetchval("select position from feeds where project_id = $1", project)
+            assert heads == len(rows), project
+            unsent = await connection.fetchval(
+                "select count(*) from deliveries where project_id = $1 and status <> 'delivered'", project
+            )
+            assert unsent == 0, project
+            _arrived_in_order(
+                project, load.arrivals, {row["id"]: (row["customer_id"], row["sequence"]) for row in rows}
+            )
+    finally:
+        await connection.close()
+
+
+def _arrived_in_order(project: str, arrivals: Sequence[Arrival], places: dict[str, tuple[int, int]]) -> None:
+    firsts: dict[str, None] = {}
+    for arrival in arrivals:
+        if arrival.path.strip("/") == project:
+            firsts.setdefault(arrival.event.id)
+    assert firsts.keys() == places.keys(), f"{project}: {len(places.keys() - firsts.keys())} events did not arrive"
+    seen: dict[int, list[int]] = defaultdict(list)
+    for id in firsts:
+        customer, sequence = places[id]
+        seen[customer].append(sequence)
+    assert all(sequences == sorted(sequences) for sequences in seen.values()), project
+
+
+@asynccontextmanager
+async def spread(folder: Path) -> AsyncIterator[tuple[str, list[str]]]:
+    """A distributed database on a cluster of its own, and ids for its projects."""
+    async with cluster(folder / "citus") as nodes, nodes.database() as url:
+        await prepare(url)
+        yield url, await projects_beside(url, 3)
+
+
+async def prepare(url: str) -> None:
+    connection = await connect(url)
+    try:
+        await migrate(connection)
+        await distribute(connection, shards=SHARDS)
+    finally:
+        await connection.close()
+
+
+async def elsewhere(url: str, project: str) -> tuple[asyncpg.Record, asyncpg.Record]:
+    """Where a project is, and a worker that does not have it."""
+    connection = await asyncpg.connect(url)
+    try:
+        here = await connection.fetchrow(HOME, project)
+        assert here is not None
+        there = await connection.fetchrow(
+            "select nodename as host, nodeport as port from pg_dist_node"
+            " where shouldhaveshards and (nodename, nodeport) <> ($1, $2) order by nodeid",
+            here["host"], here["port"],
+        )  # fmt: skip
+    finally:
+        await connection.close()
+    assert there is not None, "there is no other worker"
+    return here, there
+
+
+def say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+
+
+async def measure(purchases: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="latchkey-moving-") as made:
+        async with spread(Path(made)) as (url, projects):
+            async with loaded(url, Path(made), projects) as load:
+                await load.until_bought(purchases)
+                before = max(took for _, took in load.taken[len(load.taken) // 2 :])
+                _, there = await elsewhere(url, projects[0])
+                isolated = await load.during(url, ISOLATE.format(project=projects[0]))
+                moved = await load.during(url, MOVE.format(project=projects[0], **there))
+                await load.until_bought(20)
+            await compare(url, load)
+    events = sum(len(one) for one in load.acknowledged.values())
+    say(f"{events:,} events in {len(projects)} projects, none lost or doubled; {len(load.refused)} purchases refused")
+    for error in load.refused:
+        say(f"refused: {type(error).__name__}: {error}")
+    say(f"longest purchase before: {before * 1000:,.0f} ms")
+    for what, step in (("isolate", isolated), ("move", moved)):
+        say(f"{what}: {step.seconds:.1f} s, longest purchase meanwhile: {step.longest * 1000:,.0f} ms")
+
+
+if __name__ == "__main__":
+    if not is_named():
+        sys.exit(f"NOT MEASURED: no Citus cluster is named. {HOW_TO_RUN}")
+    asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000))
