@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from latchkey.storage.database import Database, connect
 from latchkey.storage.deliveries import parts
 from latchkey.storage.errors import DatabaseBusyError, OutageError
 from latchkey.storage.migration_files import migrations
+from latchkey.storage.sql import query
 from tests.delivery import certificates
 from tests.delivery.conftest import PROJECT, Yard
 from tests.delivery.test_order import Line
@@ -78,6 +80,29 @@ async def test_a_retry_in_an_old_part_is_recorded_there(line: Line) -> None:
     assert [sequence for _, sequence in await deliver_all(line)] == [1, 2, 3, 4]
     rows = await line.yard.database.pool.fetch("select part, number from attempts where sequence = 1 order by number")
     assert [tuple(row) for row in rows] == [(0, 1), (0, 2)]
+
+
+async def test_a_claim_touches_no_older_partition(line: Line) -> None:
+    for part in (1, 1000, 1001):
+        await line.yard.buy("ann")
+        await deliver_all(line)
+        await parts.open_part(line.yard.database, part, line.now)
+    await line.yard.buy("ann")
+    async with line.yard.database.transaction() as connection:
+        await connection.execute(
+            f"prepare claiming (bigint[], integer[], bigint, bigint, bigint) as {query('claim_lanes')}"
+        )
+        plan = await connection.fetch(
+            "explain (analyze, costs off, timing off, summary off, buffers off)"
+            f" execute claiming ('{{{line.webhook.key}}}', '{{9}}', {line.now}, {line.now + 1}, 1)"
+        )
+        await connection.execute("deallocate claiming")
+    scans = [row[0] for row in plan if re.search(r" on (deliveries|events)_(kept|\d+) ", row[0])]
+    touched = [scan for scan in scans if "never executed" not in scan]
+    assert len(scans) == 7, scans
+    assert " on deliveries_1001 " in touched[0], touched
+    assert " on events_1 " in touched[1], touched
+    assert len(touched) == 2
 
 
 async def test_an_event_of_an_older_partition_cannot_be_told_again(line: Line) -> None:

@@ -23,6 +23,7 @@ from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.refusal import Refusal
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
+from latchkey.storage.deliveries import parts
 from latchkey.usecases.access.projects import create_project
 from latchkey.usecases.customers.currency import adjust
 from latchkey.usecases.customers.erasure import erase
@@ -237,6 +238,30 @@ async def test_whatever_happens_is_told_once_and_counted_without_a_gap(database:
     world = World(shop, Random(seed))
     told = 0
     for _ in range(world.chance.randrange(20, 60)):
+        expected = await world.act()
+        rows = await database.pool.fetch(
+            "select type from events where project_id = $1 order by position offset $2", shop.project_id, told
+        )
+        assert sorted(row["type"] for row in rows) == sorted(expected), world.acts
+        told += len(rows)
+    await counted_without_a_gap(shop)
+    await holds_every_purchase_once(shop)
+
+
+@settings(
+    max_examples=5, derandomize=True, deadline=None, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+@given(seed=st.integers(0, 2**32))
+async def test_the_same_with_events_in_many_partitions(database: Database, seed: int) -> None:
+    shop = await new_shop(database)
+    world = World(shop, Random(seed))
+    newest = await database.pool.fetchval("select max(part) from parts")
+    told = 0
+    for number in range(1, 41):
+        if number % 8 == 0:
+            newest += world.chance.choice((1, 1000 - newest % 1000))
+            await parts.open_part(database, newest, number)
         expected = await world.act()
         rows = await database.pool.fetch(
             "select type from events where project_id = $1 order by position offset $2", shop.project_id, told

@@ -32,6 +32,8 @@ begin
         'create table deliveries_%s (like deliveries including all)'
         ' with (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 50)', named
     );
+    -- After the indexes that it has from its parent. While a table is empty, all its indexes look equally good for a lookup
+    -- by its key, and the newest is taken.
     execute format(
         'alter table deliveries_%s add primary key (project_id, customer_id, webhook_key, sequence)', named
     );

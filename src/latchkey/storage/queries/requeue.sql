@@ -129,8 +129,10 @@ order by s.position;
 -- queue these events for a webhook again, in order for each customer; deliveries that are already pending are unchanged
 -- One that was sent before is changed where it is, or moved as by resend_delivery. One that is missing (it was never sent
 -- to this webhook, or was pruned) is created in the part that is kept: there, no two replays can create it twice.
+-- Keys are compared with columns, not with parameters: the plan for an empty table would otherwise look up the project and
+-- the webhook alone.
 with asked as materialized (
-    select n.*, p.kept, p.newest
+    select $1::text as project_id, $2::bigint as webhook_key, n.*, p.kept, p.newest
     from unnest($5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bigint[])
         as n (customer_id, sequence, event_id, type, committed_at)
     cross join (select min(p.part) as kept, max(p.part) as newest from parts p) as p
@@ -150,16 +152,16 @@ again as (
     set status = 'waiting', aside = false, finished_at = null, replay_id = $3, dialect = nullif($10, 'latchkey'),
         part = case when d.part = n.newest then d.part else n.kept end
     from known n
-    where d.project_id = $1 and d.customer_id = n.customer_id and d.webhook_key = $2 and d.sequence = n.sequence
-        and d.part = n.stored and d.status <> 'waiting'
-    returning d.customer_id, d.sequence, d.part
+    where d.project_id = n.project_id and d.customer_id = n.customer_id and d.webhook_key = n.webhook_key
+        and d.sequence = n.sequence and d.part = n.stored and d.status <> 'waiting'
+    returning d.project_id, d.customer_id, d.webhook_key, d.sequence, d.part
 ),
 moved as (
     update attempts a
     set part = g.part
     from again g
-    where a.project_id = $1 and a.customer_id = g.customer_id and a.webhook_key = $2 and a.sequence = g.sequence
-        and a.part <> g.part
+    where a.project_id = g.project_id and a.customer_id = g.customer_id and a.webhook_key = g.webhook_key
+        and a.sequence = g.sequence and a.part <> g.part
 ),
 fresh as (
     insert into deliveries (
@@ -173,9 +175,9 @@ fresh as (
     returning customer_id, sequence, part
 ),
 taken as (
-    select * from again
+    select customer_id, sequence, part from again
     union all
-    select * from fresh
+    select customer_id, sequence, part from fresh
 ),
 queued as (
     insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at, part)
