@@ -17,7 +17,8 @@ from latchkey.settings import Problem, Settings, control_urls
 from latchkey.storage import migrate
 from latchkey.storage.connection_slots import connection_slots
 from latchkey.storage.database import connect
-from latchkey.storage.errors import StorageError
+from latchkey.storage.errors import RestoredError, StorageError
+from latchkey.storage.restoring import identity
 
 _SHORTEST_KEY = 16
 
@@ -75,14 +76,17 @@ def problems_of_connections(settings: Settings) -> list[Problem]:
     return found
 
 
-async def problems_of_database(settings: Settings) -> list[Problem]:
-    """Whether the database can be reached and has the schema this code expects."""
+async def problems_of_database(settings: Settings, now_ms: int) -> list[Problem]:
+    """Whether the database can be reached, has the schema this code expects, and was not restored from a backup."""
     try:
         connection = await connect(settings.database_url, application_name="latchkey start")
     except StorageError as error:
         return [Problem("LATCHKEY_DATABASE_URL", str(error), "")]
     try:
         await migrate.require_current(connection)
+        await identity.require_settled(connection, now_ms)
+    except RestoredError as error:
+        return [Problem("database", str(error), "")]
     except StorageError as error:
         return [Problem("schema", str(error), "")]
     finally:

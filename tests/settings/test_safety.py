@@ -151,10 +151,10 @@ def test_authorities_for_webhooks_are_a_file_with_certificates(
 async def test_a_migrated_database_is_fine_and_an_empty_or_absent_one_is_not(
     safe: Settings, database_url: str, empty_database_url: str
 ) -> None:
-    assert await problems_of_database(replace(safe, database_url=database_url)) == []
-    (empty,) = await problems_of_database(replace(safe, database_url=empty_database_url))
+    assert await problems_of_database(replace(safe, database_url=database_url), 0) == []
+    (empty,) = await problems_of_database(replace(safe, database_url=empty_database_url), 0)
     assert "latchkey migrate" in str(empty)
-    (absent,) = await problems_of_database(replace(safe, database_url="postgresql://b:hunter2@127.0.0.1:1/x"))
+    (absent,) = await problems_of_database(replace(safe, database_url="postgresql://b:hunter2@127.0.0.1:1/x"), 0)
     assert "cannot be reached" in str(absent)
     assert "hunter2" not in str(absent)
 

@@ -16,8 +16,9 @@ from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
 from latchkey.storage import migrate
-from latchkey.storage.errors import NoPrimaryError, StorageError
+from latchkey.storage.errors import NoPrimaryError, RestoredError, StorageError
 from latchkey.storage.passing import PASSING, REFUSES_WRITES
+from latchkey.storage.restoring import identity
 from latchkey.watching.exposition import CONTENT_TYPE
 from latchkey.watching.watch import Watch
 
@@ -57,6 +58,7 @@ async def readyz(services: Provided) -> Response:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             async with services.database.acquire() as connection:
                 await migrate.require_current(connection)
+                await identity.require_settled(connection, services.now())
             writing = True
             await services.write_probe.check()
     except NoPrimaryError:
@@ -67,6 +69,9 @@ async def readyz(services: Provided) -> Response:
     except PASSING as error:
         unconfirmed = writing and isinstance(error, TimeoutError)
         return reply(Health(status="not_ready", reason=_UNCONFIRMED if unconfirmed else _SILENT), 503)
+    except RestoredError:
+        reason = "The database was restored from a backup. The operator must run `latchkey after-restore`."
+        return reply(Health(status="not_ready", reason=reason), 503)
     except StorageError:
         return reply(Health(status="not_ready", reason="The database's schema is not the one expected."), 503)
     return reply(Health(status="ok", restarting=services.restarting() or UNSET))

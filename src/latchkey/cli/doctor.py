@@ -28,6 +28,7 @@ from latchkey.cli.instants import shown
 from latchkey.cli.listeners import CannotListenError, bind
 from latchkey.cli.reach import DATA, ConfigOption, DataOption
 from latchkey.domain.instants import DAY
+from latchkey.domain.restore import Origin
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.domain.team.key_rules import WARNED_BEFORE
 from latchkey.now import real_now
@@ -39,6 +40,7 @@ from latchkey.storage.database import connect, without_password
 from latchkey.storage.errors import StorageError
 from latchkey.storage.money import missing as missing_rates
 from latchkey.storage.money import rates as stored_rates
+from latchkey.storage.restoring import identity
 from latchkey.storage.stores.connections import count_troubles
 from latchkey.stores.adapters import adapters
 from latchkey.usecases.money.missing_rates import SHOWN_DAYS
@@ -152,6 +154,8 @@ async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIter
         yield await skew(connection)
         if settings is not None:
             yield await connections(settings, connection)
+        if fitting.mark != "bad" and (finding := await restored(connection)):
+            yield finding
         if fitting.mark == "good" and (finding := await stores(connection)):
             yield finding
         if fitting.mark == "good":
@@ -166,6 +170,22 @@ async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIter
             yield await sealing(connection, key)
     finally:
         await connection.close()
+
+
+async def restored(connection: Any) -> Finding | None:
+    """Whether the database was set back to a backup. Nothing is noted: a doctor only looks."""
+    found, server = await identity.look(connection)
+    if found is Origin.RESTORED:
+        words = "it was restored from a backup; `latchkey serve` does not start on it"
+        return Finding("bad", "restore", words, "Run `latchkey after-restore` (docs/backup.md).")
+    if found is Origin.UNCLEAR and server is not None:
+        words = f"its timeline is {server.timeline} now: a standby took over, or it was restored from a backup"
+        remedy = (
+            "If it was restored, stop the service and run `latchkey after-restore`. If not, run "
+            "`latchkey after-restore --nothing-lost`, and this line disappears."
+        )
+        return Finding("unknown", "restore", words, remedy)
+    return None
 
 
 async def schema(connection: Any) -> Finding:

@@ -28,6 +28,9 @@ _COMMANDS = (
     ("up", "up", "service"),
     ("serve", "serve", "service"),
     ("migration", "migrate", "service"),
+    ("backup", "backup", "service"),
+    ("backup", "restore", "service"),
+    ("after_restore", "after_restore", "service"),
     ("project", "app", "service"),
     ("key", "app", "service"),
     ("user", "app", "service"),
@@ -70,8 +73,8 @@ def command_line(words: Sequence[str]) -> typer.Typer:
     return app
 
 
-# The words that are no names in Python.
-_RESERVED = {"import_files": "import"}
+# Words that cannot be names in Python.
+_RESERVED = {"import_files": "import", "after_restore": "after-restore"}
 
 
 def _name(module: str, attribute: str) -> str:

@@ -82,7 +82,7 @@ async def safe_settings(environ: dict[str, str], config: Path | None) -> tuple[S
     reported = {problem.about for problem in problems}
     problems += [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
     if settings.database_url:
-        unfit = await problems_of_database(settings)
+        unfit = await problems_of_database(settings, real_now())
         found, doubts = await _compared_with_database(settings) if not unfit else (unfit, doubts)
         problems += found
     if problems:

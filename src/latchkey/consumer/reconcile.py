@@ -18,10 +18,12 @@ from latchkey.consumer.intake import Intake, Outcome
 from latchkey.consumer.record import LocalCopy
 from latchkey.consumer.storage.store import Store
 from latchkey.consumer.storage.tables import subscriptions
+from latchkey.consumer.sync import counts_anew
 
 log = structlog.get_logger()
 
 CURSOR = "feed"
+SET_BACK = "the service has told fewer events than arrived: it was restored from a backup, or the user is new there"
 # No user waits for a reconciliation, so it may wait for the rate limit.
 DEADLINE = 180.0
 PAGE = 200
@@ -160,13 +162,14 @@ class Reconciler:
             reading = await self._billing.read(user, details=False, deadline=deadline)
             service: dict[str, str | None] | None = _written(reading.held(now))
             same_id = reading.customer_id == user
+            set_back = counts_anew(reading, copy.subscription)
         except NotFound:
-            service, same_id = None, True
+            service, same_id, set_back = None, True, False
         except ClientError as error:
             report.failures[user] = str(error)
             return
         local = _written({id: row.expires_at for id, row in copy.held(now).items()})
-        if same_id and local == (service or {}) and not copy.subscription.stale:
+        if same_id and local == (service or {}) and not copy.subscription.stale and not set_back:
             if service is not None and mend:
                 await self._seen(user, copy)
             return
@@ -176,10 +179,11 @@ class Reconciler:
                 mended = await self._billing.refresh(user, details=True, deadline=deadline) is not None
             except ClientError as error:
                 report.failures[user] = str(error)
-        if local == (service or {}) and same_id:
+        if local == (service or {}) and same_id and not set_back:
             # No visible difference: only a re-read was still pending.
             return
-        report.differences.append(Difference(user, local, service, _why(report, copy, service, same_id), mended))
+        why = SET_BACK if set_back else _why(report, copy, service, same_id)
+        report.differences.append(Difference(user, local, service, why, mended))
 
     async def _seen(self, user: str, copy: LocalCopy) -> None:
         """Checked and correct: the next sweep checks others first."""

@@ -124,7 +124,7 @@ def apply_reading(copy: LocalCopy, reading: Reading, now: Ms) -> LocalCopy:
         changes["subscriptions"] = details.subscriptions
     if active:
         changes["expires_at"] = latest_end(active)
-    anew = _counts_anew(reading, known)
+    anew = counts_anew(reading, known)
     if anew:
         changes["last_sequence"] = reading.sequence
     if anew or not known.exists or known.is_active != bool(active):
@@ -158,8 +158,9 @@ def _is_comparable(event: Event, known: Subscription) -> bool:
     return event.fields.sequence is not None and counted
 
 
-def _counts_anew(reading: Reading, known: Subscription) -> bool:
-    """The service has told fewer events than we have applied: the customer was erased and created again."""
+def counts_anew(reading: Reading, known: Subscription) -> bool:
+    """The service has told fewer events than we have applied: the customer was erased and created again, or the
+    service's database was restored from a backup."""
     told, applied = reading.sequence, known.last_sequence
     return told is not None and applied is not None and told < applied
 

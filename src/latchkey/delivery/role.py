@@ -7,6 +7,7 @@ import base64
 import random
 from collections.abc import Awaitable, Callable
 
+import structlog
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -25,13 +26,19 @@ from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import parts
+from latchkey.storage.errors import RestoredError
 from latchkey.storage.events import traces
+from latchkey.storage.restoring import identity
+
+log = structlog.get_logger()
 
 _DAY_MS = 24 * 3600 * 1000
 
 
 async def run_delivery(database: Database, settings: Settings, stop: asyncio.Event) -> None:
     """Deliver until `stop` is set, then finish what is under way."""
+    async with database.acquire() as connection:
+        await identity.require_settled(connection, real_now())
     sender = Sender(
         real_now,
         timeout_ms=settings.webhook_timeout_ms,
@@ -50,6 +57,10 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
     new_replays = asyncio.Event()
 
     async def look_around() -> None:
+        if await _is_restored(database):
+            # This process ends, and the next one refuses to start.
+            stop.set()
+            return
         new_replays.set()
         await outlive(worker.sweep)
 
@@ -69,6 +80,18 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
             task.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
         await sender.close()
+
+
+async def _is_restored(database: Database) -> bool:
+    """Asked with every new connection: a database that was set back under a running service would deliver again what
+    was delivered before."""
+    try:
+        async with database.acquire() as connection:
+            await identity.require_settled(connection, real_now())
+    except RestoredError as error:
+        log.error("nothing is delivered", reason=str(error))
+        return True
+    return False
 
 
 def operations_secret(secret_key: bytes) -> str:

@@ -80,6 +80,8 @@ class Catalog:
     closed_stores: frozenset[str] = frozenset()
     # Whether any product has prices beside its own. They are loaded where they are needed.
     lists_prices: bool = False
+    # The next event of every customer gets a sequence above this. It grows when the database was restored.
+    sequence_floor: int = 0
     # What apps show of it.
     offerings: Offerings = field(default_factory=Offerings)
     # Exchange rates, tax and commission, for new payments.

@@ -13,6 +13,7 @@ StorageError
 ├── SchemaTooNewError           the database is newer than the code
 ├── MigrationChangedError       a migration file differs from what was applied to this database
 ├── NotDistributableError       the database cannot be spread over nodes as it is set up
+├── RestoredError               the database was restored from a backup, and `after-restore` has not run
 ├── StateVersionError           a customer's stored state has a version that this code cannot read
 ├── QueryNotNamedError          no .sql file defines the requested query
 └── EmbeddedServerError         the embedded server cannot be used
@@ -66,6 +67,10 @@ class SchemaTooNewError(StorageError):
 
 
 class NotDistributableError(StorageError):
+    pass
+
+
+class RestoredError(StorageError):
     pass
 
 

@@ -18,7 +18,10 @@ create table projects (
     -- Whether the test store sells and renews. Part of the catalog: changing it increments catalog_version.
     test_store text not null default 'open' check (test_store in ('open', 'closed')),
     -- Programs and percentages for tax and commission. Part of the catalog: changing them increments catalog_version.
-    fees json not null default '{}'
+    fees json not null default '{}',
+    -- After a restore the next event of every customer gets a sequence above this. Part of the catalog: changing it increments
+    -- catalog_version.
+    sequence_floor bigint not null default 0
 );
 
 -- The head of each project's event feed. Writers lock this row last, so positions become visible in order and a reader
@@ -1218,6 +1221,28 @@ create unlogged table event_traces (
     primary key (project_id, event_id)
 );
 create index event_traces_old on event_traces (at);
+
+-- Which server this database is on, as Latchkey last saw it. One row. If it differs, the database may have been restored.
+create table server_identity (
+    id smallint primary key default 1 check (id = 1),
+    system_identifier text not null,
+    database_oid bigint not null,
+    timeline integer not null,
+    noted_at bigint not null
+);
+
+-- What `latchkey after-restore` did, one row for each restore.
+create table restores (
+    system_identifier text not null,
+    database_oid bigint not null,
+    timeline integer not null,
+    started_at bigint not null,
+    -- When sequences, positions and keys were moved on; null while that is not done.
+    moved_at bigint,
+    finished_at bigint,
+    counts json not null default '{}',
+    primary key (system_identifier, database_oid, timeline)
+);
 
 -- Everything that a change to customers of one project writes, in one statement: customers, who owns which purchase,
 -- virtual currency, the queue of deliveries and the events. A call outside a transaction is a transaction of its own, so a

@@ -109,6 +109,7 @@ class Catalogs:
             offerings=offerings_of(row["offerings"], row["placements"], row["variants"]),
             tariff=Tariff(fees_of(row["fees"])),
             lists_prices=row["lists_prices"],
+            sequence_floor=row["sequence_floor"],
         )
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog

@@ -157,6 +157,9 @@ _SPECIAL: Final[dict[str, Route]] = {
     "watch_queue_estimate": EachShard(_OF_ALL, merge="sums"),
     "watch_figures": EachShard(_OF_ALL, merge="sums", least=("committed_at",)),
     "look_at_feeds": Planned(_OF_ALL),
+    # After a restore, when nothing else works on the database.
+    "hold_lanes": EachShard("what waits in any project", merge="sums"),
+    "free_lanes": EachShard("what waits in any project", merge="sums"),
     # The clock, the stores and the figures.
     "customers_due": EachShard(_DUE, limit=2),
     "next_customer_due": Planned(_DUE),
@@ -211,10 +214,14 @@ staged_import advance_import finish_import list_import_skips reasons_of_skips ov
 clear_offering_override last_seen_country find_delivery lock_lanes hurry_lane resend_delivery feed_end
 committed_at events_to_replay load_handles handles_of_purchase still_to_ask set_check_at set_acknowledge_at
 newest_clocks customers_on_clock
+highest_sequence move_figures_on move_feed_on move_customer_keys_of_project_on read_purchases_again
 """
 
 # Reference and local tables only, or none.
 _HOME: Final = """
+server_found timeline_history note_server running_services begin_restore load_restore note_moved finish_restore
+projects_restored set_sequence_floor move_customer_keys_on stop_replays hold_announcements reset_webhook_health
+free_exports read_histories_again
 log_requests load_key_uses list_requests list_requests_of_key logged_routes prune_request_log logged_keys
 prune_requests_of_key keep_event_traces load_event_traces prune_event_traces
 drop_part lock_parts database_time list_parts open_part size_of_spread_part

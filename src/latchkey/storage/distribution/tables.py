@@ -90,6 +90,8 @@ TABLES: Final[dict[str, Place]] = {
     "exports": "local",
     "export_runs": "local",
     "schema_migrations": "local",
+    "server_identity": "local",
+    "restores": "local",
 }
 
 

@@ -62,7 +62,8 @@ def access_rules(user: SystemUser) -> dict[str, str]:
     """Only the user who started Latchkey may connect, identified by the kernel. There is no password to leak."""
     allowed = dict.fromkeys((user.name, pwd.getpwuid(os.geteuid()).pw_name, "root"))
     return {
-        "pg_hba.conf": "local all all peer map=latchkey\n",
+        # The second line is for pg_basebackup.
+        "pg_hba.conf": "local all all peer map=latchkey\nlocal replication all peer map=latchkey\n",
         "pg_ident.conf": "".join(f'latchkey "{name}" postgres\n' for name in allowed),
     }
 

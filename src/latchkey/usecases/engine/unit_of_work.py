@@ -195,7 +195,8 @@ class UnitOfWork:
             written.add((project_id, told.event.id))
             key = project_id, told.entry.stored.key
             merged = self._merged(told.event, key, sequences)
-            sequences[key] = max((sequences[key], *(number for _, number in merged))) + 1
+            above = told.catalog.sequence_floor
+            sequences[key] = max((above, sequences[key], *(number for _, number in merged))) + 1
             event = render(told.event, told.customer, told.catalog, told.at, sequences[key], merged)
             _of(by_project, project_id).events.append((key[1], event))
             by_tag[told.tag].append(event)

@@ -1,0 +1,110 @@
+"""`latchkey after-restore`: makes a restored database fit to work on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from latchkey.cli.audited import ACTOR
+from latchkey.cli.instants import shown
+from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.domain.restore import Origin
+from latchkey.now import real_now
+from latchkey.storage import migrate
+from latchkey.storage.database import Database, without_password
+from latchkey.usecases.restoring.after_restore import Report, Wanted
+from latchkey.usecases.restoring.after_restore import after_restore as run_it
+
+# Steps that may take long, and the word for what they count, in the order in which they run.
+_STEPS = {
+    "projects moved on": "projects: the next events get sequences and positions that were never used",
+    "deliveries held": "waiting deliveries are held: marked as failed, not sent",
+    "replays stopped": "replays stopped",
+    "operational events held": "operational events held",
+    "histories of stores to read": "stores are asked for their histories of notifications",
+    "purchases to read from their stores": "purchases are read again from their stores",
+}
+
+
+def after_restore(
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    send_waiting: Annotated[
+        bool,
+        typer.Option("--send-waiting", help="Send the deliveries that waited at the moment of the backup, once more."),
+    ] = False,
+    nothing_lost: Annotated[
+        bool,
+        typer.Option(
+            "--nothing-lost",
+            help="The database was moved, or a standby took over: nothing was committed that it does not have. Only "
+            "notes the new server.",
+        ),
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Do everything again, although it was done for this restore.")
+    ] = False,
+    purchases_per_minute: Annotated[
+        int, typer.Option(help="How many purchases to read from the stores in a minute, at most.", min=1, max=60_000)
+    ] = 600,
+) -> None:
+    """Run this once after restoring the database from a backup, before the service starts.
+
+    What waited to be sent is held, so that no old webhook is sent twice. New events get sequences that no receiver has
+    seen. The stores are asked what happened meanwhile. Interrupted, it can be run again."""
+    wanted = Wanted(send_waiting, nothing_lost, again, purchases_per_minute)
+    asyncio.run(run(database_url(config, data), wanted, Console(highlight=False)))
+
+
+async def run(url: str, wanted: Wanted, console: Console) -> Report:
+    console.print(f"Database {without_password(url)}", soft_wrap=True)
+    async with Database(url, max_size=2, application_name="latchkey after-restore") as database:
+        async with database.acquire() as connection:
+            await migrate.require_current(connection)
+        with console.status("Working") as status:
+            report = await run_it(
+                database,
+                wanted,
+                real_now(),
+                actor=ACTOR,
+                told=lambda step, done: status.update(f"{done:,} {_STEPS[step]}"),
+            )
+    show(report, wanted, console)
+    return report
+
+
+def show(report: Report, wanted: Wanted, console: Console) -> None:
+    if wanted.nothing_lost:
+        console.print("[green]✓[/green] Noted: this is the server of the database now. Nothing else was changed.")
+        return
+    if report.done_before is not None:
+        console.print(
+            f"[green]✓[/green] Nothing to do: this was done for this restore on {shown(report.done_before)}. "
+            "(--again does it once more.)",
+            soft_wrap=True,
+        )
+        return
+    if report.origin is Origin.SAME:
+        console.print("This server was known already. If nothing was restored, it does no harm that this ran.")
+    for step, words in _STEPS.items():
+        if step in report.counts:
+            console.print(f"[green]✓[/green] {report.counts[step]:,} {words}", soft_wrap=True)
+    if wanted.send_waiting:
+        console.print("[green]✓[/green] what waits is sent when the service starts", soft_wrap=True)
+    console.print(_NEXT.strip("\n"), soft_wrap=True, markup=False)
+
+
+_NEXT = """
+What you have to do now:
+  1. Start the service: latchkey serve
+  2. Bring every consumer's copy up to date. The reference consumer: latchkey consumer reconcile --from-start
+     Others: read GET /v2/projects/{project_id}/customers/{customer_id} for every user they know.
+  3. What was held is listed under each webhook, with the status "failed". To send it after all, send "everything that
+     failed since ..." again, in the dashboard or with POST .../replay.
+  4. What the stores cannot tell is lost: purchases in Google Play that were new after the moment of the backup (phones
+     send them again when the app is opened, or with "restore purchases"), and everything that came through the API:
+     grants, attributes, virtual currency, log-ins, purchases of other stores. Send it again if you have it elsewhere.
+"""

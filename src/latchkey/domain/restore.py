@@ -1,0 +1,64 @@
+"""A database that was set back to an earlier moment: how it is recognised, and which numbers must not be given twice.
+
+The world outside has seen events that the restored database does not know. It will give the same sequences and
+positions to other events, and a receiver would take those for repetitions. So all of them continue far above anything
+that can have been given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+# No customer had so many events, and no project so many events or new customers, between the moment to which a database
+# was restored and the moment of the restore.
+SEQUENCES = 1_000_000
+POSITIONS = 1_000_000_000
+CUSTOMERS = 1_000_000_000
+
+# PostgreSQL writes this where a standby was promoted, or all of the write-ahead log was replayed.
+_REPLAYED_WHOLLY = "no recovery target specified"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where a database is."""
+
+    # Stays with a base backup and a standby; a dump is loaded into a server that has another one.
+    system_identifier: str
+    database_oid: int
+    # Grows when a standby is promoted, and when a base backup was restored.
+    timeline: int
+
+
+class Origin(StrEnum):
+    SAME = "same"
+    # A standby took over. It has everything that was committed.
+    PROMOTED = "promoted"
+    RESTORED = "restored"
+    # The timeline is another one, and the server does not say why.
+    UNCLEAR = "unclear"
+
+
+def origin(known: Server | None, found: Server, reason: str | None) -> Origin:
+    """What became of the database since it was last seen. `reason` is PostgreSQL's for the newest timeline; None if it
+    cannot be read."""
+    if known is None or known == found:
+        return Origin.SAME
+    if (known.system_identifier, known.database_oid) != (found.system_identifier, found.database_oid):
+        return Origin.RESTORED
+    if reason is None:
+        return Origin.UNCLEAR
+    return Origin.PROMOTED if reason == _REPLAYED_WHOLLY else Origin.RESTORED
+
+
+def reason_of(history: str) -> str | None:
+    """The reason in a timeline's history file, which has a line for each timeline before it."""
+    lines = [line.split("\t") for line in history.splitlines() if line.strip() and not line.startswith("#")]
+    return lines[-1][2].strip() if lines and len(lines[-1]) > 2 else None
+
+
+def next_floor(highest: int) -> int:
+    """The sequence that all customers of a project continue above, where `highest` is the highest that is known: a
+    round number, at least `SEQUENCES` above it."""
+    return (highest // SEQUENCES + 2) * SEQUENCES

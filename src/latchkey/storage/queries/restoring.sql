@@ -1,0 +1,161 @@
+-- name: server_found
+-- the server that this database is on, and the one that was noted; on a standby the timeline is null
+select
+    (select system_identifier from pg_control_system())::text as system_identifier,
+    (select d.oid::bigint from pg_database d where d.datname = current_database()) as database_oid,
+    case when not pg_is_in_recovery() then
+        ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer
+    end as timeline,
+    k.system_identifier as known_identifier, k.database_oid as known_oid, k.timeline as known_timeline
+from (select 1) as one
+left join server_identity k on k.id = 1;
+
+-- name: timeline_history
+-- why a timeline began: the server's own file, which only a superuser may read
+select pg_read_file('pg_wal/' || lpad(to_hex($1::integer), 8, '0') || '.history', 0, 1000000, true);
+
+-- name: note_server
+-- the server that this database is on now
+insert into server_identity (id, system_identifier, database_oid, timeline, noted_at) values (1, $1, $2, $3, $4)
+on conflict (id) do update set
+    system_identifier = excluded.system_identifier, database_oid = excluded.database_oid,
+    timeline = excluded.timeline, noted_at = excluded.noted_at;
+
+-- name: running_services
+-- processes of the service that are connected to this database
+select a.application_name as name, count(*) as connections
+from pg_stat_activity a
+where a.datname = current_database() and a.pid <> pg_backend_pid()
+    and a.application_name ~ '^latchkey (api|clock|delivery|listening)'
+group by a.application_name
+order by a.application_name;
+
+-- name: begin_restore
+-- remember that after-restore began for this restore
+insert into restores (system_identifier, database_oid, timeline, started_at) values ($1, $2, $3, $4)
+on conflict do nothing;
+
+-- name: load_restore
+-- how far after-restore came for this restore
+select started_at, moved_at, finished_at from restores
+where system_identifier = $1 and database_oid = $2 and timeline = $3;
+
+-- name: note_moved
+-- sequences, positions and keys have moved on
+update restores set moved_at = $4 where system_identifier = $1 and database_oid = $2 and timeline = $3;
+
+-- name: finish_restore
+-- after-restore is done, and what it did
+update restores set finished_at = $4, counts = $5 where system_identifier = $1 and database_oid = $2 and timeline = $3;
+
+-- name: projects_restored
+-- every project
+select id from projects order by id;
+
+-- name: highest_sequence
+-- the highest sequence of any customer of a project: of its events, or what an earlier restore moved on to
+select greatest(
+    (select coalesce(max(e.sequence), 0) from events e where e.project_id = $1),
+    (select p.sequence_floor from projects p where p.id = $1)
+);
+
+-- name: set_sequence_floor
+-- the next event of every customer of a project gets a sequence above this
+update projects set sequence_floor = $2 where id = $1;
+
+-- name: move_figures_on
+-- figures that are up to date with the feed move on with it
+update figure_rolls r set position = r.position + $2
+where r.project_id = $1 and r.position = (select f.position from feeds f where f.project_id = $1);
+
+-- name: move_feed_on
+-- the next event of a project gets a position this much higher
+update feeds set position = position + $2 where project_id = $1;
+
+-- name: move_customer_keys_of_project_on
+-- the same in a distributed database, which counts them for each project; elsewhere there is nothing to do
+update customer_keys set last = last + $2 where project_id = $1;
+
+-- name: move_customer_keys_on
+-- the next customer gets a key this much higher: ids of events are derived from it
+select setval(s.name, coalesce(pg_sequence_last_value(s.name), 0) + $1::bigint)
+from (select pg_get_serial_sequence('customers', 'id')::regclass as name) as s;
+
+-- name: hold_lanes
+-- close the next lanes: what waits in them has failed, for a reason, and can be sent again like everything that failed
+with closed as (
+    delete from lanes l
+    using (
+        select o.project_id, o.customer_id, o.webhook_key, o.aside from lanes o
+        order by o.project_id, o.customer_id, o.webhook_key, o.aside
+        limit $1
+    ) as next
+    where l.project_id = next.project_id and l.customer_id = next.customer_id
+        and l.webhook_key = next.webhook_key and l.aside = next.aside
+    returning l.project_id, l.customer_id, l.webhook_key
+),
+held as (
+    -- Of lanes that are closed together, so a delivery that left its lane is found by either.
+    update deliveries d
+    set status = 'failed', aside = false, finished_at = $2, error = $3, response_status = null
+    from (select distinct c.project_id, c.customer_id, c.webhook_key from closed c) as lane
+    where d.project_id = lane.project_id and d.customer_id = lane.customer_id and d.webhook_key = lane.webhook_key
+        and d.status = 'waiting'
+    returning 1
+)
+select (select count(*) from closed) as lanes, (select count(*) from held) as deliveries;
+
+-- name: free_lanes
+-- end the leases of the next lanes: their workers are gone
+with next as (
+    select l.project_id, l.customer_id, l.webhook_key, l.aside from lanes l
+    where l.lease_until > 0 or l.next_at > $2
+    limit $1
+),
+freed as (
+    update lanes l
+    set lease_until = 0, token = l.token + 1, next_at = least(l.next_at, $2)
+    from next n
+    where l.project_id = n.project_id and l.customer_id = n.customer_id and l.webhook_key = n.webhook_key
+        and l.aside = n.aside
+    returning 1
+)
+select count(*) from freed;
+
+-- name: stop_replays
+-- replays that were under way queue nothing more
+update replays set finished_at = $1 where finished_at is null;
+
+-- name: hold_announcements
+-- operational events that were due for the operations URL are not sent
+update operational_events set next_at = null, error = $1 where next_at is not null;
+
+-- name: reset_webhook_health
+-- failures of before the restore say nothing about the receivers of today
+update webhooks set failures = 0, open_until = null, failing_since = null, announced_at = null
+where failures > 0 or open_until is not null or failing_since is not null or announced_at is not null;
+
+-- name: free_exports
+-- end the leases of exports: their processes are gone
+update exports set lease_until = 0, token = token + 1 where lease_until > 0;
+
+-- name: read_histories_again
+-- the stores' histories of notifications are due
+update store_connections set history_read_to = least(history_read_to, $1) where history_read_to is not null;
+
+-- name: read_purchases_again
+-- the next purchases of a project are due to be read from their stores, one after the other
+with next as (
+    select n.project_id, n.store, n.handle_hash, row_number() over (order by n.store, n.handle_hash) as place
+    from store_handles n
+    where n.project_id = $1 and (n.store, n.handle_hash) > ($2, $3) and (n.check_at is not null or n.last_told_at >= $4)
+    order by n.store, n.handle_hash
+    limit $7
+),
+due as (
+    update store_handles h
+    set check_at = least(h.check_at, $5::bigint + $6::bigint * n.place)
+    from next n
+    where h.project_id = n.project_id and h.store = n.store and h.handle_hash = n.handle_hash
+)
+select n.store, n.handle_hash, n.place as purchases from next n order by n.place desc limit 1;

@@ -1,0 +1,146 @@
+"""The statements of `latchkey after-restore`. Nothing else works on the database meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec import json
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.restore import Server
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_RUNNING = query("running_services")
+_BEGIN = query("begin_restore")
+_LOAD = query("load_restore")
+_MOVED = query("note_moved")
+_FINISH = query("finish_restore")
+_PROJECTS = query("projects_restored")
+_HIGHEST = query("highest_sequence")
+_SET_FLOOR = query("set_sequence_floor")
+_MOVE_FIGURES = query("move_figures_on")
+_MOVE_FEED = query("move_feed_on")
+_MOVE_KEYS = query("move_customer_keys_on")
+_MOVE_KEYS_OF_PROJECT = query("move_customer_keys_of_project_on")
+_HOLD = query("hold_lanes")
+_FREE = query("free_lanes")
+_STOP_REPLAYS = query("stop_replays")
+_HOLD_ANNOUNCEMENTS = query("hold_announcements")
+_RESET_HEALTH = query("reset_webhook_health")
+_FREE_EXPORTS = query("free_exports")
+_READ_HISTORIES = query("read_histories_again")
+_READ_PURCHASES = query("read_purchases_again")
+
+HandleKey = tuple[str, bytes]
+FIRST: HandleKey = ("", b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    started_at: Ms
+    moved_at: Ms | None
+    finished_at: Ms | None
+
+
+async def plan_anew(connection: Connection) -> None:
+    """For the rest of the transaction: ordinary plans, for tables of any size. The hot paths have others."""
+    await connection.execute(
+        "set local plan_cache_mode = force_custom_plan; set local enable_hashjoin = on; set local enable_mergejoin = on"
+    )
+
+
+async def running_services(connection: Connection) -> dict[str, int]:
+    """The service's processes that are connected, as their connections are named, with the number of connections."""
+    return {row["name"]: row["connections"] for row in await connection.fetch(_RUNNING)}
+
+
+async def begin(connection: Connection, server: Server, now: Ms) -> Restore:
+    key = server.system_identifier, server.database_oid, server.timeline
+    await connection.execute(_BEGIN, *key, now)
+    row = await connection.fetchrow(_LOAD, *key)
+    assert row is not None
+    return Restore(row["started_at"], row["moved_at"], row["finished_at"])
+
+
+async def note_moved(connection: Connection, server: Server, now: Ms) -> None:
+    await connection.execute(_MOVED, server.system_identifier, server.database_oid, server.timeline, now)
+
+
+async def finish(connection: Connection, server: Server, counts: Mapping[str, int], now: Ms) -> None:
+    key = server.system_identifier, server.database_oid, server.timeline
+    await connection.execute(_FINISH, *key, now, json.encode(counts))
+
+
+async def projects(connection: Connection) -> list[str]:
+    return [row["id"] for row in await connection.fetch(_PROJECTS)]
+
+
+async def highest_sequence(connection: Connection, project_id: str) -> int:
+    """Of all events of a project, and of what earlier restores moved on to. Reads all of them."""
+    found: int = await connection.fetchval(_HIGHEST, project_id)
+    return found
+
+
+async def move_on(connection: Connection, project_id: str, floor: int, positions: int, customers: int) -> None:
+    """The caller has announced a change of the catalog, of which the floor is a part."""
+    await connection.execute(_SET_FLOOR, project_id, floor)
+    # Figures that are up to date with the feed stay so.
+    await connection.execute(_MOVE_FIGURES, project_id, positions)
+    await connection.execute(_MOVE_FEED, project_id, positions)
+    await connection.execute(_MOVE_KEYS_OF_PROJECT, project_id, customers)
+
+
+async def move_customer_keys_on(connection: Connection, by: int) -> None:
+    await connection.execute(_MOVE_KEYS, by)
+
+
+async def hold(connection: Connection, reason: str, now: Ms, limit: int) -> tuple[int, int]:
+    """Take what waits in the next lanes out of the queue, as failed. Returns how many lanes and deliveries."""
+    row = await connection.fetchrow(_HOLD, limit, now, reason)
+    assert row is not None
+    return row["lanes"], row["deliveries"]
+
+
+async def free(connection: Connection, now: Ms, limit: int) -> int:
+    """End the leases of dead workers on the next lanes. Returns how many."""
+    found: int = await connection.fetchval(_FREE, limit, now)
+    return found
+
+
+async def stop_replays(connection: Connection, now: Ms) -> int:
+    return _count(await connection.execute(_STOP_REPLAYS, now))
+
+
+async def hold_announcements(connection: Connection, reason: str) -> int:
+    return _count(await connection.execute(_HOLD_ANNOUNCEMENTS, reason))
+
+
+async def reset_health(connection: Connection) -> None:
+    await connection.execute(_RESET_HEALTH)
+
+
+async def free_exports(connection: Connection) -> None:
+    await connection.execute(_FREE_EXPORTS)
+
+
+async def read_histories_again(connection: Connection, read_to: Ms) -> int:
+    """The stores' own histories of notifications are read at once, from where they were last read."""
+    return _count(await connection.execute(_READ_HISTORIES, read_to))
+
+
+async def read_purchases_again(
+    connection: Connection, project_id: str, after: HandleKey, since: Ms, first: Ms, apart: int, limit: int
+) -> tuple[int, HandleKey | None]:
+    """Read a project's next purchases from their stores: one `apart` milliseconds after the other, from `first` on.
+    Those that a store was expected to speak about, and those it has spoken about `since` a moment. Returns how many
+    there were, and the last key."""
+    row = await connection.fetchrow(_READ_PURCHASES, project_id, *after, since, first, apart, limit)
+    if row is None:
+        return 0, None
+    return row["purchases"], (row["store"], row["handle_hash"])
+
+
+def _count(tag: str) -> int:
+    return int(tag.rsplit(" ", 1)[-1])

@@ -1,0 +1,174 @@
+"""What has to be done once after a database was restored, before the service starts on it.
+
+The restored database believes that deliveries wait which were sent long ago, and it would give sequences, positions and
+keys to new events that receivers have already seen with others. And stores have spoken meanwhile. Every step can be
+interrupted and repeated: what is done is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.refusal import Conflict
+from latchkey.domain.restore import CUSTOMERS, POSITIONS, Origin, Server, next_floor
+from latchkey.storage.catalog import version
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.restoring import aftermath, identity
+from latchkey.usecases.access import audit
+from latchkey.usecases.figures.overview import catch_up
+
+log = structlog.get_logger()
+
+ACTION = "database.restored"
+HELD = "Not sent: the database was restored, and this may have been sent before. Send it again if you want it."
+LANES_AT_ONCE = 2_000
+PURCHASES_AT_ONCE = 5_000
+# Google forgets a purchase 60 days after its end; whatever is older has been told.
+SPOKEN_ABOUT: Ms = 60 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    # Send what waited when the backup was made, instead of holding it.
+    send_waiting: bool = False
+    # Nothing was committed after the moment of the backup: only note the new server.
+    nothing_lost: bool = False
+    # Do everything again, although it was done for this restore.
+    again: bool = False
+    purchases_per_minute: int = 600
+
+
+@dataclass(slots=True)
+class Report:
+    origin: Origin
+    done_before: Ms | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+async def after_restore(
+    database: Database,
+    wanted: Wanted,
+    now: Ms,
+    *,
+    actor: str,
+    told: Callable[[str, int], None] = lambda _step, _count: None,
+) -> Report:
+    """`told` is called with each step's name and what it has done so far."""
+    async with database.acquire() as connection:
+        origin, server = await identity.look(connection)
+        if server is None:
+            raise Conflict("This server is a standby. Run `latchkey after-restore` on the primary.")
+        if running := await aftermath.running_services(connection):
+            names = ", ".join(f"{name} ({count} connections)" for name, count in running.items())
+            raise Conflict(f"The service is running on this database: {names}. Stop all of its processes first.")
+        if wanted.nothing_lost:
+            await identity.note(connection, server, now)
+            return Report(origin)
+        begun = await aftermath.begin(connection, server, now)
+    if begun.finished_at is not None and not wanted.again:
+        async with database.acquire() as connection:
+            await identity.note(connection, server, now)
+        return Report(origin, done_before=begun.finished_at)
+    report = Report(origin)
+
+    def count(step: str, more: int) -> None:
+        report.counts[step] = report.counts.get(step, 0) + more
+        told(step, report.counts[step])
+
+    entries = await _begin_audit(database, actor, now)
+    if begun.moved_at is None or wanted.again:
+        await _move_on(database, server, now, count)
+    await _quiet(database, wanted, now, count)
+    await _ask_stores(database, wanted, now, count)
+    async with database.transaction() as connection:
+        await aftermath.finish(connection, server, report.counts, now)
+        await identity.note(connection, server, now)
+    for position in entries:
+        await audit.finish(database, position, "done", "after-restore", report.counts)
+    return report
+
+
+async def _begin_audit(database: Database, actor: str, now: Ms) -> list[int]:
+    async with database.acquire() as connection:
+        projects = await aftermath.projects(connection)
+    return [
+        await audit.begin(
+            database, project_id=id, account_id=None, actor=actor, action=ACTION, now=now, subject="after-restore"
+        )
+        for id in projects
+    ]
+
+
+async def _move_on(database: Database, server: Server, now: Ms, count: Callable[[str, int], None]) -> None:
+    async with database.acquire() as connection:
+        projects = await aftermath.projects(connection)
+    for id in projects:
+        await _figures(database, id, now)
+    # One transaction: what has moved on is not moved on again when this is repeated.
+    async with _unhurried(database) as connection:
+        for id in projects:
+            floor = next_floor(await aftermath.highest_sequence(connection, id))
+            await version.announce(connection, id)
+            await aftermath.move_on(connection, id, floor, POSITIONS, CUSTOMERS)
+            count("projects moved on", 1)
+        await aftermath.move_customer_keys_on(connection, CUSTOMERS)
+        await aftermath.note_moved(connection, server, now)
+
+
+async def _figures(database: Database, project_id: str, now: Ms) -> None:
+    """Up to date with the feed before it moves on. Where that fails, the clock role does it later."""
+    try:
+        while not await catch_up(database, project_id, now):
+            pass
+    except Exception:
+        log.exception("figures not up to date", project_id=project_id)
+
+
+async def _quiet(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:
+    while True:
+        async with _unhurried(database) as connection:
+            if wanted.send_waiting:
+                lanes = await aftermath.free(connection, now, LANES_AT_ONCE)
+            else:
+                lanes, deliveries = await aftermath.hold(connection, HELD, now, LANES_AT_ONCE)
+                count("deliveries held", deliveries)
+        if lanes == 0:
+            break
+    async with _unhurried(database) as connection:
+        if not wanted.send_waiting:
+            count("replays stopped", await aftermath.stop_replays(connection, now))
+            count("operational events held", await aftermath.hold_announcements(connection, HELD))
+        await aftermath.reset_health(connection)
+        await aftermath.free_exports(connection)
+
+
+async def _ask_stores(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:
+    async with _unhurried(database) as connection:
+        # An hour is how often a history is read.
+        count("histories of stores to read", await aftermath.read_histories_again(connection, now - HOUR))
+        projects = await aftermath.projects(connection)
+    first = now
+    apart = max(1, 60_000 // wanted.purchases_per_minute)
+    for id in projects:
+        after: aftermath.HandleKey | None = aftermath.FIRST
+        while after is not None:
+            async with _unhurried(database) as connection:
+                found, after = await aftermath.read_purchases_again(
+                    connection, id, after, now - SPOKEN_ABOUT, first, apart, PURCHASES_AT_ONCE
+                )
+            if found:
+                count("purchases to read from their stores", found)
+                first += apart * found
+
+
+@asynccontextmanager
+async def _unhurried(database: Database) -> AsyncIterator[Connection]:
+    """A transaction without a time limit, whose statements are planned for the tables as they are."""
+    async with database.transaction(statement_timeout_ms=0, lock_timeout_ms=0) as connection:
+        await aftermath.plan_anew(connection)
+        yield connection
