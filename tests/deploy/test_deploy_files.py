@@ -109,7 +109,9 @@ def test_a_pod_is_not_root_writes_nowhere_and_gets_no_stray_settings(name: str) 
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
     }
-    secret = [one["valueFrom"]["secretKeyRef"]["name"] for one in container["env"] if "secretKeyRef" in one["valueFrom"]]
+    secret = [
+        one["valueFrom"]["secretKeyRef"]["name"] for one in container["env"] if "secretKeyRef" in one["valueFrom"]
+    ]
     assert set(secret) == {"latchkey"}
 
 
@@ -198,9 +200,7 @@ def test_the_image_is_not_root_checks_its_health_and_names_no_host() -> None:
 def test_what_the_image_copies_is_in_the_build_context() -> None:
     kept = [line[1:] for line in texts()[".dockerignore"].splitlines() if line.startswith("!")]
     copied = [
-        word
-        for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
-        for word in line.split()[:-1]
+        word for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE) for word in line.split()[:-1]
     ]
     assert len(copied) >= 6
     for word in copied:
@@ -260,7 +260,11 @@ def test_docker_understands_the_compose_file(tmp_path: Path) -> None:
         ["docker", "compose", "--file", DEPLOY / "compose" / "compose.yaml", "config", "--quiet"],
         capture_output=True,
         text=True,
-        env={"PATH": str(Path(shutil.which("docker") or "").parent), "HOME": str(tmp_path), "LATCHKEY_SOURCE": str(ROOT)},
+        env={
+            "PATH": str(Path(shutil.which("docker") or "").parent),
+            "HOME": str(tmp_path),
+            "LATCHKEY_SOURCE": str(ROOT),
+        },
         timeout=300,
     )
     assert told.returncode == 0, told.stderr
@@ -293,7 +297,9 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
         unit.write_text(path.read_text(encoding="utf-8").replace("/opt/latchkey/bin/latchkey", "/bin/true"))
         units.append(unit)
     assert len(units) == 2
-    told = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=300)
+    told = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=300
+    )
     said = [line for line in told.stderr.splitlines() if "latchkey" in line]
     assert (said, told.returncode) == ([], 0)
 

@@ -1,4 +1,4 @@
-"""`python -m latchkey.cli.probe`: asks the service of this machine whether it is alive, for the health check of a container.
+"""`python -m latchkey.cli.probe`: asks the service of this machine whether it is alive, for a container's health check.
 
 With `ready` behind it, whether it is ready. It reads the same settings as the service. Without the role api there is
 nothing to ask, and the supervisor restarts what ends or hangs.

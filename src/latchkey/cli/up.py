@@ -44,7 +44,8 @@ Said = Callable[[str], None]
 
 
 def up(
-    data: Annotated[Path, typer.Option(help="The folder for all data.")] = Path(".latchkey"),
+    # Our own message about a folder that cannot be read says whose it is.
+    data: Annotated[Path, typer.Option(help="The folder for all data.", readable=False)] = Path(".latchkey"),
     port: Annotated[
         int | None, typer.Option(help="The port to listen on; 0 chooses a free one. [default: 8443]", min=0, max=65535)
     ] = None,

@@ -20,7 +20,7 @@ from pathlib import Path
 from latchkey.storage.embedded import leftovers
 from latchkey.storage.embedded.files import SOCKET_NAME, access_rules, configuration, socket_folder, socket_url
 from latchkey.storage.embedded.folder_lock import FolderLock
-from latchkey.storage.embedded.system_user import SystemUser, server_user
+from latchkey.storage.embedded.system_user import SystemUser, owner_of, server_user
 from latchkey.storage.errors import EmbeddedServerError, ServerDidNotStartError
 
 MAJOR = "18"
@@ -45,14 +45,28 @@ class EmbeddedServer:
     def claim(self) -> None:
         """Lock the folder; the error names its current owner."""
         if not self._claimed:
+            user = server_user()
             try:
-                make_folder(self.folder, server_user())
+                make_folder(self.folder, user)
+                self._check_owner(user)
                 self._lock.take()
             except OSError as error:
+                owner = owner_of(self.folder)
+                belongs = f"; it belongs to {owner}" if owner and isinstance(error, PermissionError) else ""
                 raise EmbeddedServerError(
-                    f"{self.folder} cannot be used ({error.strerror}). Choose another folder with --data."
+                    f"{self.folder} cannot be used ({error.strerror}{belongs}). Choose another folder with --data."
                 ) from error
             self._claimed = True
+
+    def _check_owner(self, user: SystemUser) -> None:
+        """PostgreSQL starts only for the owner of its files. Root could change them all, and would leave files that the
+        owner cannot use."""
+        owner = owner_of(self.data)
+        if owner is not None and self.data.stat().st_uid != user.uid:
+            raise EmbeddedServerError(
+                f"{self.data} belongs to {owner}, and PostgreSQL would run as {user.name}. "
+                f"Start Latchkey as the user who made it, or choose another folder with --data."
+            )
 
     def start(self, said: Callable[[str], None] = lambda _: None) -> None:
         """Lock the folder, stop what a killed owner left, create the cluster if there is none, wait until it is ready.

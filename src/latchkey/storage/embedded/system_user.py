@@ -90,6 +90,19 @@ def server_user() -> SystemUser:
     return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
+def owner_of(path: Path) -> str | None:
+    """The name of a file's owner, or the number of one without a name; None if there is no such file or we may not
+    know."""
+    try:
+        uid = path.stat().st_uid
+    except OSError:
+        return None
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user id {uid}"
+
+
 def _known(uid: int) -> SystemUser:
     try:
         entry = pwd.getpwuid(uid)
