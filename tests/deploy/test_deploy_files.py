@@ -357,7 +357,7 @@ def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("caddy") is None, reason="NOT CHECKED: there is no caddy here")
 def test_caddy_takes_its_configuration(tmp_path: Path) -> None:
-    words = ["caddy", "adapt", "--adapter", "caddyfile", "--config", DEPLOY / "proxy" / "Caddyfile"]
+    words = ["caddy", "adapt", "--adapter", "caddyfile", "--config", str(DEPLOY / "proxy" / "Caddyfile")]
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin"}
     told = subprocess.run(words, capture_output=True, text=True, env=env, timeout=300)
     assert told.returncode == 0, told.stderr

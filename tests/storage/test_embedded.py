@@ -17,7 +17,7 @@ import pytest
 from latchkey.storage.embedded.files import SOCKET_LIMIT, SOCKET_NAME
 from latchkey.storage.embedded.leftovers import processes_on
 from latchkey.storage.embedded.server import EmbeddedServer
-from latchkey.storage.embedded.system_user import SystemUser
+from latchkey.storage.embedded.system_user import SystemUser, server_user
 from latchkey.storage.errors import EmbeddedServerError, FolderInUseError, ServerDidNotStartError
 
 pytestmark = pytest.mark.processes
@@ -154,6 +154,7 @@ async def test_committed_means_on_disk_and_only_a_socket_listens(server: Embedde
 def test_data_of_another_major_version_is_refused(server: EmbeddedServer) -> None:
     server.data.mkdir(parents=True)
     (server.data / "PG_VERSION").write_text("16\n")
+    server_user().own(server.data)
     with pytest.raises(EmbeddedServerError, match="PostgreSQL 16"):
         server.start()
 

@@ -65,7 +65,8 @@ class EmbeddedServer:
         if owner is not None and self.data.stat().st_uid != user.uid:
             raise EmbeddedServerError(
                 f"{self.data} belongs to {owner}, and PostgreSQL would run as {user.name}. "
-                f"Start Latchkey as the user who made it, or choose another folder with --data."
+                f"Start Latchkey as the user who made it, give it away with `chown -R {user.name} {self.data}`, "
+                "or choose another folder with --data."
             )
 
     def start(self, said: Callable[[str], None] = lambda _: None) -> None:
