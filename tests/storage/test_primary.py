@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 import pytest
 
+from latchkey.database_address import Host, parse
 from latchkey.storage import primary
 from latchkey.storage.database import Database, connect
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError, OutageError
-from latchkey.storage.hosts import Host, parse
 from latchkey.storage.keepalive import notice_lost_machines
 from latchkey.storage.listening import listening
 from latchkey.storage.passing import PASSING

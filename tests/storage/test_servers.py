@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from latchkey.database_address import Host
 from latchkey.storage.errors import NoPrimaryError
-from latchkey.storage.hosts import Host
 from latchkey.storage.servers import Seen, Server, Silent, choose
 
 A, B, C = (Host(name, f"postgresql://{name}/app") for name in ("a", "b", "c"))

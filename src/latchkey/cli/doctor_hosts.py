@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from latchkey.cli.finding import Finding
-from latchkey.storage.hosts import parse
+from latchkey.database_address import parse
 from latchkey.storage.primary import Primary
 from latchkey.storage.servers import Server, Silent, confirms
 

@@ -12,13 +12,13 @@ from typing import Any, Literal, Self, TypeAlias
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from latchkey.database_address import parse
+from latchkey.database_address import without_password as without_password
 from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
 from latchkey.storage.distribution.connection import connection_class
 from latchkey.storage.distribution.directory import load as load_directory
 from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError
-from latchkey.storage.hosts import parse
-from latchkey.storage.hosts import without_password as without_password
 from latchkey.storage.primary import Primary
 
 Record = asyncpg.Record

@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary
 import asyncpg
 import structlog
 
+from latchkey.database_address import Address, Host
 from latchkey.storage.errors import NoPrimaryError
-from latchkey.storage.hosts import Address, Host
 from latchkey.storage.keepalive import notice_lost_machines
 from latchkey.storage.servers import Seen, Server, Silent, choose, identify
 

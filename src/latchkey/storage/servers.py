@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
+from latchkey.database_address import Host
 from latchkey.storage.errors import NoPrimaryError
-from latchkey.storage.hosts import Host
 from latchkey.storage.sql import query
 
 _IDENTITY = query("server_identity")

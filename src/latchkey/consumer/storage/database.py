@@ -16,6 +16,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, DisconnectionError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from latchkey.consumer.storage import primary
+from latchkey.database_address import Address, parse
+
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 20_000
@@ -34,7 +37,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = checked_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
+        self.engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url, parse(url))
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -102,6 +105,10 @@ class Database:
                 rows = ()
         except sqlite3.Error as error:
             raise DBAPIError.instance(sql, None, error, sqlite3.Error) from error
+        except TimeoutError:
+            # Nobody knows what the server still does with it.
+            await connection.invalidate()
+            raise
         except Exception as error:
             if not self.is_sqlite and driver.is_closed():
                 # Fails, so SQLAlchemy learns that the connection is lost, and replaces all that are as old.
@@ -143,7 +150,9 @@ def is_collision(error: DBAPIError) -> bool:
 
 
 def checked_url(text: str) -> URL:
-    """The address with its driver; ValueError if it cannot work."""
+    """The address with its driver; ValueError if it cannot work. Of several hosts, with the first."""
+    if text.startswith(("postgresql://", "postgres://")):
+        text = parse(text).hosts[0].url
     url = make_url(text)
     drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
     if url.get_backend_name() not in drivers:
@@ -184,23 +193,36 @@ def _sqlite(url: URL) -> AsyncEngine:
     return engine
 
 
-def _postgresql(url: URL) -> AsyncEngine:
+def _postgresql(url: URL, address: Address) -> AsyncEngine:
+    options: dict[str, Any] = {
+        "server_settings": {
+            "application_name": "latchkey consumer",
+            "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+            "lock_timeout": "10000",
+        }
+    }
+    if address.is_cluster:
+        # A frozen server does not keep its own time limits.
+        options["command_timeout"] = STATEMENT_TIMEOUT_MS / 1000 + 5
+    lifetime = primary.LIFETIME_SECONDS if address.is_cluster else -1
     engine = create_async_engine(
         url,
         pool_size=CONNECTIONS,
         max_overflow=0,
+        pool_recycle=lifetime,
         # `Database` begins and ends transactions itself.
         isolation_level="AUTOCOMMIT",
         pool_reset_on_return=None,
-        connect_args={
-            "server_settings": {
-                "application_name": "latchkey consumer",
-                "statement_timeout": str(STATEMENT_TIMEOUT_MS),
-                "lock_timeout": "10000",
-            }
-        },
+        connect_args=options,
         **_options(),
     )
+    if address.is_cluster:
+        chosen = primary.Primary(address, engine.sync_engine.dialect.loaded_dbapi.asyncpg.connect)
+
+        @event.listens_for(engine.sync_engine, "do_connect")
+        def connecting(_dialect: Any, _record: Any, _arguments: Any, given: dict[str, Any]) -> None:
+            given.clear()
+            given["async_creator_fn"] = lambda: chosen.connect(options)
 
     # SQLAlchemy's own check (`pool_pre_ping`) is three round trips before every transaction. A connection that was just
     # in use needs none: if it has broken since, `write` repeats the work, and SQLAlchemy replaces all connections.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latchkey.storage.hosts import parse, without_password
+from latchkey.database_address import parse, without_password
 
 
 @pytest.mark.parametrize(
