@@ -257,4 +257,6 @@ class Primary:
             connection.terminate()
         for limit in [one for one, host in self._connecting.items() if host in hosts]:
             del self._connecting[limit]
-            limit.reschedule(0)
+            # RuntimeError: its time is over just now.
+            with contextlib.suppress(RuntimeError):
+                limit.reschedule(0)
