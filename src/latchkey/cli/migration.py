@@ -12,7 +12,13 @@ from rich.console import Console
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.storage import migrate as migrations
 from latchkey.storage.database import connect, without_password
-from latchkey.storage.distribution.distribute import SHARDS, distribute, require_cluster, undistributed
+from latchkey.storage.distribution.distribute import (
+    SHARDS,
+    distribute,
+    require_cluster,
+    require_finished_upgrade,
+    undistributed,
+)
 from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.distribution.tables import TABLES
 
@@ -71,6 +77,7 @@ async def run(
         words = f"{len(done)} migration(s) in {time.monotonic() - began:.1f} s" if done else "Nothing to do"
         console.print(f"[green]✓[/green] {words}; at version {await migrations.applied(connection)}")
         if distributed or await is_distributed(connection):
+            await require_finished_upgrade(connection)
             began = time.monotonic()
             await distribute(connection, lambda words: console.print(f"  {words}"), shards=shards)
             console.print(f"[green]✓[/green] Distributed, in {time.monotonic() - began:.1f} s")

@@ -14,6 +14,7 @@ from typing import Any, Final
 from latchkey.storage.distribution.functions import Function, function, wanted
 from latchkey.storage.distribution.tables import TABLES, placed
 from latchkey.storage.errors import NotDistributableError
+from latchkey.storage.migrate import pending_after
 from latchkey.storage.migration_files import commands
 from latchkey.storage.sql import query
 
@@ -77,7 +78,8 @@ async def distribute(connection: Any, told: Told = lambda _: None, *, shards: in
     if missing:
         await _put_keys_aside(connection)
         for name, table in _TRIGGERS:
-            await connection.execute(f"drop trigger if exists {name} on {table}")
+            if table in missing:
+                await connection.execute(f"drop trigger if exists {name} on {table}")
         for table in placed("reference"):
             if table in missing:
                 await _spread(connection, table, f"select create_reference_table('public.{table}')", told)
@@ -88,6 +90,14 @@ async def distribute(connection: Any, told: Told = lambda _: None, *, shards: in
         await connection.execute("select create_reference_table('at_project.statements')")
     await _put_keys_back(connection, told)
     await _make_functions(connection, told)
+
+
+async def require_finished_upgrade(connection: Any) -> None:
+    """Raise if an upgrade waits for its second half, which changes tables in ways that a distributed one forbids."""
+    if waiting := await pending_after(connection):
+        raise NotDistributableError(
+            f"The last upgrade is not finished ({waiting[0].label} is pending). Run `latchkey migrate --after` first."
+        )
 
 
 def _by_project(table: str, shards: int) -> str:

@@ -127,6 +127,30 @@ async def record_last_deliveries(connection: Any, args: Sequence[Any]) -> list[R
     return [Row({"places": places, "troubled": troubled})]
 
 
+async def attach_products(connection: Any, args: Sequence[Any]) -> list[Any]:
+    async with connection.transaction():
+        await connection.execute(query("forget_former_grants"), *args)
+        await connection.execute(query("insert_grants"), *args)
+    return []
+
+
+async def detach_products(connection: Any, args: Sequence[Any]) -> list[Any]:
+    project_id, entitlement_id, products, at = args
+    async with connection.transaction():
+        gone = await connection.fetch(query("remove_grants"), project_id, entitlement_id, products)
+        await connection.execute(
+            query("insert_former_grants"), project_id, entitlement_id, [row["product_id"] for row in gone], at
+        )
+    return []
+
+
+async def set_product_apps(connection: Any, args: Sequence[Any]) -> list[Any]:
+    async with connection.transaction():
+        await connection.execute(query("remove_product_apps"), *args[:3])
+        await connection.execute(query("insert_product_apps"), *args)
+    return []
+
+
 async def size_of_part(connection: Any, args: Sequence[Any]) -> list[Any]:
     return list(await connection.fetch(query("size_of_spread_part"), *args))
 
@@ -163,6 +187,9 @@ HANDLERS: Final[dict[str, Handler]] = {
     "next_due_of_stores": next_due_of_stores,
     "forget_store_data": forget_store_data,
     "record_last_deliveries": record_last_deliveries,
+    "attach_products": attach_products,
+    "detach_products": detach_products,
+    "set_product_apps": set_product_apps,
     "claim_lanes": claim_lanes,
     "size_of_part": size_of_part,
     "write_changes": write_changes,

@@ -38,9 +38,9 @@ left join customers c on c.project_id = o.project_id and c.id = o.customer_id;
 
 -- name: app_user_ids_by_digest
 -- the app user ids with these SHA-256 digests
-select asked.project_id, asked.digest, aliases.app_user_id
+select asked.project_id, asked.digest, a.app_user_id
 from unnest($1::text[], $2::text[]) as asked (project_id, digest)
-join aliases on aliases.project_id = asked.project_id and app_user_id_digest(aliases.app_user_id) = asked.digest;
+join aliases a on a.project_id = asked.project_id and app_user_id_digest(a.app_user_id) = asked.digest;
 
 -- name: known_app_user_ids
 -- which of these ids a customer has

@@ -124,3 +124,39 @@ where o.project_id = $1 and o.customer_id = $2
 select citus_total_relation_size(to_regclass('deliveries_' || $1::integer))
         + citus_total_relation_size(to_regclass('attempts_' || $1)) as deliveries,
     citus_total_relation_size(to_regclass('events_' || $1 / 1000)) as events;
+
+-- name: forget_former_grants
+-- for a distributed database: the first half of attach_products
+delete from former_product_entitlements where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[]);
+
+-- name: insert_grants
+-- for a distributed database: the second half of attach_products
+insert into product_entitlements (project_id, product_id, entitlement_id)
+select $1, product_id, $2 from unnest($3::text[]) as product_id
+on conflict do nothing;
+
+-- name: remove_grants
+-- for a distributed database: the first half of detach_products
+delete from product_entitlements
+where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])
+returning product_id;
+
+-- name: insert_former_grants
+-- for a distributed database: the second half of detach_products
+insert into former_product_entitlements (project_id, product_id, entitlement_id, detached_at, detached_on_clocks)
+select
+    $1::text, product_id, $2::text, $4::bigint,
+    coalesce((select json_object_agg(t.id, t.now_ms) from test_clocks t where t.project_id = $1), '{}')
+from unnest($3::text[]) as product_id
+on conflict (project_id, product_id, entitlement_id) do update
+set detached_at = excluded.detached_at, detached_on_clocks = excluded.detached_on_clocks;
+
+-- name: remove_product_apps
+-- for a distributed database: the first half of set_product_apps
+delete from product_apps where project_id = $1 and product_id = $2 and not app_id = any($3::text[]);
+
+-- name: insert_product_apps
+-- for a distributed database: the second half of set_product_apps
+insert into product_apps (project_id, product_id, app_id, added_at)
+select $1, $2, app_id, $4 from unnest($3::text[]) as app_id
+on conflict do nothing;

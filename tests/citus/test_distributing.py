@@ -1,0 +1,99 @@
+"""A plain database that has rows becomes a distributed one, also after interruptions."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from latchkey.storage.database import Database, connect
+from latchkey.storage.distribution.distribute import distribute, undistributed
+from latchkey.storage.distribution.presence import is_distributed
+from latchkey.storage.distribution.tables import TABLES
+from latchkey.storage.migrate import migrate
+from latchkey.storage.sql import query
+from latchkey.usecases.figures.overview import catch_up
+from latchkey.usecases.sandbox.demo import Demo, ensure_demo
+from tests.api.client import NOW
+from tests.api.conftest import opened
+from tests.api.doings import did
+
+SHARDS = 4
+# What a distributed database has beyond the rows it came with, or keeps elsewhere.
+_ITS_OWN = {"customer_keys", "schema_migrations", "rate_windows"}
+
+
+class Interrupted(Exception):
+    """Somebody pulled the plug."""
+
+
+async def test_rows_stay_as_they_are_although_it_is_interrupted_again_and_again(citus_url: str) -> None:
+    connection = await connect(citus_url)
+    await migrate(connection)
+    async with Database(citus_url) as database:
+        demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
+        await live(database, demo, range(3))
+        told = await feed(database, demo)
+        await catch_up(database, demo.project_id, NOW)
+    before = await rows_of(connection)
+    await connection.close()
+
+    # Each attempt gets a little further than the one before.
+    for steps in (0, 1, 21, 24, 38):
+        await interrupted_after(citus_url, steps)
+    connection = await connect(citus_url)
+    assert await is_distributed(connection), "an interrupted one must not be used as a plain one"
+    await distribute(connection, shards=SHARDS)
+
+    assert await undistributed(connection) == []
+    assert await rows_of(connection) == before
+    assert await foreign_keys(connection) > 40
+    await connection.close()
+    async with Database(citus_url) as database:
+        assert await feed(database, demo) == told
+        await live(database, demo, range(3, 5))
+        assert (await feed(database, demo))[: len(told)] == told
+        assert len(await feed(database, demo)) > len(told)
+
+
+async def live(database: Database, demo: Demo, numbers: range) -> None:
+    async with opened(database, demo) as shop:
+        for number in numbers:
+            await did(shop, "purchase", f"user {number}", "pro_monthly")
+            await did(shop, "renew", f"user {number}")
+
+
+async def feed(database: Database, demo: Demo) -> list[tuple[int, bytes]]:
+    async with database.acquire() as connection:
+        return [tuple(row) for row in await connection.fetch(query("events_of_project"), demo.project_id, 0, 1000)]
+
+
+async def interrupted_after(url: str, steps: int) -> None:
+    connection = await connect(url)
+    heard: list[str] = []
+
+    def told(words: str) -> None:
+        heard.append(words)
+        if len(heard) > steps:
+            raise Interrupted
+
+    try:
+        await distribute(connection, told, shards=SHARDS)
+    except Interrupted:
+        pass
+    finally:
+        connection.terminate()
+
+
+async def rows_of(connection: asyncpg.Connection[asyncpg.Record]) -> dict[str, list[str]]:
+    await connection.execute("set plan_cache_mode = auto")
+    return {
+        table: sorted(row[0] for row in await connection.fetch(f"select to_jsonb(t)::text from {table} t"))
+        for table in TABLES
+        if table not in _ITS_OWN
+    }
+
+
+async def foreign_keys(connection: asyncpg.Connection[asyncpg.Record]) -> int:
+    amount: int = await connection.fetchval(
+        "select count(*) from pg_constraint where contype = 'f' and connamespace = 'public'::regnamespace"
+    )
+    return amount
