@@ -37,8 +37,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 async def run_delivery(database: Database, settings: Settings, stop: asyncio.Event) -> None:
     """Deliver until `stop` is set, then finish what is under way."""
-    async with database.acquire() as connection:
-        await identity.require_settled(connection, real_now())
+    await outlive(lambda: identity.refuse_restored(database, real_now()))
     sender = Sender(
         real_now,
         timeout_ms=settings.webhook_timeout_ms,
@@ -86,8 +85,7 @@ async def _is_restored(database: Database) -> bool:
     """Asked with every new connection: a database that was set back under a running service would deliver again what
     was delivered before."""
     try:
-        async with database.acquire() as connection:
-            await identity.require_settled(connection, real_now())
+        await outlive(lambda: identity.refuse_restored(database, real_now()))
     except RestoredError as error:
         log.error("nothing is delivered", reason=str(error))
         return True

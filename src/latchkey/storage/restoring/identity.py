@@ -6,8 +6,9 @@ import asyncpg
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.restore import Origin, Server, origin, reason_of
-from latchkey.storage.database import Connection, Record
+from latchkey.storage.database import Connection, Database, Record
 from latchkey.storage.errors import RestoredError
+from latchkey.storage.outages import translates_errors
 from latchkey.storage.sql import query
 
 _FOUND = query("server_found")
@@ -35,6 +36,13 @@ async def require_settled(connection: Connection, now: Ms) -> None:
             "This database was restored from a backup. Receivers may have seen events that it does not know. "
             "Run `latchkey after-restore` before anything else works on it."
         )
+
+
+@translates_errors
+async def refuse_restored(database: Database, now: Ms) -> None:
+    """As `require_settled`, for a process that outlives outages."""
+    async with database.acquire() as connection:
+        await require_settled(connection, now)
 
 
 async def look(connection: Connection) -> tuple[Origin, Server | None]:

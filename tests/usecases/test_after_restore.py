@@ -1,0 +1,173 @@
+"""`after-restore`, step by step, and how a restored database is noticed. tests/restoring does it with real restores."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from latchkey.cli import doctor
+from latchkey.delivery.role import run_delivery
+from latchkey.delivery.sealing import Sealer
+from latchkey.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.refusal import Conflict
+from latchkey.domain.restore import POSITIONS, SEQUENCES, Origin, Server
+from latchkey.settings import Settings
+from latchkey.storage.database import Database, connect
+from latchkey.storage.errors import RestoredError
+from latchkey.storage.restoring import aftermath, identity
+from latchkey.usecases.restoring.after_restore import ACTION, HELD, Report, Wanted, after_restore
+from tests.delivery.processes import SECRET_KEY
+from tests.usecases.conftest import NOON, Shop
+
+ELSEWHERE = Server("1", 2, 3)
+
+
+@pytest.fixture
+async def webhook(shop: Shop) -> Webhook:
+    setup = Setup(name="receiver", url="https://receiver.example/")
+    return await Webhooks(shop.database, Sealer(SECRET_KEY)).create(shop.project_id, setup, NOON)
+
+
+async def restored(database: Database) -> None:
+    """As if the database had been on another server before."""
+    async with database.acquire() as connection:
+        await identity.note(connection, ELSEWHERE, NOON)
+
+
+async def run(database: Database, **wanted: bool) -> Report:
+    return await after_restore(database, Wanted(**wanted), NOON + HOUR, actor="a test")
+
+
+async def test_what_waits_is_held_unless_it_is_to_be_sent(shop: Shop, webhook: Webhook) -> None:
+    await shop.act("purchase", "alice", "pro_monthly")
+    await shop.act("purchase", "bob", "pro_monthly")
+    pool = shop.database.pool
+    await pool.execute("update lanes set lease_until = $1, token = 7, next_at = $1", NOON + DAY)
+    await restored(shop.database)
+    report = await run(shop.database, send_waiting=True)
+    assert "deliveries held" not in report.counts
+    lanes = await pool.fetch("select lease_until, token, next_at from lanes")
+    assert [tuple(lane) for lane in lanes] == [(0, 8, NOON + HOUR)] * 2
+
+    report = await run(shop.database, again=True)
+    assert report.counts["deliveries held"] == 2
+    assert await pool.fetchval("select count(*) from lanes") == 0
+    rows = await pool.fetch("select status, error from deliveries")
+    assert [tuple(row) for row in rows] == [("failed", HELD)] * 2
+
+
+async def test_new_events_get_numbers_that_nobody_has_seen_and_it_is_done_once(shop: Shop) -> None:
+    await shop.act("purchase", "alice", "pro_monthly")
+    await restored(shop.database)
+    assert (await run(shop.database)).counts["projects moved on"] == 1
+    assert (await run(shop.database)).done_before == NOON + HOUR
+    await shop.act("cancel", "alice")
+    await shop.act("purchase", "bob", "pro_monthly")
+    told = {event.app_user_id: event.sequence for event in await shop.events(None)}
+    assert told == {"alice": 2 * SEQUENCES + 1, "bob": 2 * SEQUENCES + 1}
+    pool = shop.database.pool
+    positions = [row[0] for row in await pool.fetch("select position from events order by position")]
+    assert positions == [1, POSITIONS + 2, POSITIONS + 3]
+    keys = [row[0] for row in await pool.fetch("select id from customers order by id")]
+    assert keys[1] - keys[0] > SEQUENCES
+    await shop.act("uncancel", "alice")
+    assert [event.sequence for event in await shop.events("alice")][1:] == [2 * SEQUENCES + 1, 2 * SEQUENCES + 2]
+    entry = await pool.fetchrow("select project_id, outcome from audit_entries where action = $1", ACTION)
+    assert entry is not None
+    assert tuple(entry) == (shop.project_id, "done")
+
+
+async def test_interrupted_it_moves_nothing_on_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await shop.act("purchase", "alice", "pro_monthly")
+    await restored(shop.database)
+    with monkeypatch.context() as patch:
+
+        async def killed(*_: object) -> None:
+            raise ConnectionAbortedError
+
+        patch.setattr(aftermath, "reset_health", killed)
+        with pytest.raises(ConnectionAbortedError):
+            await run(shop.database)
+    async with shop.database.acquire() as connection:
+        assert (await identity.look(connection))[0] is Origin.RESTORED
+    report = await run(shop.database)
+    assert "projects moved on" not in report.counts
+    assert await shop.database.pool.fetchval("select position from feeds") == POSITIONS + 1
+    async with shop.database.acquire() as connection:
+        assert (await identity.look(connection))[0] is Origin.SAME
+
+
+async def test_the_stores_are_asked_again_one_purchase_after_the_other(shop: Shop) -> None:
+    pool = shop.database.pool
+    await pool.execute(
+        "insert into apps (project_id, id, name, store, created_at) values ($1, 'a', 'A', 'play_store', 0)",
+        shop.project_id,
+    )
+    await pool.execute(
+        "insert into store_connections (project_id, app_id, store, version, url_token, url_token_hash, history_read_to)"
+        " values ($1, 'a', 'play_store', 1, 'x', 'x', $2)", shop.project_id, NOON + HOUR - 60_000,
+    )  # fmt: skip
+    # Expected to be told of; told of lately; over long ago.
+    for handle, told_at, check_at in ((b"1", 0, NOON + 9 * DAY), (b"2", NOON, None), (b"3", 0, None)):
+        await pool.execute(
+            "insert into store_handles (project_id, store, handle_hash, handle, app_id, environment, store_id, kind,"
+            " product_id, first_seen_at, last_told_at, check_at)"
+            " values ($1, 'play_store', $2, 'h', 'a', 'production', 's', 'subscription', 'p', 0, $3, $4)",
+            shop.project_id, handle, told_at, check_at,
+        )  # fmt: skip
+    await restored(shop.database)
+    report = await run(shop.database)
+    assert report.counts["histories of stores to read"] == 1
+    assert report.counts["purchases to read from their stores"] == 2
+    assert await pool.fetchval("select history_read_to from store_connections") == NOON
+    due = [row[0] for row in await pool.fetch("select check_at from store_handles order by handle_hash")]
+    assert due == [NOON + HOUR + 100, NOON + HOUR + 200, None]
+
+
+async def test_a_restored_database_is_refused_until_it_was_run(shop: Shop, webhook: Webhook) -> None:
+    async with shop.database.acquire() as connection:
+        # The first look notes the server.
+        await identity.require_settled(connection, NOON)
+        assert await doctor.restored(connection) is None
+        await identity.note(connection, ELSEWHERE, NOON)
+        with pytest.raises(RestoredError, match="latchkey after-restore"):
+            await identity.require_settled(connection, NOON)
+        finding = await doctor.restored(connection)
+        assert finding is not None
+        assert (finding.mark, "latchkey after-restore" in finding.remedy) == ("bad", True)
+    with pytest.raises(RestoredError):
+        await run_delivery(shop.database, Settings(secret_key=SECRET_KEY), asyncio.Event())
+
+    # A database that was only moved: nothing but the server is noted.
+    await shop.act("purchase", "alice", "pro_monthly")
+    assert (await run(shop.database, nothing_lost=True)).counts == {}
+    assert await shop.database.pool.fetchval("select count(*) from lanes") == 1
+    async with shop.database.acquire() as connection:
+        await identity.require_settled(connection, NOON)
+
+
+async def test_a_promoted_standby_is_no_restore_and_an_unreadable_history_stops_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons: list[str | None] = ["no recovery target specified", None, "before 2026-11-16 10:00:00+00"]
+
+    async def read(*_: object) -> str | None:
+        return reasons.pop(0)
+
+    monkeypatch.setattr(identity, "_reason", read)
+    async with shop.database.acquire() as connection:
+        _, here = await identity.look(connection)
+        assert here is not None
+        before = Server(here.system_identifier, here.database_oid, here.timeline + 1)
+        for what in (Origin.PROMOTED, Origin.UNCLEAR, Origin.RESTORED):
+            await identity.note(connection, before, NOON)
+            assert await identity.settle(connection, NOON) is what
+
+
+async def test_it_refuses_to_run_beside_the_service(shop: Shop) -> None:
+    service = await connect(shop.database.url, application_name="latchkey clock,delivery")
+    with pytest.raises(Conflict, match="clock,delivery"):
+        await run(shop.database)
+    await service.close()
