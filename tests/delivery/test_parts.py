@@ -18,6 +18,7 @@ from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.storage import migrate as migrating
 from latchkey.storage.database import Database, connect
 from latchkey.storage.deliveries import parts
+from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import DatabaseBusyError, OutageError
 from latchkey.storage.migration_files import migrations
 from latchkey.storage.sql import query
@@ -404,3 +405,31 @@ async def test_everything_works_before_the_tables_are_partitioned_and_goes_on_af
     assert len(await deliver_all(line)) == 2
     await turn_over(database, line.now + 10 * MONTH, MONTH)
     assert await numbers(database, "deliveries") == [1, 1]
+
+
+async def test_a_dump_brings_all_parts_back(
+    line: Line, postgres: EmbeddedServer, empty_database_url: str, certs: certificates.Certificates, tmp_path: Path
+) -> None:
+    database = line.yard.database
+    for part in (1, 1000):
+        await line.yard.buy("ann")
+        await parts.open_part(database, part, line.now)
+    await line.yard.buy("ann")
+    dumped = tmp_path / "dump"
+    for words in (
+        ("pg_dump", "--format=custom", f"--file={dumped}", database.url),
+        ("pg_restore", "--exit-on-error", f"--dbname={empty_database_url}", str(dumped)),
+    ):
+        process = await asyncio.create_subprocess_exec(postgres.programs / words[0], *words[1:])
+        assert await process.wait() == 0
+    async with Database(empty_database_url, max_size=2) as restored:
+        yard = Yard(tmp_path, certs, restored)
+        # The ids of purchases go on.
+        yard._numbers = line.yard._numbers
+        again = Line(yard, line.webhook)
+        await yard.buy("bob")
+        assert sorted(sequence for _, sequence in await deliver_all(again)) == [1, 1, 2, 2, 3, 4, 5, 6]
+        assert await tables(restored, "deliveries") == await tables(database, "deliveries")
+        with pytest.raises(asyncpg.UniqueViolationError, match="exists already"):
+            await tell(restored, await restored.pool.fetchval("select id from events where position = 1"), 99)
+        yard.close()
