@@ -48,7 +48,7 @@ ARROWS: dict[str, set[str]] = {
     "settings": {"cpus", "domain"},
     "server": {"garbage", "settings"},
     "helping": {"server", "settings"},
-    "safety": {"settings", "storage"},
+    "safety": {"domain", "settings", "storage"},
 }
 # These put the parts together, so they import them all. Nobody imports them; only the command line starts the service.
 COMPOSITION = {"app", "cli"}

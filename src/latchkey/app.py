@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from latchkey.api.exporting import exports_of
+from latchkey.api.mailing import mail_of
 from latchkey.api.store_connections import connect
 from latchkey.delivery.role import run_delivery
 from latchkey.now import real_now
@@ -25,6 +26,7 @@ from latchkey.usecases.engine.clock import run_clock
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.exports.runner import run_exports
 from latchkey.usecases.figures.roller import run_roller
+from latchkey.usecases.mail.outbox import run_mail
 from latchkey.usecases.money.reading import run_rates
 from latchkey.usecases.money.sources import RateSource
 from latchkey.usecases.stores.processing import Processor, run_stores
@@ -156,6 +158,7 @@ async def _forever(
                     _hear_stores(settings, database, stop),
                     run_exports(exports_of(database, settings), real_now, stop),
                     run_rates(database, rate_source(settings), settings.exchange_rates, real_now, stop),
+                    *([run_mail(mail, real_now, stop)] if (mail := mail_of(database, settings)) else []),
                 )
             case "delivery":
                 await run_delivery(database, settings, stop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import stat
 from datetime import UTC, datetime
+from email.utils import parseaddr
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
+from latchkey.domain.refusal import Refusal
+from latchkey.domain.team.account import checked_email
 from latchkey.settings import Problem, Settings, control_urls
 from latchkey.storage import migrate
 from latchkey.storage.connection_slots import connection_slots
@@ -21,6 +24,7 @@ from latchkey.storage.errors import RestoredError, StorageError
 from latchkey.storage.restoring import identity
 
 _SHORTEST_KEY = 16
+_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
@@ -44,6 +48,10 @@ def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
         )
     if "api" in settings.roles:
         found += _transport(settings, now_ms)
+    if (settings.smtp_host or settings.mail_folder) and not settings.public_url:
+        wrong = "is missing, and mails need the address of their links."
+        remedy = "Set it to the address that people type, such as https://latchkey.example.com."
+        found.append(Problem("LATCHKEY_PUBLIC_URL", wrong, remedy))
     return found + _metrics(settings) + problems_of_connections(settings)
 
 
@@ -66,6 +74,7 @@ def problems_of_connections(settings: Settings) -> list[Problem]:
     found = _authorities("LATCHKEY_WEBHOOK_EXTRA_CA", settings.webhook_extra_ca)
     found += _authorities("LATCHKEY_STORE_EXTRA_CA", settings.store_extra_ca)
     found += _exchange_rates(settings.exchange_rates)
+    found += _mail(settings)
     if "api" in settings.roles:
         found += _openid(settings)
         try:
@@ -140,6 +149,46 @@ def _transport(settings: Settings, now_ms: int) -> list[Problem]:
         missing = "LATCHKEY_TLS_CERT" if settings.tls_cert is None else "LATCHKEY_TLS_KEY"
         return [Problem(missing, "is missing while the other half is set.", "Set both.")]
     return _certificate(settings.tls_cert, settings.tls_key, now_ms)
+
+
+def _mail(settings: Settings) -> list[Problem]:
+    found = _authorities("LATCHKEY_SMTP_EXTRA_CA", settings.smtp_extra_ca)
+    if settings.public_url and not _is_origin(settings.public_url):
+        remedy = "Give the address alone, such as https://latchkey.example.com."
+        found.append(Problem("LATCHKEY_PUBLIC_URL", "is not an https:// address without a path.", remedy))
+    if settings.smtp_host and settings.mail_folder:
+        remedy = "Set one of them."
+        found.append(Problem("LATCHKEY_MAIL_FOLDER", "is set beside LATCHKEY_SMTP_HOST.", remedy))
+    if not settings.smtp_host:
+        return found
+    if not _is_sender(settings.mail_from):
+        wrong = "is not an e-mail address, or a name with one." if settings.mail_from else "is missing."
+        remedy = "Set it to the sender of mails, such as Latchkey <no-reply@example.com>."
+        found.append(Problem("LATCHKEY_MAIL_FROM", wrong, remedy))
+    if settings.smtp_user and settings.smtp_security == "none" and settings.smtp_host not in _THIS_MACHINE:
+        wrong = "is none, and the password would travel in the clear."
+        found.append(Problem("LATCHKEY_SMTP_SECURITY", wrong, "Use starttls or tls."))
+    return found
+
+
+def _is_origin(url: str) -> bool:
+    try:
+        parts = urlsplit(url.rstrip("/"))
+        _ = parts.port
+    except ValueError:
+        return False
+    plain = not (parts.path or parts.query or parts.fragment or parts.username or parts.password)
+    return parts.scheme == "https" and bool(parts.hostname) and plain and url.isprintable() and " " not in url
+
+
+def _is_sender(text: str) -> bool:
+    """An address, or a name and an address in angle brackets."""
+    name, address = parseaddr(text)
+    try:
+        checked_email(address)
+    except Refusal:
+        return False
+    return text.isprintable() and "\n" not in name
 
 
 def _openid(settings: Settings) -> list[Problem]:

@@ -31,7 +31,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 BACKLOG = 1024
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # Never printed, and only in a file that its owner alone can read.
-SECRETS = frozenset({"database_url", "secret_key", "openid_client_secret", "metrics_key"})
+SECRETS = frozenset({"database_url", "secret_key", "openid_client_secret", "metrics_key", "smtp_password"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     exchange_rates: str = ""
     export_folder: File = None
     export_allow_hosts: tuple[str, ...] = ()
+    public_url: str = ""
     require_second_factor: bool = False
+    smtp_host: str = ""
+    smtp_port: Port = 587
+    smtp_security: Literal["starttls", "tls", "none"] = "starttls"
+    smtp_user: str = ""
+    smtp_password: str = ""
+    smtp_extra_ca: File = None
+    mail_from: str = ""
+    mail_folder: File = None
     openid_issuer: str = ""
     openid_client_id: str = ""
     openid_client_secret: str = ""

@@ -46,7 +46,16 @@ SAMPLES = {
     "exchange_rates": "/etc/latchkey/rates.csv",
     "export_folder": "/var/lib/latchkey/exports",
     "export_allow_hosts": "minio.example.com:9000",
+    "public_url": "https://latchkey.example.com",
     "require_second_factor": "true",
+    "smtp_host": "mail.example.com",
+    "smtp_port": "465",
+    "smtp_security": "tls",
+    "smtp_user": "latchkey",
+    "smtp_password": "hunter2",
+    "smtp_extra_ca": "",
+    "mail_from": "Latchkey <no-reply@example.com>",
+    "mail_folder": "/var/lib/latchkey/mail",
     "openid_issuer": "https://login.example.com",
     "openid_client_id": "latchkey",
     "openid_client_secret": "hunter2",
@@ -75,7 +84,8 @@ def test_every_setting_is_taken_or_said_not_to_apply(name: str, certificates: Ce
     variable = f"LATCHKEY_{name.upper()}"
     value = str(certificates.authority) if name.endswith("_ca") else SAMPLES[name]
     openid = {f"LATCHKEY_{one.upper()}": SAMPLES[one] for one in SAMPLES if one.startswith("openid_")}
-    environ = {**(openid if name.startswith("openid_") else {}), variable: value}
+    sender = {"LATCHKEY_MAIL_FROM": SAMPLES["mail_from"]} if name == "smtp_host" else {}
+    environ = {**(openid if name.startswith("openid_") else {}), **sender, variable: value}
     chosen = settings_for_up(environ)
     final = chosen.settings(certificates, tmp_path / "bundle.pem")
     if name in OWN:

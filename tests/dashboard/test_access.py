@@ -32,6 +32,9 @@ OPEN = {
     "GET /dashboard/static/{name}",
     "GET /dashboard/sign-in",
     "POST /dashboard/sign-in",
+    # A forgotten password.
+    "GET /dashboard/forgotten",
+    "POST /dashboard/forgotten",
     # The half of a sign-in, which has a cookie of its own.
     "GET /dashboard/sign-in/code",
     "POST /dashboard/sign-in/code",

@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from latchkey.api.exchange import SERVICES_KEY
 from latchkey.api.exporting import exports_of
+from latchkey.api.mailing import mail_of
 from latchkey.api.metrics import Metrics
 from latchkey.api.store_connections import connect
 from latchkey.delivery.sealing import Sealer
@@ -62,6 +63,7 @@ def assemble(
         changes=changes,
         presence=Presence(database, dropped=metrics.visit_dropped),
         second_factors=SecondFactors(database, Sealer(settings.secret_key)),
+        mail=mail_of(database, settings),
         webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
         sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
         stores=stores,

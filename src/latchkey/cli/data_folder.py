@@ -9,6 +9,7 @@ connection.json   where everything is, for scripts and tests; written before the
 consumer/         the reference consumer: its secrets, its local copy
 stores/           the pretend App Store and Google Play: their keys, their purchases
 exports/          exports that run by themselves, to a folder
+mail/             mails that would be sent, each as a file
 push/             the push sandbox: its key, its devices, what was sent
 device/           the phone of `latchkey device`
 latchkey.log      the log of the service's processes
@@ -37,6 +38,7 @@ class DataFolder:
         self.consumer = self.path / "consumer"
         self.stores = self.path / "stores"
         self.exports = self.path / "exports"
+        self.mail = self.path / "mail"
         self.log = self.path / "latchkey.log"
 
     def prepare(self) -> None:

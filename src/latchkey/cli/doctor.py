@@ -18,6 +18,7 @@ import typer
 from cryptography import x509
 from rich.console import Console
 
+from latchkey.api.mailing import way_of
 from latchkey.cli import secret_key
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.doctor_deployment import deployment
@@ -43,6 +44,7 @@ from latchkey.storage.money import rates as stored_rates
 from latchkey.storage.restoring import identity
 from latchkey.storage.stores.connections import count_troubles
 from latchkey.stores.adapters import adapters
+from latchkey.usecases.mail.sending import NotSentError
 from latchkey.usecases.money.missing_rates import SHOWN_DAYS
 
 OLDEST_POSTGRESQL = 15
@@ -81,6 +83,8 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     if url:
         # `up` gives its PostgreSQL as many connections as it needs.
         findings += [finding async for finding in database(url, settings.secret_key, None if running else settings)]
+    if finding := await mail(settings):
+        findings.append(finding)
     cert = settings.tls_cert or (folder.tls / "server.pem" if running else None)
     if cert is not None and not any(finding.about == "tls" for finding in findings):
         findings.append(certificate(cert, real_now()))
@@ -269,6 +273,18 @@ async def expiring_keys(connection: Any, now_ms: int) -> Finding | None:
     more = " and more" if len(found) > SHOWN_KEYS else ""
     remedy = "Replace each with `latchkey key rotate`, or give it more time with `latchkey key edit --expires`."
     return Finding("unknown", "API keys", f"secret keys expire soon: {'; '.join(said)}{more}", remedy)
+
+
+async def mail(settings: Settings) -> Finding | None:
+    """Everything but sending: the connection, its certificate, the user and the password."""
+    way = way_of(settings)
+    if way is None:
+        return None
+    try:
+        return Finding("good", "mail", await asyncio.to_thread(way.check))
+    except NotSentError as error:
+        remedy = "Check the LATCHKEY_SMTP_ settings. Mails wait until it works; nothing else depends on them."
+        return Finding("bad", "mail", f"{settings.smtp_host or settings.mail_folder}: {error}", remedy)
 
 
 async def sealing(connection: Any, key: bytes) -> Finding:

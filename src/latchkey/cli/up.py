@@ -200,6 +200,8 @@ async def prepare(
         store_hosts=stores.hosts if stores is not None else (),
         store_emulators=stores.emulators if stores is not None else (),
         exports=folder.exports,
+        mails=folder.mail,
+        public_url=chosen.given.public_url or f"https://{bracketed(reachable(host))}:{port}",
         database_url=parts.server.url(),
         port=port,
         secret_key=folder.secret_key(),
@@ -328,6 +330,10 @@ def announce(console: Console, parts: Parts, connection: Connection, chosen: UpS
     table.add_row(
         "  for browsers", f"latchkey trust{where} makes browsers trust it; latchkey untrust{where} undoes that"
     )
+    if not chosen.given.smtp_host:
+        table.add_row(
+            "Mails", f"{chosen.given.mail_folder or folder.mail}  (each as a file; set LATCHKEY_SMTP_HOST to send)"
+        )
     table.add_row("For scripts", f"{folder.connection}  (addresses and keys; only you can read it)")
     table.add_row("Database", connection.database_url)
     table.add_row("Logs", f"{folder.log}, {folder.path / 'postgres.log'}")

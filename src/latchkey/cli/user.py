@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,7 @@ from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url, is_
 from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.domain.team.account import EXPLAINED, Role
 from latchkey.now import real_now
+from latchkey.settings import gather
 from latchkey.storage.database import Database
 from latchkey.usecases.access import accounts, second_factor, sessions, team
 from latchkey.usecases.deployment import operators
@@ -167,7 +169,7 @@ async def _known(database: Database, email: str) -> accounts.Account:
 def _show_link(token: str, config: Path | None, data: Path) -> None:
     """A full link if the address is known: that of the `latchkey up` whose database this is."""
     connection = read_json(DataFolder(data).connection)
-    start = connection.get("base_url", "") if is_of_up(config, data) else ""
+    start = connection.get("base_url", "") if is_of_up(config, data) else gather(os.environ, config)[0].public_url
     where = "this page" if start else "this page of your service (put its https:// address in front)"
     console = Console(highlight=False)
     console.print(f"The person chooses a password on {where}. The link works once, within seven days:")

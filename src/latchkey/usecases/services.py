@@ -20,6 +20,7 @@ from latchkey.usecases.engine.presence import Presence
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.engine.refused_keys import RefusedKeys
 from latchkey.usecases.exports.schedules import Exports
+from latchkey.usecases.mail.outbox import Mail
 from latchkey.usecases.stores.connections import Connections
 from latchkey.usecases.stores.incoming import Inbox
 from latchkey.usecases.stores.receipt_limit import ReceiptLimit
@@ -41,6 +42,8 @@ class Services:
     changes: Changes
     presence: Presence
     second_factors: SecondFactors
+    # None: no mail is sent.
+    mail: Mail | None
     webhooks: Registry
     # Only for test events; real events are sent by the delivery role.
     sender: Sender

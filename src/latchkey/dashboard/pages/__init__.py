@@ -21,6 +21,7 @@ from latchkey.dashboard.pages import (
     experiments,
     export_setup,
     exports,
+    forgotten,
     home,
     journal,
     keys,
@@ -48,6 +49,7 @@ ALL = tuple(
     for module in (
         static,
         sign_in,
+        forgotten,
         openid,
         home,
         account,

@@ -171,6 +171,7 @@ async def sign_in_page(
     way = address(f"{ROOT}/sign-in/openid", (), {"next": next if next != ROOT else None}) if asked else ""
     name = asked.name if asked else ""
     values = {"email": email, "next": next, "openid": name, "openid_way": way, "anybody": anybody}
+    values["mail"] = visit.services.mail is not None
     return visit.page("sign_in.html", status, error=error, **values)
 
 

@@ -35,7 +35,12 @@ async def add_member(visit: Visit) -> Response:
     visit.audit(account.email)
     if not made:
         return await visit.to(visit.path("team"), f"{account.email} joined. They sign in as they did before.")
-    return _link(visit, account, await accounts.invite(visit.database, account.id, visit.now))
+    mail = visit.services.mail
+    if mail is None:
+        return _link(visit, account, await accounts.invite(visit.database, account.id, visit.now))
+    await mail.invite(account.email, visit.now)
+    where = f"as a file in {mail.folder}" if mail.folder else "to them"
+    return await visit.to(visit.path("team"), f"{account.email} is added. A mail with a link goes {where}.")
 
 
 @pages.get("/team/{account_id}", Needs.OWN)
@@ -104,5 +109,6 @@ async def _team(visit: Visit, status: int = 200, error: str = "") -> Response:
 
 
 def _link(visit: Visit, account: Account, token: str) -> Response:
-    link = f"https://{visit.request.headers.get('host', '')}{ROOT}/invitations/{token}"
+    start = visit.settings.public_url.rstrip("/") or f"https://{visit.request.headers.get('host', '')}"
+    link = f"{start}{ROOT}/invitations/{token}"
     return visit.page("member_link.html", account=account, link=link, lasts=INVITATION_LASTS)

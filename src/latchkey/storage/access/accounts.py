@@ -15,6 +15,7 @@ _PASSWORD_OF = query("password_of")
 _SET_PASSWORD = query("set_password")
 _COUNT = query("count_accounts")
 _CREATE_INVITATION = query("create_invitation")
+_ADD_LINK = query("add_link")
 _FIND_INVITATION = query("find_invitation")
 _TAKE_INVITATION = query("take_invitation")
 _FORGET_INVITATIONS = query("forget_invitations")
@@ -76,6 +77,13 @@ async def create_invitation(
     connection: Connection, token_hash: bytes, account_id: str, now: Ms, expires_at: Ms
 ) -> None:
     await connection.execute(_CREATE_INVITATION, token_hash, account_id, now, expires_at)
+
+
+async def add_link(
+    connection: Connection, token_hash: bytes, account_id: str, now: Ms, expires_at: Ms, most: int
+) -> None:
+    """One more invitation. Of earlier ones the newest stay, `most` in all."""
+    await connection.execute(_ADD_LINK, token_hash, account_id, now, expires_at, most)
 
 
 async def invited(connection: Connection, token_hash: bytes, now: Ms) -> Account | None:

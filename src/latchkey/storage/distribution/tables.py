@@ -75,6 +75,7 @@ TABLES: Final[dict[str, Place]] = {
     "second_factors": "local",
     "recovery_codes": "local",
     "half_sign_ins": "local",
+    "outgoing_mails": "local",
     "failed_sign_ins": "local",
     "audit_entries": "local",
     "exchange_rates": "local",

@@ -125,6 +125,15 @@ delete from sessions where created_at < $1 or last_seen_at < $2;
 -- create a link with which somebody chooses a password
 insert into invitations (token_hash, account_id, created_at, expires_at) values ($1, $2, $3, $4);
 
+-- name: add_link
+-- one more link with which somebody chooses a password; at most $5 of an account work at a time, the newest
+with older as (
+    select token_hash from invitations where account_id = $2 order by created_at desc, token_hash offset $5 - 1
+), gone as (
+    delete from invitations i using older where i.token_hash = older.token_hash
+)
+insert into invitations (token_hash, account_id, created_at, expires_at) values ($1, $2, $3, $4);
+
 -- name: forget_invitations
 -- delete the earlier links of this account, and all expired ones
 delete from invitations where account_id = $1 or expires_at < $2;

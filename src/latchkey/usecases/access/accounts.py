@@ -19,6 +19,8 @@ from latchkey.usecases.access.keys import hash_of
 
 # 19 MiB and two rounds: 32 ms of one core. The library's default takes 230 ms on four cores, which would delay reads.
 _hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+# Links to choose a password that one account may have at a time.
+MOST_LINKS = 5
 # One at a time: hashing is expensive on purpose, and many sign-ins at once must not starve reads.
 _turn = asyncio.Semaphore(1)
 
@@ -60,6 +62,15 @@ async def invite(database: Database, account_id: str, now: Ms) -> str:
     async with database.transaction() as connection:
         await accounts.forget_invitations(connection, account_id, now)
         await accounts.create_invitation(connection, hash_of(token), account_id, now, now + INVITATION_LASTS)
+    return token
+
+
+async def add_link(database: Database, account_id: str, now: Ms, lasts: Ms) -> str:
+    """Like `invite`, but some earlier links stay: whoever asks for a mail in somebody's name must not end the link that
+    they have."""
+    token = secrets.token_urlsafe(32)
+    async with database.transaction() as connection:
+        await accounts.add_link(connection, hash_of(token), account_id, now, now + lasts, MOST_LINKS)
     return token
 
 

@@ -1,0 +1,142 @@
+"""A forgotten password, and invitations by mail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from latchkey.domain.team.account import Role
+from latchkey.domain.team.guessing import ADDRESS
+from latchkey.usecases.access import accounts, sessions
+from latchkey.usecases.mail.outbox import Mail, send_next
+from latchkey.usecases.mail.sending import MailFolder
+from tests.api.client import Reply
+from tests.dashboard.asking import Person, somebody
+from tests.dashboard.site import PASSWORD, Site, Visitor, serious_findings, visiting
+from tests.dashboard.test_sign_in import SIGN_IN, audited, enter
+
+FORGOTTEN = "/dashboard/forgotten"
+NEW = "another horse battery"
+
+
+@pytest.fixture
+def mail(site: Site, tmp_path: Path) -> Iterator[Mail]:
+    """The site with a folder for mails."""
+    services: Any = site.dashboard[0]._guard._services
+    made = Mail(site.database, MailFolder(tmp_path / "mail"), "Latchkey <x@example.com>", site.url)
+    object.__setattr__(services, "mail", made)
+    yield made
+    object.__setattr__(services, "mail", None)
+
+
+async def links(site: Site, mail: Mail) -> dict[str, str]:
+    """By address, the link of each mail that was sent now."""
+    while await send_next(mail, lambda: site.clock.now):
+        pass
+    assert mail.folder is not None
+    return links_in(Path(mail.folder))
+
+
+def links_in(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in sorted(folder.glob("*.eml")):
+        text = file.read_text()
+        (to,) = re.findall(r"^To: (\S+)", text, re.M)
+        (found[to],) = set(re.findall(r"https://[^\s\"<]+/invitations/[\w-]{43}", text))
+    return found
+
+
+async def ask(site: Site, email: str, address: str = "192.0.2.9", **headers: str) -> Reply:
+    body = urlencode({"email": email}).encode()
+    return await Person(site).ask("POST", FORGOTTEN, body=body, address=address, headers=headers)
+
+
+async def test_somebody_forgets_the_password_and_chooses_a_new_one(browser: Browser, site: Site, mail: Mail) -> None:
+    email = await site.person(Role.VIEWER, password=PASSWORD)
+    account = await accounts.find_account(site.database, email)
+    assert account is not None
+    elsewhere = await sessions.open_session(site.database, account.id, "127.0.0.1", "", site.clock.now)
+    phone = {"width": 390, "height": 800}
+    async with visiting(browser, site, None, color_scheme="dark", viewport=phone) as visitor:
+        page = await visitor.open("")
+        await page.get_by_role("link", name="Forgot the password?").click()
+        assert await serious_findings(page) == []
+        await page.get_by_label("E-mail").fill(email)
+        await page.get_by_role("button", name="Send the link").click()
+        await expect(page.get_by_role("status")).to_contain_text("a mail with a link is on its way")
+        assert await serious_findings(page) == []
+        link = (await links(site, mail))[email]
+        reply = await page.goto(link)
+        assert reply is not None
+        headers = reply.headers
+        # The link is not told to other sites, and no cache keeps the page.
+        assert (headers["referrer-policy"], headers["cache-control"]) == ("same-origin", "no-store")
+        await page.get_by_label("Password").fill(NEW)
+        await page.get_by_role("button", name="Save and sign in").click()
+        await expect(page).to_have_url(re.compile(r"/dashboard"))
+    assert await accounts.has_password(site.database, email, NEW)
+    assert await sessions.find_session(site.database, elsewhere, None, site.clock.now) is None
+    again = await Person(site).get(urlsplit(link).path)
+    assert again.status == 404
+
+
+async def test_the_page_says_the_same_for_every_address(site: Site, mail: Mail) -> None:
+    email = await site.person(Role.VIEWER, password=PASSWORD)
+    known, unknown = await ask(site, email), await ask(site, "nobody.here@example.com")
+    assert known.status == unknown.status == 200
+    assert known.body.replace(email.encode(), b"x") == unknown.body.replace(b"nobody.here@example.com", b"x")
+    assert set(await links(site, mail)) == {email}
+    # Far more of them say the same, and send nothing.
+    for _ in range(6):
+        assert (await ask(site, email)).body == known.body
+
+
+async def test_who_asks_for_many_has_to_wait_and_a_wrong_address_is_not_kept(site: Site, mail: Mail) -> None:
+    reply = await ask(site, "my secret password", "198.51.100.3")
+    assert reply.status == 400
+    assert b"my secret password" not in reply.body
+    for number in range(ADDRESS.free):
+        assert (await ask(site, f"somebody{number}@example.com", "198.51.100.3")).status == 200
+    reply = await ask(site, "somebody@example.com", "198.51.100.3")
+    assert reply.status == 429
+    assert int(reply.headers["retry-after"]) > 0
+    assert "my secret password" not in str(await audited(site, "account.reset_asked_for"))
+
+
+async def test_a_link_is_never_made_from_what_a_request_says(site: Site, mail: Mail) -> None:
+    email = await site.person(Role.VIEWER, password=PASSWORD)
+    await ask(site, email, host="evil.example", x_forwarded_host="evil.example")
+    assert (await links(site, mail))[email].startswith(f"{site.url}/dashboard/invitations/")
+
+
+async def test_another_site_cannot_ask(site: Site, mail: Mail) -> None:
+    assert (await ask(site, "ada@example.com", origin="https://evil.example")).status == 403
+
+
+async def test_who_is_added_gets_a_mail_and_the_page_shows_no_link(site: Site, owner: Visitor, mail: Mail) -> None:
+    page = await owner.open("/team")
+    await page.get_by_label("E-mail").fill("new.colleague@example.com")
+    await page.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("status").first).to_contain_text("A mail with a link goes as a file in")
+    assert "/invitations/" not in await page.content()
+    link = (await links(site, mail))["new.colleague@example.com"]
+    body = urlencode({"password": NEW}).encode()
+    assert (await Person(site).ask("POST", urlsplit(link).path, body=body)).status == 303
+    assert (await enter(site, "new.colleague@example.com", NEW)).status == 303
+
+
+async def test_without_mail_everything_is_as_before(site: Site) -> None:
+    assert (await Person(site).get(FORGOTTEN)).status == 404
+    assert (await ask(site, "ada@example.com")).status == 404
+    assert b"forgotten" not in (await Person(site).get(SIGN_IN)).body
+    me = await somebody(site)
+    reply = await me.post(
+        f"/dashboard/projects/{site.project_id}/team/add", {"email": "b@example.com", "role": "viewer"}
+    )
+    assert b"/dashboard/invitations/" in reply.body
