@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # ships no types
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.receiving import delivering, posting
