@@ -23,6 +23,8 @@ FULL = Settings(
     export_folder=Path("/var/lib/latchkey/exports"),
     export_allow_hosts=("minio.example.com:9000",),
     openid_extra_ca=Path("/etc/openid.pem"),
+    smtp_extra_ca=Path("/etc/mail.pem"),
+    mail_folder=Path("/var/lib/latchkey/mail"),
     operations_url="https://ops.example.com",
 )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
-from latchkey.settings import Settings
+from latchkey.settings import File, Settings
 
-_PATHS = ("tls_cert", "tls_key", "webhook_extra_ca", "store_extra_ca", "openid_extra_ca", "export_folder")
+_PATHS = tuple(name for name, kind in get_type_hints(Settings, include_extras=True).items() if kind == File)
 
 
 class Orders(msgspec.Struct, frozen=True):
