@@ -72,6 +72,7 @@ expect.set_options(timeout=PATIENCE * 1000)
 LONG_FIRST = (
     "crash",
     "upgrades",
+    "restoring",
     "convergence",
     "delivery",
     "cli",
