@@ -203,6 +203,10 @@ class World:
         for _, body in said.values():
             for moving in ("request_date", "request_date_ms"):
                 body.pop(moving, None)
+            for item in body.get("items", ()):
+                # When a key was used, and how deliveries went: of one moment, and `after-restore` begins anew.
+                item.pop("health", None)
+                item.pop("last_used_at", None)
         said["feed"] = [await self.events()]  # type: ignore[assignment]  # bodies of events
         return said
 
