@@ -282,6 +282,28 @@ async def test_only_one_process_at_a_time_opens_and_drops(past: Past, monkeypatc
     assert [one.number for one in await parts.known(past.database)] == [-1, 0, 1, 2]
 
 
+async def test_a_user_who_may_not_create_tables_goes_on_with_the_part_there_is(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "SMALLEST", 0)
+    database = line.yard.database
+    await line.yard.buy("ann")
+    await deliver_all(line)
+    async with database.acquire() as owner:
+        await owner.execute("create role plain_user")
+        await owner.execute("grant select, insert, update, delete on all tables in schema public to plain_user")
+    try:
+        async with Database(database.url, max_size=1) as plain:
+            await plain.pool.execute("set role plain_user")
+            await turn_over(plain, line.now + 10 * MONTH, MONTH)
+            assert await prune(plain, line.now + 10 * MONTH, MONTH) == 2
+    finally:
+        async with database.acquire() as owner:
+            await owner.execute("drop owned by plain_user")
+            await owner.execute("drop role plain_user")
+    assert await tables(database, "deliveries") == {"deliveries_0"}
+
+
 @pytest.mark.parametrize("statement", ["select open_part(2, 0)", "select drop_part(0, 0)"])
 async def test_a_process_that_dies_while_it_opens_or_drops_leaves_everything_as_it_was(
     past: Past, statement: str

@@ -10,7 +10,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.parts import newest, next_part, to_drop
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import parts
-from latchkey.storage.errors import DatabaseBusyError
+from latchkey.storage.errors import DatabaseBusyError, StatementRefusedError
 
 log = structlog.get_logger()
 
@@ -20,7 +20,8 @@ _PAUSE_SECONDS = 0.5
 
 
 async def turn_over(database: Database, now: Ms, kept_ms: int) -> None:
-    """What cannot be done now, because the tables are in use, is done at the next call."""
+    """What cannot be done now, because the tables are in use, is done at the next call. If the database's user may not
+    create tables, the current part goes on, and old deliveries are deleted one by one."""
     known = await parts.known(database)
     current = newest(known)
     sizes = await parts.sizes(database, current.number)
@@ -37,6 +38,9 @@ async def turn_over(database: Database, now: Ms, kept_ms: int) -> None:
                 log.info("part dropped", part=part)
     except DatabaseBusyError:
         log.info("parts are busy", again="at the next turn")
+    except StatementRefusedError as error:
+        # The database's user must own the tables (docs/retention.md).
+        log.warning("parts refused", reason=str(error))
 
 
 async def _drop(database: Database, part: int, now: Ms) -> None:
