@@ -44,6 +44,7 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     "attempts": {"customer_id": _OTHER_CUSTOMER},
 }
 CUSTOMER = ("customers", "aliases", "purchase_owners", "figure_lines")
+_LOG = "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"
 _COLUMNS = """
 select array_agg(column_name::text order by ordinal_position) from information_schema.columns
 where table_schema = 'public' and table_name = $1 and is_generated = 'NEVER'
@@ -53,10 +54,13 @@ where table_schema = 'public' and table_name = $1 and is_generated = 'NEVER'
 async def run(ground: Ground) -> list[Row]:
     async with latchkey(ground) as system:
         say(f"{PURCHASES:,} purchases and their deliveries")
+        before = await ground.database.pool.fetchval(_LOG)
         await measure(system.buyer("sized"), CONNECTIONS, PURCHASES)
         await system.until_recorded(PURCHASES)
         await _figures(ground)
-        rows = _memory(system.pids)
+        written = await ground.database.pool.fetchval(_LOG) - before
+        rows = [Row("log (WAL) of a purchase and its delivery", float(written / PURCHASES), "bytes")]
+        rows += _memory(system.pids)
     await ground.database.pool.execute("truncate lanes")
     for table, changed in CHANGED.items():
         say(f"{table}: {COPIES} copies of each row")
