@@ -30,6 +30,7 @@ _SHARED_FUNCTIONS = (
     "at_project.hold(text)",
     "at_project.next_customer_keys(text, text, text, bigint)",
     "at_project.make(text, bigint)",
+    "at_project.make_all()",
 )
 
 
@@ -203,6 +204,11 @@ async def _make_functions(connection: Any, told: Told) -> None:
             " values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing",
             *(one.label, one.name, one.digest, one.arguments, one.returns, one.body, one.call),
         )
+    results = await connection.fetch(
+        "select success, result from run_command_on_workers('select at_project.make_all()')"
+    )
+    if failed := [row["result"] for row in results if not row["success"]]:
+        raise NotDistributableError(f"A worker could not make the functions of its shards: {failed[0]}")
     if made:
         told(f"{len(made)} statements as functions on the nodes")
 

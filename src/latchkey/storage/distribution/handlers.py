@@ -127,6 +127,11 @@ async def record_last_deliveries(connection: Any, args: Sequence[Any]) -> list[R
     return [Row({"places": places, "troubled": troubled})]
 
 
+async def hold_clock(connection: Any, args: Sequence[Any]) -> list[Any]:
+    """Changes of a customer lock the copy of the clock on the customer's node."""
+    return list(await connection.fetch(query("hold_copies_of_clock"), *args))
+
+
 async def attach_products(connection: Any, args: Sequence[Any]) -> list[Any]:
     async with connection.transaction():
         await connection.execute(query("forget_former_grants"), *args)
@@ -187,6 +192,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "next_due_of_stores": next_due_of_stores,
     "forget_store_data": forget_store_data,
     "record_last_deliveries": record_last_deliveries,
+    "hold_clock": hold_clock,
     "attach_products": attach_products,
     "detach_products": detach_products,
     "set_product_apps": set_product_apps,

@@ -55,13 +55,14 @@ declare
     one record;
 begin
     perform pg_advisory_xact_lock(hashtextextended(of_label, of_shard));
-    if to_regproc('at_shard.' || of_label || '_' || of_shard) is not null then
-        return;
-    end if;
     perform set_config('citus.enable_ddl_propagation', 'off', true);
     execute 'select * from at_project.statements_'
         || (select shardid from pg_dist_shard where logicalrelid = 'at_project.statements'::regclass)
         || ' where label = $1' into strict it using of_label;
+    -- Only now: opening a table makes a process learn of what others have made.
+    if to_regproc('at_shard.' || of_label || '_' || of_shard) is not null then
+        return;
+    end if;
     for one in
         select c.relname as name, s.shardid
         from pg_dist_shard s
@@ -81,4 +82,33 @@ begin
     end loop;
     execute 'create function at_shard.' || of_label || '_' || of_shard || '(' || it.arguments || ') returns '
         || it.returns || ' language plpgsql as ' || quote_literal(it.body);
+exception when duplicate_function or unique_violation then
+    -- Somebody else has made it meanwhile.
+    return;
+end $$;
+
+-- Makes all functions of the shards that this node has. `distribute.py` runs it on each node, so that only a shard that
+-- comes later is left for its first use.
+create or replace function at_project.make_all() returns bigint language plpgsql as $$
+declare
+    one record;
+    amount bigint := 0;
+begin
+    for one in
+        select s.label, p.shardid
+        from at_project.statements s
+        cross join (
+            select d.shardid
+            from pg_dist_placement d
+            join pg_dist_shard f using (shardid)
+            where f.logicalrelid = 'public.feeds'::regclass
+                and d.groupid = (select g.groupid from pg_dist_local_group g)
+        ) as p
+        where s.call like '%at_project.%'
+            and to_regproc('at_shard.' || s.label || '_' || p.shardid) is null
+    loop
+        perform at_project.make(one.label, one.shardid);
+        amount := amount + 1;
+    end loop;
+    return amount;
 end $$;

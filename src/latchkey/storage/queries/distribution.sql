@@ -160,3 +160,7 @@ delete from product_apps where project_id = $1 and product_id = $2 and not app_i
 insert into product_apps (project_id, product_id, app_id, added_at)
 select $1, $2, app_id, $4 from unnest($3::text[]) as app_id
 on conflict do nothing;
+
+-- name: hold_copies_of_clock
+-- for a distributed database: as hold_clock, on every node; writing what is there locks each copy
+update test_clocks set now_ms = now_ms where project_id = $1 and id = $2 returning now_ms;
