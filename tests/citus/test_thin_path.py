@@ -9,7 +9,7 @@ from rich.console import Console
 from latchkey.cli.migration import run
 from latchkey.storage.database import Database, connect
 from latchkey.storage.distribution.distribute import require_cluster
-from latchkey.storage.errors import NotDistributableError
+from latchkey.storage.errors import NotDistributableError, SchemaNotMigratedError
 from latchkey.usecases.sandbox.demo import ensure_demo
 from tests.api.client import NOW
 
@@ -30,6 +30,17 @@ async def test_an_empty_database_is_distributed_twice_with_the_same_result(citus
     async with Database(citus_url) as database:
         demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
     assert demo.project_id
+
+
+async def test_a_process_uses_only_functions_of_its_own_statements(citus_url: str) -> None:
+    await run(citus_url, False, False, Console(quiet=True), distributed=True, shards=SHARDS)
+    connection = await connect(citus_url)
+    # As a release would that says it in other words.
+    await connection.execute("update at_project.statements set digest = 'other' where name = 'read_leased'")
+
+    with pytest.raises(SchemaNotMigratedError, match="read_leased"):
+        await Database(citus_url).open()
+    await connection.close()
 
 
 async def shape(url: str) -> dict[str, tuple[str, int]]:

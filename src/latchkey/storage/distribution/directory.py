@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from time import monotonic
 from typing import Any
 
 from latchkey.storage.distribution import handlers
-from latchkey.storage.distribution.functions import wanted
+from latchkey.storage.distribution.functions import source_digest, wanted
 from latchkey.storage.distribution.statements import ROUTES, Home, Route
 from latchkey.storage.errors import SchemaNotMigratedError
 from latchkey.storage.sql import query
@@ -57,10 +58,16 @@ class Directory:
         return random.sample(self._shards, len(self._shards))
 
 
+@cache
+def _digests() -> Mapping[str, str]:
+    return {name: source_digest(name) for name in wanted()}
+
+
 async def load(connection: Any) -> Directory:
     """Reads how statements are called. Raises if the database has not been migrated for this code."""
-    rows = await connection.fetch("select name, label, body, call from at_project.statements order by made_at")
-    made = {row["name"]: row for row in rows}
+    rows = await connection.fetch("select name, digest, call from at_project.statements order by made_at")
+    # Another release may have made others of the same name.
+    made = {row["name"]: row for row in rows if row["digest"] == _digests().get(row["name"])}
     missing = [name for name in wanted() if name not in made]
     if missing:
         raise SchemaNotMigratedError(

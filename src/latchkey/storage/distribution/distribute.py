@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Final
 
-from latchkey.storage.distribution.functions import Function, function, wanted
+from latchkey.storage.distribution.functions import Function, function, source_digest, wanted
 from latchkey.storage.distribution.tables import TABLES, placed
 from latchkey.storage.errors import NotDistributableError
 from latchkey.storage.migrate import pending_after
@@ -201,8 +201,8 @@ async def _make_functions(connection: Any, told: Told) -> None:
         # Last: whoever finds this row can use the function.
         await connection.execute(
             "insert into at_project.statements (label, name, digest, arguments, returns, body, call)"
-            " values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing",
-            *(one.label, one.name, one.digest, one.arguments, one.returns, one.body, one.call),
+            " values ($1, $2, $3, $4, $5, $6, $7) on conflict (label) do nothing",
+            *(one.label, one.name, source_digest(one.name), one.arguments, one.returns, one.body, one.call),
         )
     results = await connection.fetch(
         "select success, result from run_command_on_workers('select at_project.make_all()')"

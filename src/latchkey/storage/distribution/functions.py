@@ -23,7 +23,7 @@ from typing import Final
 
 from latchkey.storage.distribution.statements import ROUTES, Apart, Home, Planned
 from latchkey.storage.distribution.tables import TABLES
-from latchkey.storage.sql import all_queries
+from latchkey.storage.sql import all_queries, query
 
 _TABLE = re.compile(
     r"\b(?P<before>from|join|into|update|using)(?P<space>\s+)(?P<table>[a-z_]+)\b(?!\s*\()", re.IGNORECASE
@@ -115,6 +115,7 @@ class Function:
     """A statement, as `at_project.statements` keeps it."""
 
     name: str
+    # Of the function's own text.
     digest: str
     # 'project' or 'home'.
     place: str
@@ -139,6 +140,14 @@ def wanted() -> list[str]:
         for name in all_queries()
         if not isinstance(route := ROUTES[name], Apart | Planned) and not (isinstance(route, Home) and not route.quick)
     ]
+
+
+def source_digest(name: str) -> str:
+    """Of what this code says of a statement: a process uses only functions that were made of its own statements."""
+    text = query(name)
+    is_written = name == "write_changes"
+    said = (text + repr(REPLACED[name]) if is_written else template(name, text), _SETTINGS, _OUTER)
+    return sha256("\0".join(said).encode()).hexdigest()[:16]
 
 
 def template(name: str, text: str) -> str:
@@ -194,7 +203,7 @@ def function(
         else:
             returns = "bigint"
             body = f"declare amount bigint; begin {body}; get diagnostics amount = row_count; return amount; end"
-    digest = sha256("\0".join((arguments, returns, body, _SETTINGS, _OUTER)).encode()).hexdigest()[:10]
+    digest = sha256("\0".join((arguments, returns, body, source_digest(name))).encode()).hexdigest()[:10]
     label = f"{name}_{digest}"
     values = ", ".join(f"${number}" for number in range(1, len(parameters) + 1))
     listed = ", ".join(f'{made} as "{column}"' for made, _, column in results)
