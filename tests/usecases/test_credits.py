@@ -89,3 +89,24 @@ async def test_from_somebody_who_was_erased_nothing_is_taken_nor_from_who_has_th
     await adjust(shop.changes, shop.project_id, "bob", {"COIN": 5}, "given")
     await shop.act("refund", user="bob", product="coins_100")
     assert (await coins(shop, "ada"), await coins(shop, "bob")) == (100, 5)
+
+
+@pytest.mark.parametrize("last", ["ada", "cleo"])
+async def test_a_purchase_that_comes_back_after_its_owner_was_erased_credits_nobody_twice(
+    shop: Shop, last: str
+) -> None:
+    """Ada was credited, bob had the purchase and was erased, and a phone shows its receipt again."""
+    await shop.show("ada", "test_1_a", "coins_100")
+    await exists(shop, "bob")
+    await transfer(shop.changes, shop.project_id, "ada", "bob")
+    await erase(shop.changes, shop.project_id, "bob")
+    for _ in range(2):
+        await shop.show(last, "test_1_a", "coins_100")
+        assert await coins(shop, "ada") == 100
+    assert await shop.told(last) == [
+        *["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"] * (last == "ada"),
+        "TRANSFER",
+    ]
+    # The refund takes them from ada, who got them.
+    await shop.act("refund", user=last, product="coins_100")
+    assert (await coins(shop, "ada"), await moves(shop, "ada")) == (0, [("credit", 100), ("debit", 100)])

@@ -39,8 +39,15 @@ def settle(credited: Customer, purchase: Purchase, credit: Credit, now: Ms) -> t
     number = len(purchase.money_back)
     # A store's clock may be ahead of ours. The purchase, or its refund, comes first all the same.
     at = max(now, purchase.money_back[-1].at if purchase.money_back else purchase.purchased_at)
-    movement = CurrencyTransaction(movement_id(purchase, number), credit.code, amount, at, purchase.product_id)
+    movement = CurrencyTransaction(
+        movement_id(purchase.store, purchase.id, number), credit.code, amount, at, purchase.product_id
+    )
     return move(credited, movement), replace(purchase, credited=purchase.credited + amount)
+
+
+def credited_before(purchase: Purchase, credit: Credit) -> Purchase:
+    """A purchase that somebody was credited with before it came to its present owner."""
+    return replace(purchase, credited=credit.amount)
 
 
 def settle_own(before: Customer, after: Customer, catalog: Catalog, now: Ms) -> Customer:
@@ -52,11 +59,11 @@ def settle_own(before: Customer, after: Customer, catalog: Catalog, now: Ms) -> 
     return after
 
 
-def movement_id(purchase: Purchase, number: int) -> str:
+def movement_id(store: str, purchase_id: str, number: int) -> str:
     """The id of the credit or debit after `number` refunds and reversals."""
-    return f"{purchase.store}:{purchase.id}:{number}"
+    return f"{store}:{purchase_id}:{number}"
 
 
 def movement_ids(purchase: Purchase) -> list[str]:
     """The ids of all credits and debits that this purchase may have caused so far."""
-    return [movement_id(purchase, number) for number in range(len(purchase.money_back) + 1)]
+    return [movement_id(purchase.store, purchase.id, number) for number in range(len(purchase.money_back) + 1)]

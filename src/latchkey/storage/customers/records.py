@@ -8,10 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from latchkey.domain.customers.credits import movement_ids
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import Purchase
 from latchkey.storage.customers.state_format import decode, encode
 from latchkey.storage.sql import query
 
@@ -202,10 +200,11 @@ async def currency_by_key(connection: Any, project_id: str, key: int, idempotenc
 
 
 async def lock_credited(
-    connection: Any, purchases: Mapping[tuple[str, str, str], Purchase]
+    connection: Any, purchases: Mapping[tuple[str, str, str], Sequence[str]]
 ) -> dict[tuple[str, str, str], Stored | None]:
-    """The customer who was credited with the virtual currency of each purchase; None if erased."""
-    wanted = [(place[0], movement, place) for place, one in purchases.items() for movement in movement_ids(one)]
+    """The customer who was credited with the virtual currency of each purchase, by the ids of its credits and debits;
+    None if erased."""
+    wanted = [(place[0], movement, place) for place, ids in purchases.items() for movement in ids]
     rows = await connection.fetch(
         _LOCK_CREDITED, [project for project, _, _ in wanted], [movement for _, movement, _ in wanted]
     )

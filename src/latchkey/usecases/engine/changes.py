@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.credits import movement_id, movement_ids
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import reclaimed
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.purchases.purchase import PurchaseKind
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.domain.replacing import replace
 from latchkey.storage import collisions
@@ -467,21 +468,30 @@ def _erased(change: Change, owners: Mapping[tuple[str, str, str], int | None], m
 
 
 async def _credited(connection: Connection, ground: _Ground) -> dict[tuple[str, str, str], Stored | None]:
-    """Who was credited with the virtual currency of purchases that came from another customer; locked too."""
+    """Who was credited with the virtual currency of purchases that came from another customer; locked too. Of purchases
+    whose owner was erased only those that somebody else was credited with: the others credit whoever claims them."""
     asked = _credits((one.customer for one in ground.found.values()), ground.catalog)
-    return await customers.lock_credited(connection, asked) if asked else {}
+    erased = {
+        place: (movement_id(place[1], place[2], 0),)
+        for place, owner in ground.owners.items()
+        if owner is None and place not in asked
+    }
+    if not asked and not erased:
+        return {}
+    found = await customers.lock_credited(connection, asked | erased)
+    return {place: stored for place, stored in found.items() if stored is not None or place in asked}
 
 
-def _credits(changed: Iterable[Customer], catalog: Catalog) -> dict[tuple[str, str, str], Purchase]:
-    """Purchases of virtual currency that may have come from another customer. Only a customer who ever received a
-    transfer can have such purchases."""
-    found: dict[tuple[str, str, str], Purchase] = {}
+def _credits(changed: Iterable[Customer], catalog: Catalog) -> dict[tuple[str, str, str], Sequence[str]]:
+    """Purchases of virtual currency that may have come from another customer, with the ids of their credits and debits.
+    Only a customer who ever received a transfer can have such purchases."""
+    found: dict[tuple[str, str, str], Sequence[str]] = {}
     for customer in changed:
         if customer.transfers:
             for one in customer.purchases:
                 product = catalog.products.get(one.product_id)
                 if one.kind is PurchaseKind.ONE_TIME and product is not None and product.credits is not None:
-                    found[customer.project_id, one.store, one.id] = one
+                    found[customer.project_id, one.store, one.id] = movement_ids(one)
     return found
 
 

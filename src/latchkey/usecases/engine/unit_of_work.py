@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.credits import settle, unsettled
+from latchkey.domain.customers.credits import credited_before, settle, unsettled
 from latchkey.domain.customers.customer import Customer, put_purchase
 from latchkey.domain.events.diff import diff
 from latchkey.domain.events.event import Event
@@ -137,8 +137,13 @@ class UnitOfWork:
         before = self.current(stored)
         others: dict[int, tuple[Stored, Customer]] = {}
         for purchase, credit in unsettled(before, after, catalog):
-            creditor = self.credited.get((after.project_id, purchase.store, purchase.id), stored)
+            place = (after.project_id, purchase.store, purchase.id)
+            creditor = self.credited.get(place, stored)
             if creditor is None:
+                continue
+            if before.purchase(purchase.store, purchase.id) is None and place in self.credited:
+                # Its owner was erased, and before that somebody was credited, perhaps this very customer.
+                after = put_purchase(after, credited_before(purchase, credit))
                 continue
             if creditor.key == stored.key:
                 after, settled = settle(after, purchase, credit, now)
