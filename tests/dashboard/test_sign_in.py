@@ -293,7 +293,16 @@ async def test_an_open_redirect_is_no_way_out_of_the_sign_in(site: Site) -> None
 
 
 @pytest.mark.parametrize(
-    ("told", "seen"), [("203.0.113.9", "203.0.113.9"), ("6.6.6.6, 203.0.113.9", "203.0.113.9"), ("junk", "unknown")]
+    ("told", "seen"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("6.6.6.6, 203.0.113.9", "203.0.113.9"),
+        ("6.6.6.6, 203.0.113.9:5555", "203.0.113.9"),
+        ("[2001:db8::9]:443", "2001:db8::9"),
+        ("2001:db8::9", "2001:db8::9"),
+        ("junk", "unknown"),
+        ("junk:1", "unknown"),
+    ],
 )
 async def test_behind_a_proxy_the_address_is_what_the_nearest_one_says(told: str, seen: str) -> None:
     scope = {"type": "http", "headers": [(b"x-forwarded-for", told.encode())], "client": ("10.0.0.1", 1)}

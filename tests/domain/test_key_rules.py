@@ -48,7 +48,7 @@ def test_an_address_is_in_a_network_however_it_is_written(
 
 
 def test_networks_are_kept_in_canonical_form_and_once() -> None:
-    words = ["203.0.113.7", " 203.0.113.7/32 ", "", "::ffff:10.0.0.0/104", "2001:DB8:0::/32", "0.0.0.0/0"]
+    words = ["203.0.113.7", " 203.0.113.7/32 ", "::ffff:10.0.0.0/104", "2001:DB8:0::/32", "0.0.0.0/0"]
     assert checked_networks(words) == ["203.0.113.7/32", "10.0.0.0/8", "2001:db8::/32", "0.0.0.0/0"]
 
 
@@ -63,6 +63,8 @@ def test_networks_are_kept_in_canonical_form_and_once() -> None:
         ("203.0.113.7:443", "is not an address or a network"),
         ("1", "is not an address or a network"),
         ("*", "is not an address or a network"),
+        ("", "is not an address or a network"),
+        (" ", "is not an address or a network"),
     ],
 )
 def test_what_is_not_a_network_is_refused_and_says_why(word: str, says: str) -> None:

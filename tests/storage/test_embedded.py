@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
@@ -139,7 +140,14 @@ async def test_committed_means_on_disk_and_only_a_socket_listens(server: Embedde
         name: await connection.fetchval(f"show {name}")
         for name in ("fsync", "synchronous_commit", "full_page_writes", "listen_addresses", "max_connections", "jit")
     }
+    # What is wrong with a row is in the log; what is in the row is not.
+    await connection.execute("create table people (id text primary key)")
+    for _ in range(2):
+        with suppress(asyncpg.UniqueViolationError):
+            await connection.execute("insert into people values ('ada@example.com')")
     await connection.close()
+    assert "people_pkey" in server.log.read_text()
+    assert "ada@" not in server.log.read_text()
     assert shown == {
         "fsync": "on",
         "synchronous_commit": "on",

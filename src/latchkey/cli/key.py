@@ -73,10 +73,10 @@ def create(
                     now,
                     scopes=wanted,
                     rate_limit=rate_limit,
-                    expires_at=typed_ahead(expires, now) if expires else None,
+                    expires_at=typed_ahead(expires, now) if expires is not None else None,
                     allowed_networks=allow or (),
                 )
-            if expires or allow:
+            if expires is not None or allow:
                 raise Refusal(
                     "A public key ships inside an app and works on every phone: it has no expiry and no networks."
                 )
@@ -145,13 +145,13 @@ def edit(
     data: DataOption = DATA,
 ) -> None:
     """Change a secret key's name, limit, expiry or networks. Networks that are given replace all earlier ones."""
-    if (expires and never_expires) or (allow and allow_everywhere):
+    if (expires is not None and never_expires) or (allow and allow_everywhere):
         raise Refusal("These options contradict each other.")
 
     async def run() -> keys.ApiKey:
         async with Database(database_url(config, data), max_size=2) as database:
             now = real_now()
-            ends = typed_ahead(expires, now) if expires else None
+            ends = typed_ahead(expires, now) if expires is not None else None
 
             def change(key: keys.ApiKey) -> keys.KeyChange:
                 return keys.KeyChange(

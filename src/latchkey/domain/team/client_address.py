@@ -11,11 +11,18 @@ def client_address(peer: str | None, forwarded_for: str | None, *, behind_proxy:
     """The address of the connection; behind a proxy, the one that the nearest proxy appended to the list."""
     found = peer or ""
     if behind_proxy and forwarded_for:
-        found = forwarded_for.rpartition(",")[2].strip()
+        found = _without_port(forwarded_for.rpartition(",")[2].strip())
     try:
         return str(ip_address(found))
     except ValueError:
         return "unknown"
+
+
+def _without_port(word: str) -> str:
+    """Some proxies write the client's port too: 203.0.113.7:5555 or [2001:db8::1]:443."""
+    if word.startswith("["):
+        return word[1:].partition("]")[0]
+    return word.partition(":")[0] if word.count(":") == 1 else word
 
 
 @lru_cache(maxsize=4096)

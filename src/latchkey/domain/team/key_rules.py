@@ -64,8 +64,9 @@ def _parsed(networks: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def checked_networks(words: Iterable[str]) -> list[str]:
-    """Addresses and networks as somebody wrote them, in canonical form and each once."""
-    found = list(dict.fromkeys(str(_network(word.strip())) for word in words if word.strip()))
+    """Addresses and networks as somebody wrote them, in canonical form and each once. An empty word is refused:
+    it comes from an empty variable, and leaving it out would make a key that works from everywhere."""
+    found = list(dict.fromkeys(str(_network(word.strip())) for word in words))
     if len(found) > MOST_NETWORKS:
         raise Invalid(f"A key has at most {MOST_NETWORKS} networks.", param="allowed_networks")
     return found

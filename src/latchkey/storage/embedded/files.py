@@ -48,6 +48,8 @@ SETTINGS: Mapping[str, str] = {
     "log_checkpoints": "off",
     # Statements and their values may hold personal data; the log must not.
     "log_min_error_statement": "panic",
+    # Without details: "Key (app_user_id)=(…) already exists".
+    "log_error_verbosity": "terse",
     "log_parameter_max_length_on_error": "0",
 }
 
