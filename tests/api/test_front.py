@@ -102,6 +102,21 @@ async def test_the_log_has_the_request_but_never_the_key_nor_the_users_id(
     assert "margot" not in str(lines)
 
 
+async def test_a_request_that_failed_is_logged_with_its_route(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OutageError("gone")
+
+    monkeypatch.setattr(logs, "_json_stream", None)
+    monkeypatch.setattr("latchkey.usecases.rendering.v2.attributes", broken)
+    await shop.note("ada", plan="x")
+    with structlog.testing.capture_logs() as lines:
+        assert (await shop.client.get(f"{V2}/attributes")).status == 503
+        await asyncio.sleep(0)
+    routes = {line["event"]: line["route"] for line in lines if "route" in line}
+    wanted = "/v2/projects/{project_id}/customers/{customer_id}/attributes"
+    assert routes == {"request failed": wanted, "request": wanted}
+
+
 async def test_as_json_requests_that_end_together_are_written_together(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

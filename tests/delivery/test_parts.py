@@ -17,7 +17,7 @@ from latchkey.domain.webhooks import parts as rules
 from latchkey.domain.webhooks.retry import SCHEDULE
 from latchkey.storage import migrate as migrating
 from latchkey.storage.database import Database, connect
-from latchkey.storage.deliveries import parts
+from latchkey.storage.deliveries import parts, requeue
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.errors import DatabaseBusyError, OutageError
 from latchkey.storage.migration_files import migrations
@@ -25,6 +25,7 @@ from latchkey.storage.sql import query
 from tests.delivery import certificates
 from tests.delivery.conftest import PROJECT, Yard
 from tests.delivery.test_order import Line
+from tests.patience import until
 
 DAY = 24 * 3600 * 1000
 MONTH = 30 * DAY
@@ -228,6 +229,20 @@ async def test_what_is_sent_again_from_a_closed_part_outlives_it(past: Past) -> 
     assert [tuple(row) for row in rows] == [(-1, 1), (-1, 2)]
 
 
+async def test_two_who_resend_the_same_old_delivery_at_once_both_succeed(past: Past) -> None:
+    line, event_id = past.line, past.told[0].id
+    pool = past.database.pool
+    async with past.database.transaction() as connection:
+        place = await requeue.find(connection, PROJECT, line.webhook.id, event_id)
+        assert place is not None
+        await requeue.resend(connection, place, line.now)
+        other = asyncio.create_task(resend(past.database, PROJECT, line.webhook.id, event_id, line.now))
+        blocked = "select count(*) from pg_locks where not granted"
+        await until(lambda: pool.fetchval(blocked))
+    assert await other
+    assert [one.event_id for one in await line.claim()] == [event_id]
+
+
 @pytest.mark.parametrize("dropped", [False, True])
 async def test_a_replay_reaches_what_was_dropped_and_what_was_not(past: Past, dropped: bool) -> None:
     line = past.line
@@ -332,11 +347,6 @@ async def test_parts_come_and_go_while_many_buy_and_nothing_is_lost_or_doubled(
     arrived: list[tuple[int, int]] = []
     times = 12
 
-    async def turn() -> None:
-        for day in range(1, times + 1):
-            # Each time every part before the newest is old.
-            await turn_over(database, line.now + day * 10 * MONTH, MONTH)
-
     async def send() -> None:
         while True:
             try:
@@ -349,12 +359,11 @@ async def test_parts_come_and_go_while_many_buy_and_nothing_is_lost_or_doubled(
             arrived.extend((one.customer_id, one.sequence) for one in claims)
             await asyncio.sleep(0)
 
-    async def buy() -> None:
-        for _ in range(times):
-            await asyncio.gather(*(line.yard.buy(user) for user in users))
-
     sending = asyncio.create_task(send())
-    await asyncio.gather(turn(), buy())
+    for day in range(1, times + 1):
+        # Each time every part before the newest is old.
+        turning = turn_over(database, line.now + day * 10 * MONTH, MONTH)
+        await asyncio.gather(turning, *(line.yard.buy(user) for user in users))
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
     line.now += 80_000

@@ -96,6 +96,10 @@ def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path) -> None
     assert not (tmp_path / "new").exists()
     missing = typed("backup", tmp_path / "file", "--data", tmp_path / "nothing")
     assert (missing.returncode, "not the data folder" in missing.stderr) == (1, True)
+    (tmp_path / "data" / "postgres").mkdir(parents=True)
+    (tmp_path / "data" / "postgres" / "PG_VERSION").write_text("18")
+    nowhere = typed("backup", tmp_path / "missing" / "file", "--data", tmp_path / "data")
+    assert (nowhere.returncode, "cannot be written: No such file or directory" in nowhere.stderr) == (1, True)
 
 
 async def _figures(url: str) -> object:

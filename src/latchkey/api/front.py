@@ -146,10 +146,12 @@ class Front:
         if shaped:
             send = shape.ShapedSend(exchange)
         inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
-        await inside(inner, body, send)
-        route = inner.get("route")
-        if route is not None and exchange.route == "unmatched":
-            exchange.route = getattr(route, "path", "unmatched")
+        try:
+            await inside(inner, body, send)
+        finally:
+            route = inner.get("route")
+            if route is not None and exchange.route == "unmatched":
+                exchange.route = getattr(route, "path", "unmatched")
 
     async def _fail(self, exchange: Exchange, error: Exception) -> None:
         reply = await self._writes.spared(exchange, as_api_error(error))

@@ -27,7 +27,7 @@ from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.instants import shown
 from latchkey.cli.reach import DATA
-from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.now import real_now
 from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded.server import EmbeddedServer, programs
@@ -55,8 +55,12 @@ def backup(
     if file.exists():
         raise Conflict(f"{file} exists. Choose another name.")
     draft = file.with_name(f"{file.name}.part")
-    # Nobody else can read it, from its first byte on.
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:
+    try:
+        # Nobody else can read it, from its first byte on.
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise Refusal(f"{file} cannot be written: {error.strerror}.") from error
+    with os.fdopen(opened, "wb") as target:
         try:
             with _url(folder) as url, tempfile.TemporaryDirectory(prefix="latchkey-backup-") as temporary:
                 _write(target, folder.path, url, Path(temporary))

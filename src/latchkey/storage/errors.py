@@ -2,6 +2,7 @@
 
 StorageError
 ├── OutageError                 the database cannot do this now; a retry may succeed later
+│   ├── MovedError                  another transaction moved the row to another partition; a retry may succeed now
 │   └── DatabaseUnreachableError    no server answers at the database's address
 │       └── NoPrimaryError              servers answer, but none of them may be written to
 ├── StatementRefusedError       the database refused a statement, and would refuse it again
@@ -27,6 +28,10 @@ class StorageError(Exception):
 
 
 class OutageError(StorageError):
+    pass
+
+
+class MovedError(OutageError):
     pass
 
 

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import asyncpg
 
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.errors import OutageError, StatementRefusedError
+from latchkey.storage.errors import MovedError, OutageError, StatementRefusedError
 from latchkey.storage.passing import REFUSES_WRITES
 
 _Parameters = ParamSpec("_Parameters")
@@ -38,6 +38,8 @@ _OUTAGES = (
 def translated_errors() -> Iterator[None]:
     try:
         yield
+    except asyncpg.SerializationError as error:
+        raise MovedError(str(error)) from error
     except _OUTAGES as error:
         raise OutageError(str(error) or type(error).__name__) from error
     except asyncpg.PostgresError as error:

@@ -8,17 +8,30 @@ from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.deliveries import requeue, wakeups
 from latchkey.storage.deliveries.requeue import NewReplay, Replay, Which
+from latchkey.storage.errors import MovedError
 from latchkey.storage.outages import transaction
 
 # A batch locks its customers' lanes for a few milliseconds.
 _BATCH = 500
 # An event's time is read shortly before it gets its position in the feed, so the range is searched with a margin.
 _SKEW_MS = 60_000
+# Each time another transaction must have moved the same delivery, which moves only once.
+_TRIES = 5
 
 
 async def resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> bool:
     """Send this event to this webhook again, at once, with a new retry schedule. False: there is no such delivery. One
     that waits for a retry is sent now instead."""
+    for _ in range(_TRIES):
+        try:
+            return await _resend(database, project_id, webhook_id, event_id, now)
+        except MovedError:
+            # Somebody else resends it too, and has just moved it to the part that is kept.
+            continue
+    return await _resend(database, project_id, webhook_id, event_id, now)
+
+
+async def _resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> bool:
     async with transaction(database) as connection:
         place = await requeue.find(connection, project_id, webhook_id, event_id)
         if place is None:
