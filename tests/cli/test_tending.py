@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +75,11 @@ async def until_true(met: Callable[[], bool], what: str = "") -> None:
     await until(asked, what)
 
 
+def all_threads_stopped(pid: int) -> bool:
+    states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
+    return set(states) == {"T"}
+
+
 @contextlib.asynccontextmanager
 async def service(database_url: str, processes: int) -> AsyncIterator[Service]:
     listening = bind("127.0.0.1", 0, processes)
@@ -135,6 +141,8 @@ async def test_a_process_that_hangs_gets_no_new_connections_and_is_replaced(
 ) -> None:
     stopped = two.pid("api-1")
     os.kill(stopped, signal.SIGSTOP)
+    # A thread that accepts a connection in this instant still does so. It would wait for the process to be replaced.
+    await until_true(lambda: all_threads_stopped(stopped), "the process goes on")
     assert Counter(await asyncio.gather(*(two.answered() for _ in range(60)))) == {OK: 60}
     assert two.pid("api-1") == stopped
 

@@ -10,6 +10,7 @@ import signal
 import ssl
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,13 @@ def folder(short_folder: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def children_of(up: Running) -> list[int]:
-    return [child.pid for child in psutil.Process(up.process.pid).children() if "postgres" not in child.name()]
+    found = []
+    for child in psutil.Process(up.process.pid).children():
+        # It may have ended since.
+        with suppress(psutil.NoSuchProcess):
+            if "postgres" not in child.name():
+                found.append(child.pid)
+    return found
 
 
 def alive(pid: int) -> bool:

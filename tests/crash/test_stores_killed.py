@@ -177,7 +177,9 @@ async def test_what_a_store_was_answered_is_applied_whatever_was_killed(server: 
         host = served.base_url.partition("//")[2]
 
         def under_fire() -> list[Sender]:
-            with serving(server.url(), "--roles", "api,clock", LATCHKEY_STORE_ALLOW_HOSTS=host) as service:
+            with serving(
+                server.url(), "--roles", "api,clock", LATCHKEY_STORE_ALLOW_HOSTS=host, LATCHKEY_WORKERS="1"
+            ) as service:
                 senders = storm(service, server, path, letters)
                 asyncio.run(everything_applied(server.url()))
                 return senders
