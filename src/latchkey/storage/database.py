@@ -17,6 +17,7 @@ from latchkey.database_address import without_password as without_password
 from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
 from latchkey.storage.distribution.connection import connection_class
 from latchkey.storage.distribution.directory import load as load_directory
+from latchkey.storage.distribution.nodes import DIRECT, Nodes, Place, address
 from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError
 from latchkey.storage.primary import Primary
@@ -73,6 +74,8 @@ class Database:
         self._primary: Primary | None = None
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._at_hand = AtHand(0)
+        # Of a distributed database.
+        self._nodes: Nodes | None = None
 
     async def open(self) -> None:
         if self._pool is not None:
@@ -114,15 +117,28 @@ class Database:
                 return None
             # Citus finds the node of a statement by the values of its parameters.
             self._server_settings["plan_cache_mode"] = "force_custom_plan"
-            return connection_class(await load_directory(connection))
+            directory = await load_directory(connection)
+            self._nodes = directory.nodes = Nodes(self._connect_to_node)
+            return connection_class(directory)
         finally:
             await connection.close()
+
+    async def _connect_to_node(self, place: Place) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await Primary(parse(address(parse(self.url).hosts[0].url, place))).connect(
+            timeout=self._connect_timeout,
+            statement_cache_size=512,
+            server_settings={**self._server_settings, **DIRECT},
+        )
+        await use_raw_json(connection)
+        return connection
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         if pool is None:
             return
         await self._at_hand.release_all(pool)
+        if self._nodes is not None:
+            await self._nodes.close()
         try:
             await asyncio.wait_for(pool.close(), timeout=10.0)
         except TimeoutError:

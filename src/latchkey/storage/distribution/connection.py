@@ -13,6 +13,7 @@ import asyncpg
 
 from latchkey.storage.distribution import merging
 from latchkey.storage.distribution.directory import Directory, HomeCall, ShardCall
+from latchkey.storage.distribution.nodes import Nodes
 from latchkey.storage.distribution.statements import AtProject, AtWebhook, ByProject, ByWebhook, EachShard
 
 # How often a statement is sent again that met a project on its way to another node.
@@ -72,19 +73,50 @@ class DistributedConnection(asyncpg.Connection):
                 await asyncio.sleep(_PAUSE)
         return await self.plain(text, project_id, *args)
 
+    async def _at(self, call: ShardCall, project_id: str, args: Sequence[Any]) -> list[Any]:
+        if call.reads and self.directory.nodes is not None and not self.is_in_transaction():
+            rows = await self._directly(self.directory.nodes, call.text, project_id, args)
+            if rows is not None:
+                return rows
+        return await self.at_project(call.text, project_id, args)
+
+    async def _directly(self, nodes: Nodes, text: str, project_id: str, args: Sequence[Any]) -> list[Any] | None:
+        """The rows of a read that is sent to the node itself. None: the coordinator has to be asked, also about what
+        is wrong with the statement."""
+        place = await self.directory.place_of(self, project_id)
+        link = nodes.take(place) if place is not None else None
+        if place is None or link is None:
+            return None
+        usable = False
+        try:
+            rows: list[Any] = await link.fetch(text, project_id, *args)
+            usable = True
+        except asyncpg.QueryCanceledError:
+            # It has had its time.
+            usable = True
+            raise
+        except asyncpg.PostgresError:
+            usable = True
+            return None
+        except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError):
+            return None
+        finally:
+            nodes.give_back(place, link, usable=usable)
+        return rows
+
     async def on_shards(self, call: ShardCall, args: Sequence[Any]) -> list[Any]:
         match call.route:
             case AtProject(number):
-                return await self.at_project(call.text, args[number - 1], args)
+                return await self._at(call, args[number - 1], args)
             case ByProject() as route:
-                return await self._by_project(call.text, route, args)
+                return await self._by_project(call, route, args)
             case AtWebhook(number):
                 projects = await self.directory.projects_of(self, [args[number - 1]])
-                return await self.at_project(call.text, projects.get(args[number - 1], ""), args)
+                return await self._at(call, projects.get(args[number - 1], ""), args)
             case ByWebhook() as route:
-                return await self._by_webhook(call.text, route, args)
+                return await self._by_webhook(call, route, args)
             case EachShard() as route:
-                return await self._each_shard(call.text, route, args)
+                return await self._each_shard(call, route, args)
             case _:
                 raise AssertionError(f"{call.name} is no statement of a shard")
 
@@ -104,27 +136,27 @@ class DistributedConnection(asyncpg.Connection):
         rows: list[Any] = await call(self, args)
         return rows
 
-    async def _by_project(self, text: str, route: ByProject, args: Sequence[Any]) -> list[Any]:
+    async def _by_project(self, call: ShardCall, route: ByProject, args: Sequence[Any]) -> list[Any]:
         projects = merging.projects(route, args)
         if len(projects) == 1:
-            return await self.at_project(text, projects[0], args)
+            return await self._at(call, projects[0], args)
         parts = []
         for project_id in projects:
             own, places = merging.part(route, args, project_id)
-            parts.append((places, await self.at_project(text, project_id, own)))
+            parts.append((places, await self._at(call, project_id, own)))
         return merging.together(route, parts)
 
-    async def _by_webhook(self, text: str, route: ByWebhook, args: Sequence[Any]) -> list[Any]:
+    async def _by_webhook(self, call: ShardCall, route: ByWebhook, args: Sequence[Any]) -> list[Any]:
         found = await self.directory.projects_of(self, args[route.first - 1])
         rows: list[Any] = []
         for number, (project_id, own) in enumerate(merging.by_webhook(route, args, found)):
             if route.apart is not None:
                 at, step = route.apart
                 own[at - 1] += number * step
-            rows += await self.at_project(text, project_id, own)
+            rows += await self._at(call, project_id, own)
         return rows
 
-    async def _each_shard(self, text: str, route: EachShard, args: Sequence[Any]) -> list[Any]:
+    async def _each_shard(self, call: ShardCall, route: EachShard, args: Sequence[Any]) -> list[Any]:
         own = list(args)
         rows: list[Any] = []
         for project_id in await self.directory.one_of_each_shard(self):
@@ -132,7 +164,7 @@ class DistributedConnection(asyncpg.Connection):
                 own[route.limit - 1] = args[route.limit - 1] - len(rows)
                 if own[route.limit - 1] <= 0:
                     break
-            rows += await self.at_project(text, project_id, own)
+            rows += await self._at(call, project_id, own)
         if route.sorted and route.limit is not None:
             rows = sorted(rows, key=lambda row: row[0])[: args[route.limit - 1]]
         return merging.sums(rows, route.least) if route.merge == "sums" else rows

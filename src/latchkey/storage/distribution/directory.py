@@ -10,15 +10,20 @@ from time import monotonic
 from typing import Any
 
 from latchkey.storage.distribution import handlers
-from latchkey.storage.distribution.functions import source_digest, wanted
+from latchkey.storage.distribution.functions import source_digest, wanted, writes
+from latchkey.storage.distribution.nodes import Nodes, Place
 from latchkey.storage.distribution.statements import ROUTES, Home, Route
 from latchkey.storage.errors import SchemaNotMigratedError
 from latchkey.storage.sql import query
 
 _PROJECTS = query("projects_of_webhooks")
 _SHARDS = query("a_project_of_each_shard")
-# Seconds for which the list of shards is taken as current. A shard is split only by hand.
+_NODE = query("node_of_project")
+# Seconds for which the list of shards is taken as current, and the node of a project. A shard is split only by hand; a
+# node that a project has left passes its reads on.
 _CURRENT = 5.0
+# Projects whose nodes are remembered.
+_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class ShardCall:
     text: str
     route: Route
     name: str
+    # Whether it changes and locks nothing.
+    reads: bool
 
 
 class Directory:
@@ -39,7 +46,10 @@ class Directory:
         self.calls = calls
         # By name.
         self.on_shards = on_shards
+        # None: everything goes to the coordinator.
+        self.nodes: Nodes | None = None
         self._projects: dict[int, str] = {}
+        self._places: dict[str, tuple[Place | None, float]] = {}
         self._shards: list[str] = []
         self._looked_at = -_CURRENT
 
@@ -50,12 +60,28 @@ class Directory:
             self._projects.update({row["key"]: row["project_id"] for row in await connection.plain(_PROJECTS, unknown)})
         return self._projects
 
+    async def place_of(self, connection: Any, project_id: str) -> Place | None:
+        """The node of a project. None: the coordinator, or nobody knows."""
+        known = self._places.get(project_id)
+        if known is not None and monotonic() - known[1] < _CURRENT:
+            return known[0]
+        if len(self._places) >= _REMEMBERED:
+            self._places.clear()
+        rows = await connection.plain(_NODE, project_id)
+        place = Place(rows[0]["host"], rows[0]["port"]) if len(rows) == 1 else None
+        self._places[project_id] = (place, monotonic())
+        return place
+
     async def one_of_each_shard(self, connection: Any) -> list[str]:
         """A project of each shard that has any, in a new order each time, so that no shard is always the last."""
         if monotonic() - self._looked_at > _CURRENT:
             self._shards = [row["id"] for row in await connection.plain(_SHARDS)]
             self._looked_at = monotonic()
         return random.sample(self._shards, len(self._shards))
+
+
+def _only_reads(name: str) -> bool:
+    return name != "write_changes" and not writes(query(name))
 
 
 @cache
@@ -81,6 +107,6 @@ async def load(connection: Any) -> Directory:
         if isinstance(route, Home):
             calls[query(name)] = HomeCall(text)
         else:
-            calls[query(name)] = on_shards[name] = ShardCall(text, route, name)
+            calls[query(name)] = on_shards[name] = ShardCall(text, route, name, _only_reads(name))
     calls.update({query(name): handler for name, handler in handlers.HANDLERS.items()})
     return Directory(calls, on_shards)

@@ -28,6 +28,7 @@ SHARDS: Final = 32
 _TRIGGERS = (("gone_customer", "customers"), ("rewritten_event", "events"))
 _SHARED_FUNCTIONS = (
     "at_project.hold(text)",
+    "at_project.seen(text)",
     "at_project.next_customer_keys(text, text, text, bigint)",
     "at_project.make(text, bigint)",
     "at_project.make_all()",

@@ -105,6 +105,9 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off se
 set lock_timeout = '10s'
 """
 
+# The shard of a project, for a change and for a read; see setup.sql.
+_HELD, _SEEN = "at_project.hold(of_project)", "at_project.seen(of_project)"
+
 
 class UnfitStatementError(Exception):
     """A statement that cannot run on a shard."""
@@ -146,7 +149,7 @@ def source_digest(name: str) -> str:
     """Of what this code says of a statement: a process uses only functions that were made of its own statements."""
     text = query(name)
     is_written = name == "write_changes"
-    said = (text + repr(REPLACED[name]) if is_written else template(name, text), _SETTINGS, _OUTER)
+    said = (text + repr(REPLACED[name]) if is_written else template(name, text), _SETTINGS, _OUTER, _HELD, _SEEN)
     return sha256("\0".join(said).encode()).hexdigest()[:16]
 
 
@@ -219,9 +222,7 @@ def function(
             declared=f"of_project text, {declared}" if declared else "of_project text",
             whole=whole,
             settings=_SETTINGS,
-            shard="at_project.hold(of_project)"
-            if source is not None or writes(text)
-            else "get_shard_id_for_distribution_column('public.feeds', of_project)",
+            shard=_HELD if source is not None or writes(text) else _SEEN,
             values=values,
             using=" using " + ", ".join(f"a{n}" for n in range(1, len(parameters) + 1)) if parameters else "",
         )

@@ -32,6 +32,16 @@ begin
     return shard;
 end $$;
 
+-- The shard of a project, for a read. A process that sends its reads to the node itself must not read here while the
+-- commit of a move is under way: the other node may have new rows already. Then it asks the coordinator.
+create or replace function at_project.seen(of_project text) returns bigint language plpgsql as $$
+begin
+    if current_setting('latchkey.direct', true) = 'on' and exists (select from pg_prepared_xact()) then
+        raise exception 'the project was moved to another node' using errcode = '40001';
+    end if;
+    return get_shard_id_for_distribution_column('public.feeds', of_project);
+end $$;
+
 -- Keys for new customers. The lock is held until the commit, so keys become visible in their order.
 create or replace function at_project.next_customer_keys(keys text, customers text, of_project text, amount bigint)
 returns setof bigint language plpgsql as $$

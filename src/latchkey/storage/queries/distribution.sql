@@ -68,6 +68,13 @@ select key, project_id from webhooks where key = any($1::bigint[]);
 -- for a distributed database: one project of each shard that has any
 select distinct on (shard) get_shard_id_for_distribution_column('feeds', id) as shard, id from projects order by 1, 2;
 
+-- name: node_of_project
+-- for a distributed database: the address of the worker that has a project; none if the coordinator has it
+select n.nodename as host, n.nodeport as port
+from pg_dist_placement p
+join pg_dist_node n on n.groupid = p.groupid and n.groupid <> 0 and n.noderole = 'primary' and n.isactive
+where p.shardid = get_shard_id_for_distribution_column('feeds', $1::text) and p.shardstate = 1;
+
 -- name: webhook_has_rows
 -- for a distributed database: whether anything is left of a deleted webhook on the node of its project
 select exists (select from deliveries d where d.webhook_key = $1) or exists (select from lanes l where l.webhook_key = $1);

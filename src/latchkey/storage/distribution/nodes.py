@@ -1,0 +1,118 @@
+"""Connections to the nodes themselves, for reads.
+
+A read through the coordinator is planned there, sent as text, and planned again on the node. Sent to the node at once,
+it takes half the time. A node that does not have the project (any more) passes the statement on, as the coordinator
+would, so a wrong guess costs only time. Whenever there is no connection to a node, the coordinator is asked: nobody
+waits for a connection to be made, and a node that cannot be reached from here is tried again now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import structlog
+
+from latchkey.storage.errors import NoPrimaryError
+
+log = structlog.get_logger("latchkey.database")
+
+# For each node and process. Reads are few and short, because they are batches; more at once go to the coordinator.
+LINKS = 4
+# Until a node is tried again that could not be reached, in seconds.
+AGAIN_SECONDS = 60.0
+# Tells the functions of setup.sql that no coordinator has looked at where the project is.
+DIRECT = {"latchkey.direct": "on"}
+
+_FAILURES = (
+    OSError,
+    TimeoutError,
+    ValueError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    NoPrimaryError,
+)
+
+
+class Place(NamedTuple):
+    host: str
+    port: int
+
+
+def address(url: str, place: Place) -> str:
+    """The same database, user and options at another host."""
+    parts = urlsplit(url)
+    user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    return urlunsplit(parts._replace(netloc=f"{user}{host}:{place.port}"))
+
+
+class Nodes:
+    def __init__(self, connect: Callable[[Place], Awaitable[Any]], clock: Callable[[], float] = monotonic) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._idle: dict[Place, list[Any]] = defaultdict(list)
+        # Connections that are there or being made.
+        self._amount: dict[Place, int] = defaultdict(int)
+        self._not_before: dict[Place, float] = {}
+        # One at a time for each node.
+        self._making: dict[Place, asyncio.Task[None]] = {}
+        self._lent: set[Any] = set()
+
+    def take(self, place: Place) -> Any | None:
+        """A connection to this node, or None: then ask the coordinator. One is made for later."""
+        idle = self._idle[place]
+        while idle:
+            link = idle.pop()
+            if not link.is_closed():
+                self._lent.add(link)
+                return link
+            self._amount[place] -= 1
+        if (
+            place not in self._making
+            and self._amount[place] < LINKS
+            and self._clock() >= self._not_before.get(place, 0.0)
+        ):
+            self._amount[place] += 1
+            task = asyncio.create_task(self._make(place), name=f"connect to {place.host}:{place.port}")
+            self._making[place] = task
+            task.add_done_callback(lambda _: self._making.pop(place, None))
+        return None
+
+    def give_back(self, place: Place, link: Any, *, usable: bool) -> None:
+        self._lent.discard(link)
+        if usable and not link.is_closed():
+            self._idle[place].append(link)
+        else:
+            self._amount[place] -= 1
+            link.terminate()
+
+    async def close(self) -> None:
+        making = list(self._making.values())
+        for task in making:
+            task.cancel()
+        await asyncio.gather(*making, return_exceptions=True)
+        for link in [*self._lent, *(one for idle in self._idle.values() for one in idle)]:
+            link.terminate()
+        self._idle.clear()
+        self._amount.clear()
+
+    async def _make(self, place: Place) -> None:
+        try:
+            link = await self._connect(place)
+        except _FAILURES as error:
+            self._amount[place] -= 1
+            self._not_before[place] = self._clock() + AGAIN_SECONDS
+            # The coordinator reaches it, so everything works.
+            log.info("node is not reached from here", host=place.host, port=place.port, reason=type(error).__name__)
+        except BaseException:
+            self._amount[place] -= 1
+            raise
+        else:
+            self._idle[place].append(link)

@@ -1,0 +1,103 @@
+"""Reads go to the node of their project, without the coordinator in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from latchkey.storage.database import Database
+from latchkey.storage.sql import query
+from latchkey.usecases.access.projects import create_project
+from tests.api.client import NOW
+from tests.citus.moving import MOVE, elsewhere, prepare
+from tests.patience import until
+
+PROJECT = "proj_1"
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    await prepare(url)
+    async with Database(url, max_size=2) as database:
+        await create_project(database, PROJECT, NOW, project_id=PROJECT)
+        yield database
+
+
+async def head(database: Database) -> int | None:
+    async with database.acquire() as connection:
+        position: int | None = await connection.fetchval(query("feed_head"), PROJECT)
+    # The driver tells its listeners in the next turn of the loop.
+    await asyncio.sleep(0)
+    return position
+
+
+def links(database: Database) -> list[Any]:
+    nodes = database._nodes
+    assert nodes is not None
+    return [link for idle in nodes._idle.values() for link in idle]
+
+
+async def linked(database: Database) -> Any:
+    """The connection that the next read will use."""
+
+    async def is_there() -> bool:
+        await head(database)
+        return bool(links(database)) and database._nodes is not None and not database._nodes._making
+
+    await until(is_there, "no connection to a node was made")
+    return links(database)[-1]
+
+
+async def test_a_read_is_sent_to_the_node_of_its_project(citus_url: str) -> None:
+    async with opened(citus_url) as database:
+        link = await linked(database)
+        here, _ = await elsewhere(citus_url, PROJECT)
+        sent: list[str] = []
+        link.add_query_logger(lambda record: sent.append(record.query))
+
+        assert await head(database) == 0
+        assert [text for text in sent if "at_project.feed_" in text]
+        assert (link._addr[0], link._addr[1]) == (here["host"], here["port"])
+        # What is read in a transaction is read where the transaction is.
+        sent.clear()
+        async with database.transaction() as connection:
+            assert await connection.fetchval(query("feed_head"), PROJECT) == 0
+            await asyncio.sleep(0)
+        assert sent == []
+
+
+async def test_what_a_node_cannot_answer_is_asked_of_the_coordinator(citus_url: str) -> None:
+    async with opened(citus_url) as database:
+        link = await linked(database)
+        link.terminate()
+        assert await head(database) == 0
+
+        link = await linked(database)
+        # As during the commit of a move: the rows may be newer on the other node.
+        await link.execute("begin; select pg_advisory_xact_lock(1); prepare transaction 'moving'")
+        try:
+            errors: list[BaseException | None] = []
+            link.add_query_logger(lambda record: errors.append(record.exception))
+            assert await head(database) == 0
+            assert [type(error) for error in errors] == [asyncpg.SerializationError]
+        finally:
+            await link.execute("rollback prepared 'moving'")
+        assert await head(database) == 0
+
+
+async def test_a_project_is_read_where_it_has_gone(citus_url: str) -> None:
+    async with opened(citus_url) as database:
+        link = await linked(database)
+        _, there = await elsewhere(citus_url, PROJECT)
+        connection = await asyncpg.connect(citus_url)
+        await connection.execute(MOVE.format(project=PROJECT, **there))
+        await connection.execute("update feeds set position = 7 where project_id = $1", PROJECT)
+        await connection.close()
+
+        # The process still takes the old node for the right one, and that passes the read on.
+        assert links(database)[-1] is link
+        assert await head(database) == 7
