@@ -31,6 +31,8 @@ async def test_a_backup_under_load_is_restored_elsewhere_with_the_same_answers(s
     first = server(folder / "first")
     await asyncio.to_thread(first.start)
     (folder / "first" / "secret.key").write_bytes(SECRET_KEY)
+    (folder / "first" / "consumer").mkdir(mode=0o700)
+    (folder / "first" / "consumer" / "notes.txt").write_text("only its folder keeps it from others")
     (folder / "first" / "connection.json").write_bytes(json.encode({"database_url": first.url()}))
     file = folder / "latchkey.backup"
     try:
@@ -56,6 +58,9 @@ async def test_a_backup_under_load_is_restored_elsewhere_with_the_same_answers(s
             restored = await asyncio.to_thread(typed, "restore", file, "--data", folder / "second")
             assert restored.returncode == 0, restored.stderr
             assert (folder / "second" / "secret.key").read_bytes() == SECRET_KEY
+            for path in (folder / "second" / "consumer", folder / "second" / "consumer" / "notes.txt"):
+                assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+            assert f"Start the service: latchkey up --data {folder / 'second'}" in restored.stdout
             over = await asyncio.to_thread(typed, "restore", file, "--data", folder / "second")
             assert (over.returncode, "exists" in over.stderr) == (1, True)
 

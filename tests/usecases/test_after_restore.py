@@ -148,6 +148,21 @@ async def test_a_restored_database_is_refused_until_it_was_run(shop: Shop, webho
         await identity.require_settled(connection, NOON)
 
 
+async def test_a_dump_that_was_loaded_into_the_same_database_is_noticed(shop: Shop) -> None:
+    """As `pg_restore --clean` does it: every table is dropped and made again, with the rows of the dump."""
+    async with shop.database.acquire() as connection:
+        assert await identity.settle(connection, NOON) is Origin.SAME
+        assert await identity.settle(connection, NOON) is Origin.SAME
+        for statement in (
+            "alter table server_identity rename to dumped",
+            "create table server_identity (like dumped including all)",
+            "insert into server_identity select * from dumped",
+            "drop table dumped",
+        ):
+            await connection.execute(statement)
+        assert await identity.settle(connection, NOON) is Origin.RESTORED
+
+
 async def test_a_promoted_standby_is_no_restore_and_an_unreadable_history_stops_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ async def run(url: str, wanted: Wanted, console: Console) -> Report:
     return report
 
 
-def show(report: Report, wanted: Wanted, console: Console) -> None:
+def show(report: Report, wanted: Wanted, console: Console, start: str = "latchkey serve") -> None:
     if wanted.nothing_lost:
         console.print("[green]✓[/green] Noted: this is the server of the database now. Nothing else was changed.")
         return
@@ -94,13 +94,14 @@ def show(report: Report, wanted: Wanted, console: Console) -> None:
             console.print(f"[green]✓[/green] {report.counts[step]:,} {words}", soft_wrap=True)
     if wanted.send_waiting:
         console.print("[green]✓[/green] what waits is sent when the service starts", soft_wrap=True)
-    console.print(_NEXT.strip("\n"), soft_wrap=True, markup=False)
+    console.print(_NEXT.strip("\n").replace("START", start), soft_wrap=True, markup=False)
 
 
 _NEXT = """
 What you have to do now:
-  1. Start the service: latchkey serve
-  2. Bring every consumer's copy up to date. The reference consumer: latchkey consumer reconcile --from-start
+  1. Start the service: START
+  2. Bring the copy of every consumer that you run up to date. The reference consumer, with its own settings:
+     latchkey consumer reconcile --from-start
      Others: read GET /v2/projects/{project_id}/customers/{customer_id} for every user they know.
   3. What was held is listed under each webhook, with the status "failed". To send it after all, send "everything that
      failed since ..." again, in the dashboard or with POST .../replay.

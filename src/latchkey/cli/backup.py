@@ -99,8 +99,8 @@ def restore(
     if folder.path.exists():
         folder.path.rmdir()
     draft.rename(folder.path)
-    console.print(f"[green]✓[/green] {data} is as it was. Start it with: latchkey up --data {data}", soft_wrap=True)
-    show(report, Wanted(send_waiting=send_waiting), console)
+    console.print(f"[green]✓[/green] {data} is as it was.", soft_wrap=True)
+    show(report, Wanted(send_waiting=send_waiting), console, start=f"latchkey up --data {data}")
 
 
 @contextlib.contextmanager
@@ -162,6 +162,9 @@ def _restore(file: Path, draft: Path, wanted: Wanted, console: Console) -> Repor
         console.print(f"A backup of {shown(int(manifest['made_at']))}")
         if (unpacked / "folder").exists():
             shutil.copytree(unpacked / "folder", draft, dirs_exist_ok=True)
+        for path in draft.rglob("*"):
+            # As `up` makes them; some files are protected by their folder alone.
+            path.chmod(0o700 if path.is_dir() else 0o600)
         server = EmbeddedServer(draft)
         server.start()
         try:

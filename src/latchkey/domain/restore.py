@@ -26,6 +26,7 @@ class Server:
 
     # Stays with a base backup and a standby; a dump is loaded into a server that has another one.
     system_identifier: str
+    # Of the database and of a table in it: a dump creates both, or at least the table, anew.
     database_oid: int
     # Grows when a standby is promoted, and when a base backup was restored.
     timeline: int

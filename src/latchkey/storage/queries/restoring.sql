@@ -1,8 +1,14 @@
 -- name: server_found
 -- the server that this database is on, and the one that was noted; on a standby the timeline is null
+-- The database's oid has that of a table of ours in its upper half: a dump that is loaded into the same database again
+-- creates the table anew.
 select
     (select system_identifier from pg_control_system())::text as system_identifier,
-    (select d.oid::bigint from pg_database d where d.datname = current_database()) as database_oid,
+    (
+        select ('server_identity'::regclass::oid::bigint << 32) | d.oid::bigint
+        from pg_database d
+        where d.datname = current_database()
+    ) as database_oid,
     case when not pg_is_in_recovery() then
         ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer
     end as timeline,
