@@ -50,6 +50,18 @@ async def test_a_request_is_written_with_its_route_and_nothing_that_names_the_cu
     assert shop.secret not in rows
 
 
+async def test_every_request_that_a_keys_rules_refuse_is_written(shop: Shop) -> None:
+    """Whoever owns a stolen key sees that somebody tries it from elsewhere."""
+    log_of(shop)
+    bound = await keys.create_secret_key(shop.database, PROJECT, "bound", NOW, allowed_networks=["198.51.100.0/24"])
+    shop.client.address = "203.0.113.9"
+    for _ in range(3):
+        assert (await shop.client.get("/v1/subscribers/ada", key=bound.plaintext)).status == 403
+        assert (await shop.client.post("/v1/subscribers/ada/attributes", {}, key=bound.plaintext)).status == 403
+    found = [(one.key_id, one.status, one.address) for one in await written(shop)]
+    assert found == [(bound.key.id, 403, "203.0.113.9")] * 6
+
+
 async def test_of_a_phone_only_its_network_is_kept(shop: Shop) -> None:
     log_of(shop)
     for address in ("203.0.113.9", "2001:db8:1:2::3"):

@@ -56,22 +56,22 @@ def admitted(verdict: Verdict, exchange: Exchange, services: Services) -> Caller
         exchange.caller = caller = verdict.caller
         exchange.key_id, exchange.store = caller.key_id, caller.store
         if caller.rules is not None:
-            require_rules(caller.rules, exchange, services)
+            require_rules(caller, caller.rules, exchange, services)
         raise TooManyRequests(verdict.retry_after_ms)
     exchange.caller, exchange.key_id, exchange.store = verdict, verdict.key_id, verdict.store
     if verdict.rules is not None:
-        require_rules(verdict.rules, exchange, services)
+        require_rules(verdict, verdict.rules, exchange, services)
     if verdict.rate_used is not None:
         exchange.usage = verdict.rate_used, verdict.rate_limit
     return verdict
 
 
-def require_rules(rules: KeyRules, exchange: Exchange, services: Services) -> None:
+def require_rules(caller: Caller, rules: KeyRules, exchange: Exchange, services: Services) -> None:
     """Refuses a key that has expired, or that is used from outside its networks."""
     address, now = address_of(exchange, services), services.now()
     if is_admitted(rules, address, now):
         return
-    services.refused_keys.add(key_hash(exchange.headers.get(b"authorization"), exchange.version), rules)
+    services.refused_keys.add(key_hash(exchange.headers.get(b"authorization"), exchange.version), rules, caller)
     raise _refusal(rules, address, now)
 
 
@@ -81,7 +81,8 @@ async def check_refused_before(exchange: Exchange, services: Services, hashed: b
     refused = await services.refused_keys.refused(hashed, address, now)
     if refused is None:
         return
-    exchange.key_id = refused.key_id
+    if refused.caller is not None:
+        exchange.caller, exchange.key_id = refused.caller, refused.caller.key_id
     if refused.rules is None:
         raise Unauthenticated(_UNKNOWN)
     raise _refusal(refused.rules, address, now)

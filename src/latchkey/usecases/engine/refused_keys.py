@@ -14,6 +14,7 @@ from latchkey.domain.team.key_rules import KeyRules
 from latchkey.storage.database import Database
 from latchkey.storage.engine import admission
 from latchkey.storage.engine.admission import RuledKey
+from latchkey.usecases.engine.admission import Caller
 from latchkey.usecases.engine.batch import Batch
 
 # Only keys that exist come in here. Past this many, the first ones are counted again.
@@ -21,8 +22,8 @@ _MOST = 1_000
 
 
 class Refused(NamedTuple):
-    # None: the key was revoked.
-    key_id: str | None
+    # As it was when it was first refused, for the logs. None: the key was revoked.
+    caller: Caller | None
     rules: KeyRules | None
 
 
@@ -30,15 +31,17 @@ class RefusedKeys:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._rules: dict[bytes, KeyRules] = {}
+        self._callers: dict[bytes, Caller] = {}
         self._batch: Batch[bytes, RuledKey | None] = Batch(self._ask)
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def add(self, key_hash: bytes, rules: KeyRules) -> None:
+    def add(self, key_hash: bytes, rules: KeyRules, caller: Caller) -> None:
         if len(self._rules) >= _MOST:
-            self._rules.pop(next(iter(self._rules)))
+            self._forget(next(iter(self._rules)))
         self._rules[key_hash] = rules
+        self._callers[key_hash] = caller
 
     async def refused(self, key_hash: bytes, address: str, now: Ms) -> Refused | None:
         """The key, if its rules refuse this request as they stand in the database now."""
@@ -47,13 +50,18 @@ class RefusedKeys:
             return None
         key = await self._batch.ask(key_hash)
         rules = key.rules if key is not None else None
+        caller = self._callers.get(key_hash)
         if rules is None:
-            self._rules.pop(key_hash, None)
+            self._forget(key_hash)
         else:
             self._rules[key_hash] = rules
         if key is None:
             return Refused(None, None)
-        return None if is_admitted(rules, address, now) else Refused(key.key_id, rules)
+        return None if is_admitted(rules, address, now) else Refused(caller, rules)
+
+    def _forget(self, key_hash: bytes) -> None:
+        self._rules.pop(key_hash, None)
+        self._callers.pop(key_hash, None)
 
     async def _ask(self, hashes: list[bytes]) -> list[RuledKey | None]:
         async with self._database.at_hand() as connection:
