@@ -191,7 +191,7 @@ def _unpack(file: Path, to: Path) -> None:
     except FileNotFoundError as error:
         raise NotFound(f"There is no file {file}.") from error
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise Invalid(f"{file} cannot be read as a backup: {error}") from error
+        raise Invalid(f"{file} cannot be read as a backup; it is damaged, or something else.") from error
 
 
 def _run(program: str, *words: str) -> None:
