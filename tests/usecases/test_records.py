@@ -119,7 +119,7 @@ async def state_of(shop: Shop, who: str) -> Customer:
 
 async def find(shop: Shop, who: str) -> Customer | None:
     state = await shop.database.pool.fetchval(
-        "select c.state from customers c join aliases a on a.customer_id = c.id"
+        "select c.state from customers c join aliases a on a.project_id = c.project_id and a.customer_id = c.id"
         " where a.project_id = $1 and a.app_user_id = $2",
         shop.project_id,
         who,
@@ -177,7 +177,8 @@ class World:
         await exists(self.shop, who)
         key = self.chance.choice(("welcome", "thanks"))
         amount = await self.shop.database.pool.fetchval(
-            "select m.amount from currency_transactions m join aliases a on a.customer_id = m.customer_id"
+            "select m.amount from currency_transactions m"
+            " join aliases a on a.project_id = m.project_id and a.customer_id = m.customer_id"
             " where a.project_id = $1 and a.app_user_id = $2 and m.idempotency_key = $3",
             self.shop.project_id,
             who,
