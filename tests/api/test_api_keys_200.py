@@ -24,6 +24,7 @@ async def test_a_key_is_shown_once_and_masked_ever_after(shop: Shop) -> None:
         "revoked_at": None,
         "expires_at": None,
         "allowed_networks": [],
+        "last_used_at": None,
     }
     listed = await get(shop, "api_keys")
     assert shown in listed.json()["items"]

@@ -46,6 +46,8 @@ async def test_a_new_app_comes_with_a_key_that_is_shown_this_once(shop: Shop) ->
         "environment": "production",
         "created_at": NOW,
         "revoked_at": None,
+        # It was used just now, which is written a little later.
+        "last_used_at": listed["last_used_at"],
     }
 
 

@@ -105,7 +105,7 @@ async def test_no_table_holds_a_secret_in_the_clear(post: Post, echo: str) -> No
         await did(post, "purchase", "ada", "pro_yearly")
         await post.settled(made["id"], "waiting", attempts=1)
     tables = await post.database.pool.fetch(
-        "select relname from pg_class where relkind = 'r' and relnamespace = $1",
+        "select relname from pg_class where relkind in ('r', 'p') and relnamespace = $1",
         await post.database.pool.fetchval("select 'public'::regnamespace::oid"),
     )
     assert {"webhooks", "attempts", "deliveries"} <= {row["relname"] for row in tables}

@@ -84,7 +84,10 @@ def test_databases_that_cannot_work_are_refused(url: str) -> None:
 
 @pytest.mark.parametrize(
     ("package", "allowed"),
-    [(latchkey.consumer, {"consumer", "wire", "client", "push"}), (latchkey.client, {"client", "wire", "http_client"})],
+    [
+        (latchkey.consumer, {"consumer", "wire", "client", "push", "database_address"}),
+        (latchkey.client, {"client", "wire", "http_client"}),
+    ],
 )
 def test_the_arrows_run_one_way(package: object, allowed: set[str]) -> None:
     folder = Path(str(getattr(package, "__file__", ""))).parent

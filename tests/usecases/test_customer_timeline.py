@@ -69,4 +69,4 @@ async def test_a_page_is_read_along_the_customers_own_line(shop: Shop) -> None:
     walks = [line for line in plan if "Index Cond" in line and "sequence < " in line]
     assert walks, "\n".join(plan)
     assert "customer_id = mine.id" in walks[0]
-    assert "Index Scan Backward using events_of_customer" in "\n".join(plan)
+    assert "Index Scan Backward using events_0_of_customer" in "\n".join(plan)
