@@ -18,6 +18,7 @@ import pytest
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.embedded.system_user import NAME
 from latchkey.storage.errors import EmbeddedServerError
+from tests import not_run
 from tests.cli.running import LATCHKEY, Up, latchkey
 from tests.machine import announce
 from tests.patience import PATIENCE
@@ -25,7 +26,13 @@ from tests.patience import PATIENCE
 pytestmark = pytest.mark.processes
 
 NOBODY = "nobody"
-only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+only_root = pytest.mark.usefixtures("root")
+
+
+@pytest.fixture(scope="module")
+def root() -> None:
+    if os.geteuid() != 0:
+        not_run.skip("root user for tests/cli/test_users.py", "Only root can become another user: run them as root.")
 
 
 def becoming(name: str) -> list[str] | None:

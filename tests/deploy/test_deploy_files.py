@@ -17,6 +17,7 @@ from latchkey.api.body import LIMIT
 from latchkey.cli import probe
 from latchkey.dashboard.stream import SILENT_FOR
 from latchkey.settings import _FILES, PREFIX, Settings, gather, load
+from tests import not_run
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -83,8 +84,8 @@ def test_the_kustomization_has_every_manifest_but_the_example() -> None:
     assert sorted(listed) == sorted({name for name, _ in manifests() if "example" not in name})
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="NOT RENDERED: there is no kubectl here")
 def test_the_kustomization_is_rendered() -> None:
+    needs("kubectl")
     made = subprocess.run(["kubectl", "kustomize", KUBERNETES], capture_output=True, text=True, timeout=300)
     assert made.returncode == 0, made.stderr
     rendered = list(yaml.safe_load_all(made.stdout))
@@ -208,8 +209,8 @@ def test_what_the_image_copies_is_in_the_build_context() -> None:
         assert any(word == one or word.startswith(f"{one}/") for one in kept), word
 
 
-@pytest.mark.skipif(shutil.which("hadolint") is None, reason="NOT LINTED: there is no hadolint here")
 def test_the_dockerfile_is_linted() -> None:
+    needs("hadolint")
     told = subprocess.run(["hadolint", DEPLOY / "docker" / "Dockerfile"], capture_output=True, text=True, timeout=300)
     assert told.returncode == 0, told.stdout
 
@@ -249,13 +250,19 @@ def test_the_script_makes_every_secret_of_the_compose_file_once(tmp_path: Path) 
     assert (again.returncode, load(environ)) == (1, settings)
 
 
+def needs(program: str) -> None:
+    if shutil.which(program) is None:
+        not_run.skip(program, "Install it to check the files under deploy/ that are for it.")
+
+
 def compose_is_there() -> bool:
     docker = shutil.which("docker")
     return docker is not None and subprocess.run([docker, "compose", "version"], capture_output=True).returncode == 0
 
 
-@pytest.mark.skipif(not compose_is_there(), reason="NOT READ BY DOCKER: there is no `docker compose` here")
 def test_docker_understands_the_compose_file(tmp_path: Path) -> None:
+    if not compose_is_there():
+        not_run.skip("`docker compose`", "Install Docker's compose plugin to check deploy/compose.")
     told = subprocess.run(
         ["docker", "compose", "--file", DEPLOY / "compose" / "compose.yaml", "config", "--quiet"],
         capture_output=True,
@@ -288,8 +295,8 @@ def test_where_there_is_no_engine_the_smoke_test_says_so_loudly(tmp_path: Path) 
 # systemd.
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="NOT VERIFIED: there is no systemd-analyze here")
 def test_systemd_understands_the_units(tmp_path: Path) -> None:
+    needs("systemd-analyze")
     units = []
     for path in sorted((DEPLOY / "systemd").glob("*.service")):
         # Latchkey is not installed there on this machine.
@@ -334,8 +341,8 @@ def test_proxies_agree_with_latchkey() -> None:
         assert int(seconds) > max(SILENT_FOR, Settings().statement_timeout_ms / 1000)
 
 
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="NOT CHECKED: there is no nginx here")
 def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
+    needs("nginx")
     pair(tmp_path)
     site = NGINX.replace("/etc/nginx/tls", str(tmp_path))
     conf = tmp_path / "nginx.conf"
@@ -344,8 +351,8 @@ def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
     assert "syntax is ok" in told.stderr, told.stderr
 
 
-@pytest.mark.skipif(shutil.which("haproxy") is None, reason="NOT CHECKED: there is no haproxy here")
 def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
+    needs("haproxy")
     cert, key = pair(tmp_path)
     both = tmp_path / "both.pem"
     both.write_bytes(cert.read_bytes() + key.read_bytes())
@@ -355,8 +362,8 @@ def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
     assert told.returncode == 0, told.stderr
 
 
-@pytest.mark.skipif(shutil.which("caddy") is None, reason="NOT CHECKED: there is no caddy here")
 def test_caddy_takes_its_configuration(tmp_path: Path) -> None:
+    needs("caddy")
     words = ["caddy", "adapt", "--adapter", "caddyfile", "--config", str(DEPLOY / "proxy" / "Caddyfile")]
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin"}
     told = subprocess.run(words, capture_output=True, text=True, env=env, timeout=300)

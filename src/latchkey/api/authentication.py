@@ -25,7 +25,6 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.team.client_address import client_address, network_of
 from latchkey.domain.team.key_rules import KeyRules
 from latchkey.usecases.engine.admission import Caller, Leased, Limited, Scope, Verdict
-from latchkey.usecases.engine.refused_keys import is_admitted
 from latchkey.usecases.services import Services
 
 _LONGEST = 256
@@ -56,22 +55,22 @@ def admitted(verdict: Verdict, exchange: Exchange, services: Services) -> Caller
         exchange.caller = caller = verdict.caller
         exchange.key_id, exchange.store = caller.key_id, caller.store
         if caller.rules is not None:
-            require_rules(caller, caller.rules, exchange, services)
+            require_rules(caller.rules, caller, exchange, services)
         raise TooManyRequests(verdict.retry_after_ms)
     exchange.caller, exchange.key_id, exchange.store = verdict, verdict.key_id, verdict.store
     if verdict.rules is not None:
-        require_rules(verdict, verdict.rules, exchange, services)
+        require_rules(verdict.rules, verdict, exchange, services)
     if verdict.rate_used is not None:
         exchange.usage = verdict.rate_used, verdict.rate_limit
     return verdict
 
 
-def require_rules(caller: Caller, rules: KeyRules, exchange: Exchange, services: Services) -> None:
+def require_rules(rules: KeyRules, caller: Caller, exchange: Exchange, services: Services) -> None:
     """Refuses a key that has expired, or that is used from outside its networks."""
     address, now = address_of(exchange, services), services.now()
-    if is_admitted(rules, address, now):
+    if rules.allows(address, now):
         return
-    services.refused_keys.add(key_hash(exchange.headers.get(b"authorization"), exchange.version), rules, caller)
+    services.refused_keys.add(key_hash(exchange.headers.get(b"authorization"), exchange.version), caller)
     raise _refusal(rules, address, now)
 
 
@@ -81,11 +80,11 @@ async def check_refused_before(exchange: Exchange, services: Services, hashed: b
     refused = await services.refused_keys.refused(hashed, address, now)
     if refused is None:
         return
-    if refused.caller is not None:
-        exchange.caller, exchange.key_id = refused.caller, refused.caller.key_id
-    if refused.rules is None:
+    caller = refused.caller
+    if caller is None or caller.rules is None:
         raise Unauthenticated(_UNKNOWN)
-    raise _refusal(refused.rules, address, now)
+    exchange.caller, exchange.key_id = caller, caller.key_id
+    raise _refusal(caller.rules, address, now)
 
 
 def _refusal(rules: KeyRules, address: str, now: Ms) -> ApiError:
@@ -199,7 +198,7 @@ def leased_caller(exchange: Exchange, services: Services, scope: Scope, project_
     if leased is None:
         return None
     caller = leased.caller
-    refused = caller.rules is not None and not is_admitted(caller.rules, address_of(exchange, services), services.now())
+    refused = caller.rules is not None and not caller.rules.allows(address_of(exchange, services), services.now())
     if refused or caller.is_public or scope not in caller.scopes or caller.project_id != project_id:
         services.admission.undo(leased)
         return None

@@ -42,6 +42,9 @@ class KeyRules:
     def admits(self, address: str) -> bool:
         return not self.networks or is_inside(address, self.networks)
 
+    def allows(self, address: str, now: Ms) -> bool:
+        return not self.is_expired(now) and self.admits(address)
+
 
 def rules_of(expires_at: Ms | None, networks: Sequence[str] | None) -> KeyRules | None:
     """None: the key works always and from everywhere."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from latchkey.domain.instants import Ms
-from latchkey.domain.team.key_rules import KeyRules
 from latchkey.storage.database import Database
 from latchkey.storage.engine import admission
 from latchkey.storage.engine.admission import RuledKey
@@ -22,52 +23,38 @@ _MOST = 1_000
 
 
 class Refused(NamedTuple):
-    # As it was when it was first refused, for the logs. None: the key was revoked.
+    # With its rules as they are now. None: the key was revoked.
     caller: Caller | None
-    rules: KeyRules | None
 
 
 class RefusedKeys:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._rules: dict[bytes, KeyRules] = {}
         self._callers: dict[bytes, Caller] = {}
         self._batch: Batch[bytes, RuledKey | None] = Batch(self._ask)
 
     def __bool__(self) -> bool:
-        return bool(self._rules)
+        return bool(self._callers)
 
-    def add(self, key_hash: bytes, rules: KeyRules, caller: Caller) -> None:
-        if len(self._rules) >= _MOST:
-            self._forget(next(iter(self._rules)))
-        self._rules[key_hash] = rules
+    def add(self, key_hash: bytes, caller: Caller) -> None:
+        if len(self._callers) >= _MOST:
+            self._callers.pop(next(iter(self._callers)))
         self._callers[key_hash] = caller
 
     async def refused(self, key_hash: bytes, address: str, now: Ms) -> Refused | None:
         """The key, if its rules refuse this request as they stand in the database now."""
-        known = self._rules.get(key_hash)
-        if known is None or is_admitted(known, address, now):
+        caller = self._callers.get(key_hash)
+        if caller is None or caller.rules is None or caller.rules.allows(address, now):
             return None
         key = await self._batch.ask(key_hash)
         rules = key.rules if key is not None else None
-        caller = self._callers.get(key_hash)
         if rules is None:
-            self._forget(key_hash)
-        else:
-            self._rules[key_hash] = rules
-        if key is None:
-            return Refused(None, None)
-        return None if is_admitted(rules, address, now) else Refused(caller, rules)
-
-    def _forget(self, key_hash: bytes) -> None:
-        self._rules.pop(key_hash, None)
-        self._callers.pop(key_hash, None)
+            self._callers.pop(key_hash, None)
+            return Refused(None) if key is None else None
+        self._callers[key_hash] = caller = replace(caller, rules=rules)
+        return None if rules.allows(address, now) else Refused(caller)
 
     async def _ask(self, hashes: list[bytes]) -> list[RuledKey | None]:
         async with self._database.at_hand() as connection:
             found = await admission.rules_of_keys(connection, list(set(hashes)))
         return [found.get(key_hash) for key_hash in hashes]
-
-
-def is_admitted(rules: KeyRules | None, address: str, now: Ms) -> bool:
-    return rules is None or (not rules.is_expired(now) and rules.admits(address))
