@@ -1,0 +1,148 @@
+"""Facts: what one purchase or one customer adds to the charts, and on which day.
+
+Every number in every chart is a sum of facts. A fact says "on this day, add this quantity and this money to this kind".
+For example, a monthly subscription for 9.99 that was bought on 1 January gives, among others,
+
+    PAYMENT   1 January    +1   9.99
+    ACTIVE    1 January    +1   9.99 (its monthly revenue)
+    ACTIVE    1 February   -1  -9.99
+    CHURN     1 February   +1   9.99
+
+Facts in the future are stored too, so a subscription that nobody renews ends by itself. A renewal replaces the facts of
+its purchase.
+
+Two sorts of kinds:
+- A *flow* (PAYMENT, NEW, CHURN, ...) is summed over the days of a period.
+- A *level* (ACTIVE, TRIAL, STATUS) is summed over all days up to the end of a period.
+Kinds of cohorts are flows whose day is that of the cohort: the first seen day, the start of the trial, the first
+payment.
+`n` tells facts of one kind apart; what it means is written beside each kind.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from latchkey.domain.instants import Ms
+
+
+class Kind(StrEnum):
+    # Payments, on their own day. n: 0 the customer's first payment ever, 1 any other.
+    PAYMENT = "payment"
+    # Money given back, on the day it was given back; a reversed refund counts -1 on the day of the reversal. `quantity`
+    # counts whole refunds only; the money of partial refunds is in the amounts. n as of the payment.
+    REFUND = "refund"
+    # Payments that were refunded in full at any time, on the day of the payment: for the refund rate.
+    REFUNDED_PAYMENT = "refunded_payment"
+
+    # Paid subscriptions that run (level): +1 where access begins, -1 where it ends. Amounts are monthly revenue.
+    ACTIVE = "active"
+    # What moves ACTIVE. In every currency, quantity: NEW + RETURN - CHURN = change of ACTIVE; amounts: NEW + RETURN +
+    # EXPANSION - CONTRACTION - CHURN = change of the monthly revenue. All of them are positive.
+    # n of NEW: 0 bought directly, 1 with a paid introductory offer, 2 converted from a trial.
+    NEW = "new"
+    # A customer who had let a subscription expire has one again.
+    RETURN = "return"
+    # A price or product change without a gap; quantity 1.
+    EXPANSION = "expansion"
+    CONTRACTION = "contraction"
+    CHURN = "churn"
+
+    # Free trials that run (level), and what moves them.
+    TRIAL = "trial"
+    # On the day the trial began. n is what became of it so far: 0 still running, 1 converted, 2 ended without a
+    # payment, 3 converted and that payment was refunded.
+    TRIAL_STARTED = "trial_started"
+    # On the day the trial ended. n: 1 converted, 2 not.
+    TRIAL_ENDED = "trial_ended"
+
+    # Renewals that were due, on the due day. n is the number of the renewal (1 is the first), at most 12.
+    RENEWAL_DUE = "renewal_due"
+    # Those of them that were paid (within the grace period too), on the same due day, with the same n.
+    RENEWED = "renewed"
+
+    # What becomes of running subscriptions as things stand now (level; only its value now means anything).
+    # n: 0 set to renew, 1 set to cancel, 2 billing issue; 3, 4, 5 the same for trials. Amounts: monthly revenue.
+    STATUS = "status"
+
+    # Failed payments, on the day of the failure. n is what became of it: 0 open, 1 recovered while access was kept,
+    # 2 recovered later, 3 lost. Amounts: the price that was to be paid.
+    BILLING_ISSUE = "billing_issue"
+
+    # Customers, on the day they were first seen (the earlier of first contact and first purchase). quantity 1.
+    CUSTOMER = "customer"
+    # Customers, on the day of their first payment. quantity 1.
+    PAYING_CUSTOMER = "paying_customer"
+    # By the day the customer was first seen; n is a place in LIFETIMES, the first window the fact falls into, so a
+    # window is the sum over n up to its own. A refund takes away from the window its own day falls into.
+    # Payments less refunds.
+    SEEN_REVENUE = "seen_revenue"
+    # Customers who have paid (+1 at the first payment, -1 once all payments are refunded).
+    SEEN_PAYER = "seen_payer"
+    # Customers who have bought anything or started a trial.
+    SEEN_CONVERTED = "seen_converted"
+
+    # By the day of the first standard paid period of a subscription (trial and introductory periods left out), one
+    # product. n is the number of the period; 0 is the cohort itself. Paid periods only, refunded ones left out.
+    RETAINED = "retained"
+    # The running period of those, and whether it is set to renew: shown as provisional.
+    RETAINED_SOON = "retained_soon"
+
+
+# How long after the first seen day a fact still counts, in days; day 0 is the first. The last one has no end.
+LIFETIMES: tuple[int | None, ...] = (0, 7, 14, 30, 90, 180, 365, 730, None)
+
+LEVELS = frozenset({Kind.ACTIVE, Kind.TRIAL, Kind.STATUS})
+
+
+class Dimensions(NamedTuple):
+    """What facts can be filtered and broken down by. Empty: not known, or not of this fact (a customer has no
+    product)."""
+
+    product: str = ""
+    # ISO 8601, such as "P1M".
+    duration: str = ""
+    store: str = ""
+    # ISO 3166, two letters: of the purchase; else where the customer was seen first.
+    country: str = ""
+    # What the app said when the purchase (or the customer) was first counted. Kept when facts are rebuilt.
+    platform: str = ""
+    app_version: str = ""
+    # The offering that the product was bought from.
+    offering: str = ""
+    # "experiment id:variant id" of every enrollment, sorted. A fact counts for each of them.
+    variants: tuple[str, ...] = ()
+    # "name=value" of the attributes that the project has chosen for charts, sorted. The latest values.
+    attributes: tuple[str, ...] = ()
+
+
+NO_DIMENSIONS = Dimensions()
+
+
+class Money(NamedTuple):
+    """Millionths. `micros`, `tax` and `commission` are in the fact's currency, the others in USD at the exchange rate
+    of the payment. All are parts of the customer's price: proceeds = micros - tax - commission."""
+
+    micros: int = 0
+    tax: int = 0
+    commission: int = 0
+    usd: int = 0
+    tax_usd: int = 0
+    commission_usd: int = 0
+    # How many facts have an amount that no exchange rate was known for. 0 where the currency is USD.
+    unconverted: int = 0
+
+
+NO_MONEY = Money()
+
+
+class Fact(NamedTuple):
+    kind: Kind
+    at: Ms
+    n: int = 0
+    # "" for facts without money.
+    currency: str = ""
+    quantity: int = 0
+    money: Money = NO_MONEY
+    dimensions: Dimensions = NO_DIMENSIONS

@@ -1,0 +1,79 @@
+"""Sums of facts: what a chart asks for, and what it gets.
+
+The storage answers a `Question` with `Sum` rows; the charts are computed from these rows by pure functions.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from latchkey.domain.charts.fact import NO_MONEY, Kind, Money
+
+# Days since 1970-01-01, UTC.
+Day: TypeAlias = int
+
+_EPOCH = date(1970, 1, 1)
+
+
+class Resolution(StrEnum):
+    DAY = "day"
+    # Sunday to Saturday.
+    WEEK = "week"
+    MONTH = "month"
+
+
+def day_of(when: date) -> Day:
+    return (when - _EPOCH).days
+
+
+def date_of(day: Day) -> date:
+    return _EPOCH + timedelta(days=day)
+
+
+def period_of(day: Day, resolution: Resolution) -> Day:
+    """The first day of the period that a day belongs to."""
+    match resolution:
+        case Resolution.DAY:
+            return day
+        case Resolution.WEEK:
+            # 1970-01-01 was a Thursday.
+            return day - (day + 4) % 7
+        case Resolution.MONTH:
+            return day_of(date_of(day).replace(day=1))
+
+
+class Filter(NamedTuple):
+    """Facts with one of these values. `dimension` is a field of `Dimensions`, or "experiment:<id>" with variants as
+    values, or "attribute:<name>". The value "" is "not known"."""
+
+    dimension: str
+    values: tuple[str, ...]
+
+
+class Question(NamedTuple):
+    # PRODUCTION, SANDBOX, or the id of a test clock.
+    environment: str
+    kinds: tuple[Kind, ...]
+    # Both included. Facts after now are never counted, whatever the last day is; neither are those of later today.
+    first: Day
+    last: Day
+    resolution: Resolution
+    # All of them must match.
+    filters: tuple[Filter, ...] = ()
+    # The dimension to break down by, named as in `Filter`.
+    segment: str | None = None
+
+
+class Sum(NamedTuple):
+    kind: Kind
+    n: int
+    # The first day of the period, which may lie before `Question.first`. None: everything before `Question.first`; such
+    # rows exist for levels only.
+    period: Day | None
+    # The value of the dimension asked for; "" without one.
+    segment: str
+    currency: str
+    quantity: int
+    money: Money = NO_MONEY
