@@ -1,0 +1,70 @@
+"""The plain answer to a question about facts: reads all of them. The storage must answer the same, only faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.sums import Day, Filter, Question, Sum, period_of
+from latchkey.domain.instants import DAY, Ms
+
+_EXPERIMENT, _ATTRIBUTE = "experiment:", "attribute:"
+
+_Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
+
+
+def sum_facts(facts: Iterable[Fact], question: Question, now: Ms) -> list[Sum]:
+    """The facts are those of the environment asked for. Rows in which everything is zero are left out."""
+    found: dict[_Key, tuple[int, Money]] = {}
+    for fact in facts:
+        period = _period(fact, question, now)
+        if isinstance(period, _Outside) or not all(_matches(fact.dimensions, one) for one in question.filters):
+            continue
+        for segment in _segments(fact.dimensions, question.segment):
+            key = fact.kind, fact.n, period, segment, fact.currency
+            quantity, money = found.get(key, (0, NO_MONEY))
+            found[key] = quantity + fact.quantity, plus(money, fact.money)
+    rows = [Sum(*key, quantity, money) for key, (quantity, money) in found.items() if quantity or any(money)]
+    return sorted(rows, key=lambda row: (row.kind, row.n, -1 if row.period is None else row.period, *row[3:5]))
+
+
+def plus(one: Money, other: Money) -> Money:
+    return Money(*(a + b for a, b in zip(one, other, strict=True)))
+
+
+def values_of(dimensions: Dimensions, dimension: str) -> tuple[str, ...]:
+    """The values of a fact in one dimension: one, or "" for none. A customer can be in one variant of an experiment."""
+    if dimension.startswith(_EXPERIMENT):
+        prefix = dimension.removeprefix(_EXPERIMENT) + ":"
+        return _tagged(dimensions.variants, prefix)
+    if dimension.startswith(_ATTRIBUTE):
+        return _tagged(dimensions.attributes, dimension.removeprefix(_ATTRIBUTE) + "=")
+    value = getattr(dimensions, dimension)
+    assert isinstance(value, str)
+    return (value,)
+
+
+def _tagged(tags: tuple[str, ...], prefix: str) -> tuple[str, ...]:
+    return tuple(one.removeprefix(prefix) for one in tags if one.startswith(prefix)) or ("",)
+
+
+class _Outside:
+    """The fact is not asked for."""
+
+
+def _period(fact: Fact, question: Question, now: Ms) -> Day | _Outside | None:
+    day = fact.at // DAY
+    if fact.kind not in question.kinds or fact.at > now or day > question.last:
+        return _Outside()
+    if day >= question.first:
+        return period_of(day, question.resolution)
+    return None if fact.kind in LEVELS else _Outside()
+
+
+def _matches(dimensions: Dimensions, wanted: Filter) -> bool:
+    return any(value in wanted.values for value in values_of(dimensions, wanted.dimension))
+
+
+def _segments(dimensions: Dimensions, segment: str | None) -> tuple[str, ...]:
+    return ("",) if segment is None else values_of(dimensions, segment)
