@@ -89,6 +89,16 @@ class Kind(StrEnum):
     # The running period of those, and whether it is set to renew: shown as provisional.
     RETAINED_SOON = "retained_soon"
 
+    # By the day that a customer was enrolled in an experiment, one fact for each enrollment, with that variant alone in
+    # `variants`. Only what happened after the enrollment counts; n is a place in LIFETIMES, counted from it.
+    ENROLLED = "enrolled"
+    ENROLLED_CONVERTED = "enrolled_converted"
+    ENROLLED_PAYER = "enrolled_payer"
+    ENROLLED_REVENUE = "enrolled_revenue"
+    # The square of what a customer has paid, in USD cents, as `quantity`; over all n up to a window it is the square
+    # within that window. The spread of revenue per customer needs it.
+    ENROLLED_SQUARE = "enrolled_square"
+
 
 # How long after the first seen day a fact still counts, in days; day 0 is the first. The last one has no end.
 LIFETIMES: tuple[int | None, ...] = (0, 7, 14, 30, 90, 180, 365, 730, None)

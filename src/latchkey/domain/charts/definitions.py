@@ -1,0 +1,64 @@
+"""All charts, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from latchkey.domain.charts.customer_definitions import (
+    CONVERSION_TO_PAYING,
+    CUSTOMERS_NEW,
+    CUSTOMERS_PAYING,
+    EXPERIMENT_RESULTS,
+    INITIAL_CONVERSION,
+    TRIAL_CONVERSION_RATE,
+    TRIALS_CHART,
+    TRIALS_MOVEMENT,
+    TRIALS_NEW,
+)
+from latchkey.domain.charts.money_definitions import (
+    ARR,
+    COHORT_EXPLORER,
+    LTV_PER_CUSTOMER,
+    LTV_PER_PAYING_CUSTOMER,
+    MRR,
+    MRR_MOVEMENT,
+    REFUND_RATE,
+    REVENUE_CHART,
+)
+from latchkey.domain.charts.subscription_definitions import (
+    ACTIVES,
+    ACTIVES_MOVEMENT,
+    ACTIVES_NEW,
+    BILLING_RECOVERY,
+    CHURN,
+    RENEWAL_RATE,
+    SUBSCRIPTION_RETENTION,
+    SUBSCRIPTION_STATUS,
+)
+
+CHARTS = (
+    MRR,
+    MRR_MOVEMENT,
+    ARR,
+    REVENUE_CHART,
+    REFUND_RATE,
+    LTV_PER_CUSTOMER,
+    LTV_PER_PAYING_CUSTOMER,
+    COHORT_EXPLORER,
+    ACTIVES,
+    ACTIVES_MOVEMENT,
+    ACTIVES_NEW,
+    CHURN,
+    SUBSCRIPTION_RETENTION,
+    SUBSCRIPTION_STATUS,
+    RENEWAL_RATE,
+    BILLING_RECOVERY,
+    TRIALS_CHART,
+    TRIALS_MOVEMENT,
+    TRIALS_NEW,
+    TRIAL_CONVERSION_RATE,
+    CUSTOMERS_NEW,
+    CUSTOMERS_PAYING,
+    INITIAL_CONVERSION,
+    CONVERSION_TO_PAYING,
+    EXPERIMENT_RESULTS,
+)
+BY_NAME = {one.name: one for one in CHARTS}
