@@ -7,10 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 
 from latchkey.domain.access.entitlements import accesses
+from latchkey.domain.charts.segments import segments
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import merge
 from latchkey.domain.customers.promotion import grant
-from latchkey.domain.figures.lines import Line, contributions, segments
+from latchkey.domain.figures.lines import Line, contributions
 from latchkey.domain.figures.tally import Tally, total
 from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.money import Price

@@ -38,13 +38,16 @@ class Kind(StrEnum):
 
     # Paid subscriptions that run (level): +1 where access begins, -1 where it ends. Amounts are monthly revenue.
     ACTIVE = "active"
-    # What moves ACTIVE. In every currency, quantity: NEW + RETURN - CHURN = change of ACTIVE; amounts: NEW + RETURN +
-    # EXPANSION - CONTRACTION - CHURN = change of the monthly revenue. All of them are positive.
-    # n of NEW: 0 bought directly, 1 with a paid introductory offer, 2 converted from a trial.
+    # What moves ACTIVE. In quantity and in money, in every currency and for every product, country and so on:
+    # NEW + RETURN + EXPANSION - CONTRACTION - CHURN = change of ACTIVE. Over everything, the quantities of EXPANSION
+    # and CONTRACTION cancel each other out, and the money of each is positive.
+    # n of NEW and RETURN: 0 bought directly, 1 with a paid introductory offer, 2 converted from a trial.
     NEW = "new"
     # A customer who had let a subscription expire has one again.
     RETURN = "return"
-    # A price or product change without a gap; quantity 1.
+    # A price or product change without a gap: the difference. Where the product changes, an upgrade takes the old
+    # amount (and quantity 1) from the old product and adds the new amount (and quantity 1) to the new product. Where
+    # the currency changes, the old amount is CONTRACTION in its currency and the new one EXPANSION in its own.
     EXPANSION = "expansion"
     CONTRACTION = "contraction"
     CHURN = "churn"
@@ -84,9 +87,10 @@ class Kind(StrEnum):
     SEEN_CONVERTED = "seen_converted"
 
     # By the day of the first standard paid period of a subscription (trial and introductory periods left out), one
-    # product. n is the number of the period; 0 is the cohort itself. Paid periods only, refunded ones left out.
+    # product, without a gap. n is the number of the period; 0 is the cohort itself. Paid periods only; refunded ones
+    # are left out, except that the cohort keeps its size.
     RETAINED = "retained"
-    # The running period of those, and whether it is set to renew: shown as provisional.
+    # The next period of those that run and are set to renew, with its number: shown as provisional.
     RETAINED_SOON = "retained_soon"
 
     # By the day that a customer was enrolled in an experiment, one fact for each enrollment, with that variant alone in
@@ -121,7 +125,8 @@ class Dimensions(NamedTuple):
     app_version: str = ""
     # The offering that the product was bought from.
     offering: str = ""
-    # "experiment id:variant id" of every enrollment, sorted. A fact counts for each of them.
+    # "experiment id:variant id" of every enrollment, sorted. A fact counts for each of them. Of a purchase: only those
+    # that came before it.
     variants: tuple[str, ...] = ()
     # "name=value" of the attributes that the project has chosen for charts, sorted. The latest values.
     attributes: tuple[str, ...] = ()

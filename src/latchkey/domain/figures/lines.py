@@ -13,31 +13,26 @@ How the lines of a subscription are made (`_subscription`):
 1. Each period is a payment, and perhaps the start of a trial.
 2. `segments` says when which period counts. Periods may overlap; then the later one counts.
 3. A segment adds to `active` and `mrr` (or to `trials`) where it starts, and takes the same away where it ends.
-4. `_stretches` joins paid segments without a gap between them. The end of a stretch is an expiration; a stretch that
+4. `stretches` joins paid segments without a gap between them. The end of a stretch is an expiration; a stretch that
    starts after another one of the same customer has ended is a return (`returns`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.charts.month import monthly, sold_length
+from latchkey.domain.charts.segments import PAID, PurchaseKey, Stretch, returns, segments, stretches
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.figures.month import monthly, sold_length
 from latchkey.domain.figures.tally import NOTHING, Tally
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.payment import Payment, payment_of
 from latchkey.domain.purchases.purchase import Environment, Ownership, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.terms import USD, usd_micros
-
-PurchaseKey: TypeAlias = tuple[str, str]
-
-PAID = frozenset({PeriodType.NORMAL, PeriodType.INTRO, PeriodType.PREPAID})
 
 
 class Line(NamedTuple):
@@ -49,31 +44,12 @@ class Line(NamedTuple):
     tally: Tally
 
 
-class Segment(NamedTuple):
-    """A stretch of time in which one period counts: where two overlap, the later one."""
-
-    start: Ms
-    end: Ms
-    period: Period
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Stretch:
-    """Paid time without a gap, however often it was renewed or changed."""
-
-    start: Ms
-    key: PurchaseKey
-    end: Ms
-    first_currency: str
-    last_currency: str
-
-
 def contributions(customer: Customer, catalog: Catalog) -> dict[PurchaseKey, tuple[Line, ...]]:
     """The lines of every purchase that can have any. Who lives on a test clock lives in another time and has none."""
     if customer.test_clock_id is not None:
         return {}
     books: dict[PurchaseKey, _Book] = {}
-    stretches: dict[Environment, list[Stretch]] = defaultdict(list)
+    runs: dict[Environment, list[Stretch]] = defaultdict(list)
     for one in customer.purchases:
         if one.kind is PurchaseKind.ONE_TIME:
             book = books[one.store, one.id] = _Book(one.environment)
@@ -84,12 +60,12 @@ def contributions(customer: Customer, catalog: Catalog) -> dict[PurchaseKey, tup
         key = subscription.store, subscription.id
         books[key] = _Book(subscription.environment)
         if subscription.ownership is Ownership.PURCHASED:
-            stretches[subscription.environment] += _subscription(books[key], key, subscription, catalog)
+            runs[subscription.environment] += _subscription(books[key], key, subscription, catalog)
     if books and all(book.environment is Environment.SANDBOX for book in books.values()):
         next(iter(books.values())).add(customer.first_seen_at, _first_currency(customer), Tally(newcomers=1))
-    for together in stretches.values():
+    for together in runs.values():
         for stretch in returns(together):
-            books[stretch.key].add(stretch.start, stretch.first_currency, Tally(resubscribed=1))
+            books[stretch.key].add(stretch.start, stretch.first.price.currency, Tally(resubscribed=1))
     return {key: book.lines() for key, book in books.items()}
 
 
@@ -151,69 +127,10 @@ def _subscription(book: _Book, key: PurchaseKey, subscription: Subscription, cat
             continue
         book.add(start, period.price.currency, begins)
         book.add(end, period.price.currency, ends)
-    found = list(_stretches(key, counted))
+    found = list(stretches(key, counted))
     for stretch in found:
-        book.add(stretch.end, stretch.last_currency, Tally(expired=1))
+        book.add(stretch.end, stretch.last.price.currency, Tally(expired=1))
     return found
-
-
-def segments(subscription: Subscription) -> list[Segment]:
-    """When which period counts, oldest first."""
-    found: list[Segment] = []
-    # What later periods cover, in order of time.
-    covered: list[tuple[Ms, Ms]] = []
-    for period in reversed(subscription.periods):
-        start = period.starts_at
-        end = subscription.access_ends_at if period is subscription.current else period.access_ends_at
-        at = start
-        for taken_from, taken_until in covered:
-            if taken_from >= end:
-                break
-            if taken_from > at:
-                found.append(Segment(at, taken_from, period))
-            at = max(at, taken_until)
-        if at < end:
-            found.append(Segment(at, end, period))
-        if start < end:
-            covered = _with(covered, start, end)
-    return sorted(found, key=lambda one: one.start)
-
-
-def _with(covered: list[tuple[Ms, Ms]], start: Ms, end: Ms) -> list[tuple[Ms, Ms]]:
-    """The same with one more, which begins before or with all of them."""
-    rest = 0
-    while rest < len(covered) and covered[rest][0] <= end:
-        start, end = min(start, covered[rest][0]), max(end, covered[rest][1])
-        rest += 1
-    return [(start, end), *covered[rest:]]
-
-
-def _stretches(key: PurchaseKey, counted: list[Segment]) -> Iterator[Stretch]:
-    running: Stretch | None = None
-    for start, end, period in counted:
-        if period.period_type not in PAID:
-            continue
-        currency = period.price.currency
-        if running is not None and running.end == start:
-            running = Stretch(running.start, key, end, running.first_currency, currency)
-        else:
-            if running is not None:
-                yield running
-            running = Stretch(start, key, end, currency, currency)
-    if running is not None:
-        yield running
-
-
-def returns(stretches: list[Stretch]) -> Iterator[Stretch]:
-    """Those with which one customer came back: each makes good for one that had ended before."""
-    ends = sorted(one.end for one in stretches)
-    passed = made_good = 0
-    for stretch in sorted(stretches):
-        while passed < len(ends) and ends[passed] <= stretch.start:
-            passed += 1
-        if passed > made_good:
-            made_good += 1
-            yield stretch
 
 
 def _active(period: Period, catalog: Catalog) -> Tally:

@@ -14,8 +14,9 @@ import structlog
 from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.charts.segments import PurchaseKey
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.figures.lines import Line, PurchaseKey, contributions
+from latchkey.domain.figures.lines import Line, contributions
 from latchkey.domain.instants import MINUTE, Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.customers.state_format import decode

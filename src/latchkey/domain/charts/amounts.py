@@ -1,0 +1,81 @@
+"""Money of facts: a price, or its part for one month, with tax and commission, and all of it in USD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from latchkey.domain.charts.fact import NO_MONEY, Money
+from latchkey.domain.charts.month import monthly
+from latchkey.domain.instants import Duration, Ms
+from latchkey.domain.money import Price
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase
+from latchkey.domain.purchases.subscription import Period
+from latchkey.domain.purchases.terms import USD, Terms, part_in_usd
+
+
+def currency_of(price: Price) -> str:
+    """ "" where the store does not tell what was paid."""
+    return price.currency if price.known else ""
+
+
+def money_of(micros: int, price: Price, terms: Terms | None) -> Money:
+    """A price, or a part of it."""
+    if not micros or not price.known:
+        return NO_MONEY
+    usd = micros if price.currency == USD else part_in_usd(micros, price, terms)
+    return _with_shares(micros, usd, terms)
+
+
+def monthly_money(price: Price, terms: Terms | None, length: Duration) -> Money:
+    """As much of a price as falls on one month."""
+    micros = price.micros
+    if not micros or not price.known:
+        return NO_MONEY
+    usd = micros if price.currency == USD else part_in_usd(micros, price, terms)
+    return _with_shares(monthly(micros, length), None if usd is None else monthly(usd, length), terms)
+
+
+def _with_shares(micros: int, usd: int | None, terms: Terms | None) -> Money:
+    tax = (terms.tax or 0.0) if terms is not None else 0.0
+    commission = (terms.commission or 0.0) if terms is not None else 0.0
+    if usd is None:
+        return Money(micros, round(micros * tax), round(micros * commission), unconverted=1)
+    if not tax and not commission:
+        return Money(micros, 0, 0, usd)
+    return Money(
+        micros, round(micros * tax), round(micros * commission), usd, round(usd * tax), round(usd * commission)
+    )
+
+
+class Back(NamedTuple):
+    """Money given back: all of a payment (`whole` 1), a part of it (0), or a refund that was reversed (-1)."""
+
+    at: Ms
+    whole: int
+    money: Money
+
+
+def given_back(bought: Period | Purchase, paid: Money) -> Iterator[Back]:
+    """Each on its own day. Of several refunds in a row without a reversal between them the first one counts.
+
+    A partial refund has no date. It is booked on the day of the newest report about the payment, and is part of the
+    whole refund once there is one.
+    """
+    refunded = False
+    for fact in bought.money_back:
+        if fact.reversal == refunded:
+            refunded = not refunded
+            yield _back(fact, paid)
+    part = min(bought.given_back, bought.price.micros)
+    if part and not refunded:
+        told_at = bought.as_of.at if isinstance(bought, Period) else bought.told_at
+        at = bought.purchased_at if told_at is None else max(told_at, bought.purchased_at)
+        yield Back(at, 0, money_of(part, bought.price, bought.terms))
+
+
+def _back(fact: MoneyBack, paid: Money) -> Back:
+    if not fact.reversal:
+        return Back(fact.at, 1, paid)
+    a, b, c, d, e, f, g = paid
+    return Back(fact.at, -1, Money(-a, -b, -c, -d, -e, -f, -g))

@@ -1,0 +1,134 @@
+"""Everything that a customer adds to the charts: the facts of each purchase, and of the customer.
+
+The facts depend on the state of the customer alone, not on the time. An end of access that lies ahead is a fact with a
+later date. What only time can decide (a trial that ends without a payment) is known with the next state: the end of
+access is an event, and the event brings a new state.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.charts import dimensions as made
+from latchkey.domain.charts.dimensions import SubscriptionDimensions
+from latchkey.domain.charts.fact import Fact
+from latchkey.domain.charts.payments import Paid, add_payments, payment_of
+from latchkey.domain.charts.people import Bought, add_customer
+from latchkey.domain.charts.renewals import add_issues, add_renewals, add_retained, links
+from latchkey.domain.charts.running import Levels, Run, add_active, add_beginnings
+from latchkey.domain.charts.segments import segments
+from latchkey.domain.charts.status import add_status
+from latchkey.domain.charts.subject import (
+    NO_ORIGIN,
+    FactBook,
+    Issue,
+    Origin,
+    SubjectKey,
+    counts,
+    customer_key,
+    environment_of,
+)
+from latchkey.domain.charts.trials import add_trials
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.purchases.purchase import Environment, Ownership
+from latchkey.domain.purchases.subscription import PeriodType, Subscription
+
+__all__ = ["Issue", "Origin", "SubjectKey", "facts_of"]
+
+
+def facts_of(
+    customer: Customer,
+    catalog: Catalog,
+    *,
+    origins: Mapping[SubjectKey, Origin],
+    issues: Mapping[SubjectKey, Sequence[Issue]],
+    attributes: Sequence[str],
+) -> dict[SubjectKey, tuple[Fact, ...]]:
+    """By subject; `subject.subjects_of` gives the environment of each. Subjects without facts are listed too, because
+    they may have had some before."""
+    return _Making(customer, catalog, origins, issues, attributes).facts()
+
+
+class _Making:
+    def __init__(
+        self,
+        customer: Customer,
+        catalog: Catalog,
+        origins: Mapping[SubjectKey, Origin],
+        issues: Mapping[SubjectKey, Sequence[Issue]],
+        attributes: Sequence[str],
+    ) -> None:
+        self._customer = customer
+        self._catalog = catalog
+        self._origins = origins
+        self._issues = issues
+        self._attributes = made.attributes_of(customer, attributes)
+        self._books: dict[SubjectKey, FactBook] = {("", id): FactBook() for id in customer.aliases}
+        self._payments: dict[Environment, list[Paid]] = defaultdict(list)
+        self._bought: dict[Environment, list[Bought]] = defaultdict(list)
+        self._runs: dict[Environment, list[Run]] = defaultdict(list)
+
+    def facts(self) -> dict[SubjectKey, tuple[Fact, ...]]:
+        self._purchases()
+        for subscription in self._customer.subscriptions:
+            self._subscription(subscription)
+        for payments in self._payments.values():
+            add_payments(payments)
+        for runs in self._runs.values():
+            add_beginnings(runs)
+        self._people()
+        return {key: book.facts() for key, book in self._books.items()}
+
+    def _purchases(self) -> None:
+        for one in self._customer.purchases:
+            if not counts(one):
+                continue
+            key = one.store, one.id
+            book = self._books[key] = FactBook()
+            # Shared by the family: somebody else paid, and is counted.
+            if one.ownership is Ownership.PURCHASED:
+                of = made.of_purchase(
+                    one, self._customer, self._catalog, self._origins.get(key, NO_ORIGIN), self._attributes
+                )
+                self._bought[one.environment].append(Bought(one.purchased_at, one.money_back, of))
+                payment = payment_of(one, of, book)
+                if payment is not None:
+                    self._payments[one.environment].append(payment)
+
+    def _subscription(self, subscription: Subscription) -> None:
+        key = subscription.store, subscription.id
+        book = self._books[key] = FactBook()
+        if subscription.ownership is not Ownership.PURCHASED:
+            return
+        dimensions = SubscriptionDimensions(
+            subscription, self._customer, self._catalog, self._origins.get(key, NO_ORIGIN), self._attributes
+        )
+        payments, bought = self._payments[subscription.environment], self._bought[subscription.environment]
+        for period in subscription.periods:
+            of = dimensions.of(period)
+            if period.period_type is not PeriodType.PROMOTIONAL:
+                bought.append(Bought(period.purchased_at, period.money_back, of))
+            payment = payment_of(period, of, book)
+            if payment is not None:
+                payments.append(payment)
+        counted = segments(subscription)
+        levels = Levels(subscription, dimensions)
+        self._runs[subscription.environment] += add_active(book, key, subscription, counted, levels)
+        add_trials(book, subscription, counted, dimensions)
+        add_status(book, subscription, counted, levels, dimensions)
+        linked = list(links(subscription))
+        add_renewals(book, linked, dimensions)
+        add_retained(book, subscription, linked, dimensions)
+        found = self._issues.get(key)
+        if found:
+            add_issues(book, subscription, found, self._catalog, dimensions)
+
+    def _people(self) -> None:
+        customer, key = self._customer, customer_key(self._customer)
+        of = made.of_customer(customer, self._origins.get(key, NO_ORIGIN), self._attributes)
+        # On a test clock everything is bought in the sandbox.
+        real = customer.test_clock_id is None and environment_of(customer) == Environment.PRODUCTION
+        environment = Environment.PRODUCTION if real else Environment.SANDBOX
+        add_customer(self._books[key], customer, of, self._payments[environment], self._bought[environment])

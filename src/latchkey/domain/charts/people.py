@@ -1,0 +1,133 @@
+"""Facts about customers: when they were first seen, when they first paid, and what they paid since.
+
+Windows after the first seen day count whole days (UTC): day 0 is the first seen day itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+from latchkey.domain.charts.fact import LIFETIMES, NO_MONEY, Dimensions, Kind
+from latchkey.domain.charts.payments import Paid
+from latchkey.domain.charts.subject import FactBook, counts, negative
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import MoneyBack
+
+_LAST = len(LIFETIMES) - 1
+# The first window of each day up to the longest one.
+_WINDOWS = tuple(
+    next(n for n, days in enumerate(LIFETIMES) if days is None or day <= days)
+    for day in range((LIFETIMES[-2] or 0) + 1)
+)
+
+
+# When it was bought; when all of it was given back (1) and that was reversed (-1); what it was.
+_Held: TypeAlias = tuple[Ms, Sequence[tuple[Ms, int]], Dimensions]
+_at = itemgetter(0)
+
+
+class Bought(NamedTuple):
+    """Anything bought, a trial included, with or without money."""
+
+    at: Ms
+    money_back: tuple[MoneyBack, ...]
+    dimensions: Dimensions
+
+
+def first_seen_at(customer: Customer) -> Ms:
+    """The earlier of first contact and first purchase: a store may report a purchase before the app is opened."""
+    first = customer.first_seen_at
+    for one in customer.subscriptions:
+        first = min(first, one.started_at)
+    for bought in customer.purchases:
+        if counts(bought):
+            first = min(first, bought.purchased_at)
+    return first
+
+
+def add_customer(
+    book: FactBook, customer: Customer, of: Dimensions, payments: Sequence[Paid], bought: Sequence[Bought]
+) -> None:
+    """`payments` and `bought` are those of the customer's environment."""
+    seen_at = first_seen_at(customer)
+    book.add(Kind.CUSTOMER, seen_at, 0, "", 1, NO_MONEY, of)
+    if not bought:
+        return
+    people = _People(book, seen_at, of)
+    if payments:
+        first = min(payments, key=lambda one: one[:2])
+        book.add(Kind.PAYING_CUSTOMER, first.at, 0, "", 1, NO_MONEY, people.dimensions(first.dimensions))
+        for one in payments:
+            people.add_revenue(one)
+        paid = [(one.at, [(at, whole) for at, whole, _ in one.back], one.dimensions) for one in payments]
+        people.add_whether(Kind.SEEN_PAYER, paid)
+    people.add_whether(Kind.SEEN_CONVERTED, [(one.at, _whole(one.money_back), one.dimensions) for one in bought])
+
+
+def _whole(facts: tuple[MoneyBack, ...]) -> list[tuple[Ms, int]]:
+    """The refunds and reversals that changed whether it is refunded."""
+    found: list[tuple[Ms, int]] = []
+    for fact in facts:
+        if fact.reversal == (len(found) % 2 == 1):
+            found.append((fact.at, -1 if fact.reversal else 1))
+    return found
+
+
+class _People:
+    __slots__ = ("_book", "_day", "_found", "_of", "_seen_at")
+
+    def __init__(self, book: FactBook, seen_at: Ms, of: Dimensions) -> None:
+        self._book = book
+        self._seen_at = seen_at
+        self._day = seen_at // DAY
+        self._of = of
+        self._found: dict[Dimensions, Dimensions] = {}
+
+    def dimensions(self, of: Dimensions) -> Dimensions:
+        """What was bought is of the purchase; where the customer was first seen is of the customer."""
+        found = self._found.get(of)
+        if found is None:
+            mine = self._of
+            country = mine.country or of.country
+            found = self._found[of] = of._replace(country=country, platform=mine.platform, app_version=mine.app_version)
+        return found
+
+    def window(self, at: Ms) -> int:
+        day = at // DAY - self._day
+        return _WINDOWS[max(0, day)] if day < len(_WINDOWS) else _LAST
+
+    def add_revenue(self, paid: Paid) -> None:
+        of = self.dimensions(paid.dimensions)
+        add, seen_at = self._book.add, self._seen_at
+        add(Kind.SEEN_REVENUE, seen_at, self.window(paid.at), paid.currency, 1, paid.money, of)
+        for at, whole, money in paid.back:
+            add(Kind.SEEN_REVENUE, seen_at, self.window(at), paid.currency, -whole, negative(money), of)
+
+    def add_whether(self, kind: Kind, found: Sequence[_Held]) -> None:
+        """Whether the customer has any of these that is not refunded, from when on. A later refund takes away from the
+        window that its own day falls into."""
+        if not any(back for _, back, _ in found):
+            at, _, of = min(found, key=_at)
+            self._book.add(kind, self._seen_at, self.window(at), "", 1, NO_MONEY, self.dimensions(of))
+            return
+        held = 0
+        shown: Dimensions | None = None
+        for at, change, of in sorted(_steps(found), key=lambda one: (one[0], -one[1])):
+            held += change
+            if held == 1 and change == 1 and shown is None:
+                shown = self.dimensions(of)
+                self._book.add(kind, self._seen_at, self.window(at), "", 1, NO_MONEY, shown)
+            elif held == 0 and shown is not None:
+                self._book.add(kind, self._seen_at, self.window(at), "", -1, NO_MONEY, shown)
+                shown = None
+
+
+def _steps(found: Sequence[_Held]) -> Iterator[tuple[Ms, int, Dimensions]]:
+    for at, back, of in found:
+        yield at, 1, of
+        for back_at, whole in back:
+            if whole:
+                yield back_at, -whole, of

@@ -1,0 +1,136 @@
+"""Facts about subscriptions that run: how many, their monthly revenue, and what moves both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from latchkey.domain.charts.amounts import currency_of, monthly_money
+from latchkey.domain.charts.dimensions import SubscriptionDimensions
+from latchkey.domain.charts.fact import Dimensions, Kind, Money
+from latchkey.domain.charts.segments import PAID, Segment, Stretch, returns, stretches
+from latchkey.domain.charts.subject import FactBook, SubjectKey, minus, negative
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
+
+# n of NEW and RETURN.
+DIRECT, INTRODUCTORY, CONVERTED = 0, 1, 2
+
+
+class Level(NamedTuple):
+    """What a running subscription is counted as."""
+
+    currency: str
+    money: Money
+    dimensions: Dimensions
+
+
+class Levels:
+    """The level of each paid period of a subscription."""
+
+    __slots__ = ("_dimensions", "_found", "_periods")
+
+    def __init__(self, subscription: Subscription, dimensions: SubscriptionDimensions) -> None:
+        self._dimensions = dimensions
+        self._periods = subscription.periods
+        self._found: dict[str, Level] = {}
+
+    def of(self, period: Period) -> Level:
+        found = self._found.get(period.id)
+        if found is None:
+            length = self._dimensions.length(period, self._following(period))
+            money = monthly_money(period.price, period.terms, length)
+            found = self._found[period.id] = Level(currency_of(period.price), money, self._dimensions.of(period))
+        return found
+
+    def _following(self, period: Period) -> Period | None:
+        if period.period_type is not PeriodType.INTRO:
+            return None
+        place = self._periods.index(period) + 1
+        return self._periods[place] if place < len(self._periods) else None
+
+
+class Run(NamedTuple):
+    """Paid time without a gap, where its facts go, and what it began with."""
+
+    stretch: Stretch
+    book: FactBook
+    levels: Levels
+    n: int
+
+
+def add_active(
+    book: FactBook, key: SubjectKey, subscription: Subscription, counted: Sequence[Segment], levels: Levels
+) -> list[Run]:
+    """ACTIVE, EXPANSION, CONTRACTION and CHURN. The beginnings of all subscriptions of a customer are told apart
+    together, by `add_beginnings`."""
+    end: Ms | None = None
+    level: Level | None = None
+    for segment in counted:
+        if segment.period.period_type not in PAID:
+            continue
+        before, level = level, levels.of(segment.period)
+        if before is None or end != segment.start:
+            if before is not None and end is not None:
+                _add_end(book, end, before)
+            book.add(Kind.ACTIVE, segment.start, 0, level.currency, 1, level.money, level.dimensions)
+        elif before != level:
+            _add_change(book, segment.start, before, level)
+        end = segment.end
+    if level is not None and end is not None:
+        _add_end(book, end, level)
+    return [Run(one, book, levels, _began_with(subscription, one.first)) for one in stretches(key, counted)]
+
+
+def add_beginnings(runs: Sequence[Run]) -> None:
+    """NEW and RETURN, for one customer in one environment."""
+    back = {one[:2] for one in returns([one.stretch for one in runs])} if len(runs) > 1 else ()
+    for stretch, book, levels, n in runs:
+        level = levels.of(stretch.first)
+        kind = Kind.RETURN if stretch[:2] in back else Kind.NEW
+        book.add(kind, stretch.start, n, level.currency, 1, level.money, level.dimensions)
+
+
+def _add_end(book: FactBook, at: Ms, level: Level) -> None:
+    book.add(Kind.ACTIVE, at, 0, level.currency, -1, negative(level.money), level.dimensions)
+    book.add(Kind.CHURN, at, 0, level.currency, 1, level.money, level.dimensions)
+
+
+def _add_change(book: FactBook, at: Ms, old: Level, new: Level) -> None:
+    """Another price or product without a gap. In one currency: EXPANSION or CONTRACTION by the difference. Where the
+    product changes, the old amount leaves the old product and the new amount comes to the new one, so that the movement
+    explains the level of each product too."""
+    grown = minus(new.money, old.money)
+    same = old.currency == new.currency
+    if same and old.dimensions == new.dimensions:
+        book.add(Kind.ACTIVE, at, 0, new.currency, 0, grown, new.dimensions)
+        if _is_growth(grown):
+            book.add(Kind.EXPANSION, at, 0, new.currency, 0, grown, new.dimensions)
+        else:
+            book.add(Kind.CONTRACTION, at, 0, new.currency, 0, negative(grown), new.dimensions)
+        return
+    book.add(Kind.ACTIVE, at, 0, old.currency, -1, negative(old.money), old.dimensions)
+    book.add(Kind.ACTIVE, at, 0, new.currency, 1, new.money, new.dimensions)
+    if not same or not _is_growth(grown):
+        book.add(Kind.CONTRACTION, at, 0, old.currency, 1, old.money, old.dimensions)
+    else:
+        book.add(Kind.EXPANSION, at, 0, old.currency, -1, negative(old.money), old.dimensions)
+    if not same or _is_growth(grown):
+        book.add(Kind.EXPANSION, at, 0, new.currency, 1, new.money, new.dimensions)
+    else:
+        book.add(Kind.CONTRACTION, at, 0, new.currency, -1, negative(new.money), new.dimensions)
+
+
+def _is_growth(difference: Money) -> bool:
+    """By the amount that is paid. Where it stays the same, by what is left of it: in USD, at the newer rate, and after
+    tax and commission."""
+    paid = difference.micros or difference.usd
+    return (paid or -difference.tax - difference.commission) >= 0
+
+
+def _began_with(subscription: Subscription, first: Period) -> int:
+    periods = subscription.periods
+    place = periods.index(first)
+    if first.cause is Cause.CONVERSION or (place and periods[place - 1].period_type is PeriodType.TRIAL):
+        return CONVERTED
+    return INTRODUCTORY if first.period_type is PeriodType.INTRO else DIRECT
