@@ -36,14 +36,15 @@ ACTIVES_MOVEMENT = Definition(
     words=(
         "What changed the number of active subscriptions in each period. New: the first payment of a subscription. "
         "Returned: a customer who had let a subscription expire has one again. Churned: a paid subscription expired or "
-        "was refunded. New plus returned less churned is the movement."
+        "was refunded. New plus returned less churned is the movement. With a filter by product, changes to and from "
+        "that product are shown too."
     ),
     differs=(
         "A product change without a gap changes nothing here; RevenueCat counts one new and one churned. RevenueCat "
         "subtracts returned subscriptions from churned ones instead of showing them."
     ),
     unit=Unit.COUNT,
-    kinds=(Kind.NEW, Kind.RETURN, Kind.CHURN),
+    kinds=(Kind.NEW, Kind.RETURN, Kind.EXPANSION, Kind.CONTRACTION, Kind.CHURN),
     drawing=Drawing.STACKED_BARS,
 )
 ACTIVES_NEW = Definition(

@@ -1,0 +1,118 @@
+"""What a chart asks of the sums, and which requests are refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+from latchkey.domain.charts.chart import USD, ChartRequest
+from latchkey.domain.charts.computing.periods import preceding, today_of
+from latchkey.domain.charts.definition import OF_PURCHASES, Definition
+from latchkey.domain.charts.definitions import BY_NAME
+from latchkey.domain.charts.fact import LEVELS, Kind
+from latchkey.domain.charts.sums import Filter, Question, Resolution, date_of, day_of
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Invalid, NotFound
+
+# Five years of days.
+MOST_PERIODS = 1_830
+LONGEST = timedelta(days=20 * 366)
+MOST_FILTERS, MOST_VALUES, LONGEST_VALUE = 20, 200, 500
+_CURRENCY = re.compile(r"[A-Z]{3}")
+_DAYS = {Resolution.DAY: 1, Resolution.WEEK: 7, Resolution.MONTH: 28}
+# Break downs that are no dimension of facts: they tell facts of one kind apart by their n.
+BY_N = frozenset({"transaction_type", "renewal_number"})
+
+
+def definition_of(name: str) -> Definition:
+    found = BY_NAME.get(name)
+    if found is None:
+        raise NotFound(f"There is no chart {name[:40]!r}.", param="chart_name")
+    return found
+
+
+def checked(request: ChartRequest, now: Ms) -> ChartRequest:
+    """The same request with all selectors and without days to come. Refuses what makes no sense."""
+    definition = definition_of(request.name)
+    today = date_of(today_of(now))
+    if request.first > request.last:
+        raise Invalid("The first day is after the last day.", param="start_date")
+    if request.last - request.first > LONGEST:
+        raise Invalid("A chart covers at most 20 years.", param="start_date")
+    if (request.last - request.first).days // _DAYS[request.resolution] >= MOST_PERIODS:
+        raise Invalid(f"A chart has at most {MOST_PERIODS:,} periods: choose weeks or months.", param="resolution")
+    if not _CURRENCY.fullmatch(request.currency):
+        raise Invalid("A currency has three capital letters, such as USD.", param="currency")
+    _check_filters(definition, request)
+    if request.segment is not None and not definition.allows_segment(request.segment):
+        raise Invalid(f"This chart cannot be broken down by {request.segment[:40]!r}.", param="segment")
+    if definition.is_snapshot:
+        request = replace(request, first=today, last=today, resolution=Resolution.DAY)
+    return replace(request, last=min(request.last, today), selectors=_selectors(definition, request))
+
+
+def _check_filters(definition: Definition, request: ChartRequest) -> None:
+    if len(request.filters) > MOST_FILTERS:
+        raise Invalid(f"A chart has at most {MOST_FILTERS} filters.", param="filters")
+    for dimension, values in request.filters:
+        if not definition.allows_filter(dimension):
+            raise Invalid(f"This chart cannot be filtered by {dimension[:40]!r}.", param="filters")
+        if not 1 <= len(values) <= MOST_VALUES:
+            raise Invalid(f"A filter has 1 to {MOST_VALUES} values.", param="filters")
+        if any(len(one) > LONGEST_VALUE for one in values):
+            raise Invalid(f"The value of a filter has at most {LONGEST_VALUE} characters.", param="filters")
+
+
+def _selectors(definition: Definition, request: ChartRequest) -> dict[str, str]:
+    chosen = {one.name: one.default for one in definition.selectors}
+    for name, value in request.selectors.items():
+        selector = definition.selector(name)
+        if selector is None:
+            raise Invalid(f"This chart has no selector {name[:40]!r}.", param="selectors")
+        ids = [one.id for one in selector.choices]
+        if ids and value not in ids:
+            raise Invalid(f"{name} is one of {', '.join(ids)}.", param="selectors")
+        chosen[name] = value
+    return chosen
+
+
+def before(request: ChartRequest) -> ChartRequest:
+    """The same chart for the preceding period of equal length."""
+    first, last = preceding(request.first, request.last, request.resolution)
+    return replace(request, first=first, last=last, compare=False)
+
+
+def questions_of(request: ChartRequest) -> tuple[Question, ...]:
+    """Of a checked request. Customers have no product, so filters and segments by product are not asked of them: a
+    second question."""
+    definition = definition_of(request.name)
+    filters = request.filters
+    segment = None if request.segment in BY_N else request.segment
+    if (duration := request.selectors.get("duration")) is not None:
+        filters = (*filters, Filter("duration", (duration,)))
+    if experiment := request.selectors.get("experiment"):
+        segment = f"experiment:{experiment}"
+    # Flows of money are converted by the rate of each day.
+    by_day = definition.has_money and request.currency != USD and any(one not in LEVELS for one in definition.kinds)
+    whole = Question(
+        environment=request.environment,
+        kinds=definition.kinds,
+        first=day_of(request.first),
+        last=day_of(request.last),
+        resolution=Resolution.DAY if by_day else request.resolution,
+        filters=filters,
+        segment=segment,
+    )
+    if Kind.CUSTOMER not in whole.kinds or (
+        segment not in OF_PURCHASES and not any(one.dimension in OF_PURCHASES for one in filters)
+    ):
+        return (whole,)
+    return (
+        whole._replace(kinds=tuple(one for one in whole.kinds if one is not Kind.CUSTOMER)),
+        whole._replace(
+            kinds=(Kind.CUSTOMER,),
+            filters=tuple(one for one in filters if one.dimension not in OF_PURCHASES),
+            segment=None if segment in OF_PURCHASES else segment,
+        ),
+    )

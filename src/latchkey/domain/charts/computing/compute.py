@@ -1,0 +1,252 @@
+"""A chart from sums: the one entry of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from latchkey.domain.charts.chart import (
+    OTHER,
+    USD,
+    ChartData,
+    ChartRequest,
+    Drawing,
+    HeatMap,
+    Period,
+    Previous,
+    Series,
+    Unit,
+    Value,
+)
+from latchkey.domain.charts.computing.asking import BY_N, before, definition_of
+from latchkey.domain.charts.computing.columns import Columns, added, fold
+from latchkey.domain.charts.computing.exchange import REVENUE_TYPES, Exchange
+from latchkey.domain.charts.computing.heat import cohort_explorer, retention
+from latchkey.domain.charts.computing.intervals import variant_results
+from latchkey.domain.charts.computing.measures import MEASURES, Measure, weight
+from latchkey.domain.charts.computing.periods import periods_of
+from latchkey.domain.charts.definition import OF_PURCHASES, Definition
+from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.sums import Sum
+from latchkey.domain.instants import Ms
+from latchkey.domain.tariff.rates import NO_RATES, Rates
+
+# Segments that have a series of their own.
+MOST_SEGMENTS = 10
+NOT_KNOWN = "Not known"
+
+
+def compute(
+    request: ChartRequest,
+    sums: Iterable[Sum],
+    now: Ms,
+    *,
+    rates: Rates = NO_RATES,
+    earlier: Iterable[Sum] = (),
+    variants: Sequence[str] = (),
+) -> ChartData:
+    """`request` is checked; `sums` answer all its questions, and `earlier` those of `before(request)` if it compares.
+    `variants` are those of the experiment, the control first."""
+    definition = definition_of(request.name)
+    exchange = Exchange(request.currency, rates, _types(request))
+    periods = periods_of(definition, request, now)
+    sums = list(sums)
+    folded = fold(sums, periods, request.resolution, exchange, _segmenting(request))
+    drawing = definition.drawing if request.segment is None else definition.segmented or definition.drawing
+    chart = ChartData(
+        definition=definition,
+        request=request,
+        drawing=drawing,
+        unit=_unit(definition, request),
+        currency=request.currency if definition.has_money else None,
+        periods=periods,
+        series=(),
+        left_out=exchange.left_out,
+    )
+    match drawing:
+        case Drawing.HEAT_MAP:
+            return replace(chart, heat_map=_heat_map(request, folded, periods, now))
+        case Drawing.INTERVALS:
+            in_usd = fold(sums, periods, request.resolution, Exchange(USD, rates), _segmenting(request))
+            listed = [*variants, *sorted(one for one in folded if one and one not in variants)]
+            return replace(chart, variants=variant_results(request, listed, folded, in_usd))
+        case _:
+            pass
+    if request.name == "trial_conversion_rate":
+        periods = _while_trials_run(periods, added(folded.values(), len(periods)))
+        chart = replace(chart, periods=periods)
+    old_request = before(request)
+    old_periods = periods_of(definition, old_request, now) if request.compare else ()
+    old_exchange = Exchange(request.currency, rates, _types(request))
+    old = fold(earlier, old_periods, request.resolution, old_exchange, _segmenting(request)) if request.compare else {}
+    largest, has_other = _largest(request, _shared(request, folded, len(periods)), old)
+    series = _series(request, definition, folded, periods, largest, has_other)
+    if not request.compare or not definition.has_comparison:
+        return replace(chart, series=series)
+    then = _series(request, definition, old, old_periods, largest, has_other)
+    return replace(chart, series=series, previous=_aligned(series, then, old_periods))
+
+
+def _aligned(series: tuple[Series, ...], then: tuple[Series, ...], periods: tuple[Period, ...]) -> Previous:
+    """A series that exists only where it is not zero (exchange rates, product changes) may be missing then."""
+    known = {one.id: one for one in then}
+    found = []
+    for one in series:
+        zeros: tuple[Value, ...] = (0,) * len(periods)
+        found.append(known.get(one.id) or replace(one, values=zeros, total=0, average=0))
+    return Previous(periods, tuple(found))
+
+
+def _types(request: ChartRequest) -> tuple[str, ...]:
+    chosen = request.selectors.get("revenue_type", REVENUE_TYPES[0])
+    return (chosen, *REVENUE_TYPES) if request.name == "revenue" else (chosen,)
+
+
+def _unit(definition: Definition, request: ChartRequest) -> Unit:
+    match request.name, request.selectors.get("measure"):
+        case "subscription_status", ("mrr" | "arr"):
+            return Unit.MONEY
+        case "cohort_explorer", "payers":
+            return Unit.COUNT
+        case _:
+            return definition.unit
+
+
+def _segmenting(request: ChartRequest) -> Callable[[Sum], str]:
+    if request.segment not in BY_N:
+        return lambda row: row.segment
+    if request.segment == "transaction_type":
+        return lambda row: "later" if row.n else "first"
+    return lambda row: str(row.n)
+
+
+def _shared(request: ChartRequest, folded: Mapping[str, Columns], length: int) -> Mapping[str, Columns]:
+    """With segments by product every segment has all the customers: they are not of a product."""
+    if request.segment not in OF_PURCHASES or Kind.CUSTOMER not in definition_of(request.name).kinds:
+        return folded
+    everyone = added(folded.values(), length).flow(Kind.CUSTOMER)
+    found: dict[str, Columns] = {}
+    for segment, columns in folded.items():
+        rest = {key: column for key, column in columns.quantities.items() if key[0] is not Kind.CUSTOMER}
+        if not rest and not columns.amounts:
+            continue
+        found[segment] = one = Columns(length)
+        one.quantities = {**rest, (Kind.CUSTOMER, 0, 0): everyone}
+        one.amounts = columns.amounts
+    return found
+
+
+def _largest(
+    request: ChartRequest, folded: Mapping[str, Columns], old: Mapping[str, Columns]
+) -> tuple[list[str], bool]:
+    """The segments with a series of their own, and whether there are others."""
+    if request.segment is None:
+        return [], False
+    weights = {one: weight(request.name, MEASURES[request.name](columns, request)) for one, columns in folded.items()}
+    weights |= {one: 0 for one in old if one not in weights}
+    if request.segment == "renewal_number":
+        return sorted(weights, key=int), False
+    ranked = sorted(weights, key=lambda one: (-weights[one], one))
+    return ranked[:MOST_SEGMENTS], len(ranked) > MOST_SEGMENTS
+
+
+def _series(
+    request: ChartRequest,
+    definition: Definition,
+    folded: Mapping[str, Columns],
+    periods: tuple[Period, ...],
+    largest: Sequence[str],
+    has_other: bool,
+) -> tuple[Series, ...]:
+    length = len(periods)
+    measures = MEASURES[request.name]
+    total = measures(added(folded.values(), length), request)
+    if request.segment is None:
+        return tuple(_one(one, periods) for one in total)
+    shared = _shared(request, folded, length)
+    none = Columns(length)
+    if shared is not folded:
+        none.quantities = {(Kind.CUSTOMER, 0, 0): added(folded.values(), length).flow(Kind.CUSTOMER)}
+    found: list[Series] = []
+    for segment in largest:
+        found += _of_segment(measures(shared.get(segment, none), request), periods, segment, request)
+    if has_other:
+        others = [columns for segment, columns in shared.items() if segment not in largest]
+        rest = added(others, length)
+        if shared is not folded:
+            rest.quantities.update(none.quantities)
+        found += _of_segment(measures(rest, request), periods, OTHER, request, is_other=True)
+    # The parts of a stack add up to it, so it is not drawn; a share of all is worth a line of its own.
+    draw_total = definition.unit is Unit.SHARE or definition.is_of_first_seen
+    for place, one in enumerate(total):
+        found.append(replace(_one(one, periods), is_drawn=draw_total and place == 0, is_net=False))
+    return tuple(found)
+
+
+def _of_segment(
+    measures: Sequence[Measure],
+    periods: tuple[Period, ...],
+    segment: str,
+    request: ChartRequest,
+    *,
+    is_other: bool = False,
+) -> list[Series]:
+    title = "Other" if is_other else segment_title(request.segment, segment)
+    # The status of subscriptions has three measures of equal rank; of a segment their total is shown.
+    first = next((one.id for one in measures if one.id == "total"), measures[0].id)
+    return [
+        replace(
+            _one(one, periods),
+            id=f"{one.id}|{OTHER}" if is_other else f"{one.id}:{segment}",
+            title=title if one.id == first else f"{title}: {one.title}",
+            segment=segment,
+            is_other=is_other,
+            is_drawn=one.id == first,
+            is_net=False,
+        )
+        for one in measures
+    ]
+
+
+def segment_title(dimension: str | None, segment: str) -> str:
+    match dimension:
+        case "transaction_type":
+            return "First payment" if segment == "first" else "Later payments"
+        case "renewal_number":
+            return f"Renewal {segment}" if segment != "12" else "Renewal 12 and later"
+        case _:
+            return segment or NOT_KNOWN
+
+
+def _one(measure: Measure, periods: tuple[Period, ...]) -> Series:
+    return Series(
+        id=measure.id,
+        title=measure.title,
+        unit=measure.unit,
+        measure=measure.id,
+        values=measure.values,
+        total=measure.total,
+        average=_average(measure, periods),
+        is_drawn=measure.is_drawn,
+        is_net=measure.is_net,
+    )
+
+
+def _average(measure: Measure, periods: tuple[Period, ...]) -> Value:
+    found = [value for value, one in zip(measure.values, periods, strict=True) if value is not None and one.complete]
+    found = found or [value for value in measure.values if value is not None]
+    if not found:
+        return None
+    mean = sum(found) / len(found)
+    return round(mean) if measure.unit is Unit.MONEY else mean
+
+
+def _while_trials_run(periods: tuple[Period, ...], columns: Columns) -> tuple[Period, ...]:
+    running = columns.flow(Kind.TRIAL_STARTED, 0)
+    return tuple(replace(one, complete=one.complete and not count) for one, count in zip(periods, running, strict=True))
+
+
+def _heat_map(request: ChartRequest, folded: Mapping[str, Columns], periods: tuple[Period, ...], now: Ms) -> HeatMap:
+    if request.name == "cohort_explorer":
+        return cohort_explorer(request, added(folded.values(), len(periods)), periods, now)
+    return retention(request, folded, periods, now)

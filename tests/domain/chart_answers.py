@@ -1,0 +1,95 @@
+"""Charts computed from plain lists of facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Any
+
+from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
+from latchkey.domain.charts.computing.asking import before, checked, questions_of
+from latchkey.domain.charts.computing.compute import compute
+from latchkey.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.summing import sum_facts
+from latchkey.domain.charts.sums import Resolution, Sum, day_of
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.money import MICROS
+from latchkey.domain.tariff.rates import NO_RATES, Rates
+
+NOW = day_of(date(2026, 3, 20)) * DAY + DAY // 2
+
+
+def at(when: str, hour: int = 12) -> Ms:
+    return day_of(date.fromisoformat(when)) * DAY + hour * DAY // 24
+
+
+def usd(amount: float, *, tax: float = 0, commission: float = 0) -> Money:
+    micros, taxes, fee = (round(one * MICROS) for one in (amount, tax, commission))
+    return Money(micros, taxes, fee, micros, taxes, fee)
+
+
+def foreign(amount: float, in_usd: float | None) -> Money:
+    """An amount in another currency than USD, and what it was worth then; None without a rate."""
+    if in_usd is None:
+        return Money(round(amount * MICROS), unconverted=1)
+    return Money(round(amount * MICROS), usd=round(in_usd * MICROS))
+
+
+def fact(
+    kind: Kind,
+    when: str,
+    quantity: int = 1,
+    money: Money | None = None,
+    *,
+    n: int = 0,
+    currency: str | None = None,
+    of: Dimensions = NO_DIMENSIONS,
+) -> Fact:
+    if money is None:
+        return Fact(kind, at(when), n, "", quantity, dimensions=of)
+    return Fact(kind, at(when), n, currency or "USD", quantity, money, of)
+
+
+def negative(one: Fact, when: str) -> Fact:
+    return one._replace(at=at(when), quantity=-one.quantity, money=Money(*(-part for part in one.money)))
+
+
+def ask(name: str, first: str, last: str, resolution: Resolution = Resolution.MONTH, **options: Any) -> ChartRequest:
+    return ChartRequest(
+        name=name,
+        environment="PRODUCTION",
+        first=date.fromisoformat(first),
+        last=date.fromisoformat(last),
+        resolution=resolution,
+        **options,
+    )
+
+
+def chart(
+    request: ChartRequest,
+    facts: Iterable[Fact],
+    now: Ms = NOW,
+    rates: Rates = NO_RATES,
+    variants: Sequence[str] = (),
+) -> ChartData:
+    known = list(facts)
+
+    def answered(asked: ChartRequest) -> list[Sum]:
+        return [row for one in questions_of(asked) for row in sum_facts(known, one, now)]
+
+    request = checked(request, now)
+    earlier = answered(before(request)) if request.compare else []
+    return compute(request, answered(request), now, rates=rates, earlier=earlier, variants=variants)
+
+
+def values(data: ChartData, id: str) -> tuple[Value, ...]:
+    return next(one.values for one in data.series if one.id == id)
+
+
+def units(data: ChartData, id: str) -> list[float | None]:
+    """Money in whole units."""
+    return [None if value is None else value / MICROS for value in values(data, id)]
+
+
+def total(data: ChartData, id: str) -> Value:
+    return next(one.total for one in data.series if one.id == id)
