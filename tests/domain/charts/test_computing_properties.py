@@ -18,7 +18,7 @@ from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
 from latchkey.domain.charts.sums import Resolution, day_of
 from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rates import NO_RATES, DayRate
-from tests.domain.chart_answers import ask, chart
+from tests.domain.charts.answers import ask, chart
 
 FIRST = date(2026, 1, 1)
 START = day_of(FIRST)
