@@ -36,6 +36,26 @@ def monthly_money(price: Price, terms: Terms | None, length: Duration) -> Money:
     return _with_shares(monthly(micros, length), None if usd is None else monthly(usd, length), terms)
 
 
+def same_terms(one: Period, other: Period) -> bool:
+    """Whether two periods cost the same, in USD and after tax and commission too. Most renewals do."""
+    price, terms = one.price, one.terms
+    return (
+        price.micros == other.price.micros
+        and price.currency == other.price.currency
+        and (terms is other.terms or (terms is not None and _same(terms, other.terms)))
+    )
+
+
+def _same(terms: Terms, other: Terms | None) -> bool:
+    if other is None or terms.tax != other.tax or terms.commission != other.commission:
+        return False
+    rate, other_rate = terms.rate, other.rate
+    if rate is None or other_rate is None:
+        return rate is other_rate
+    # Of another day, perhaps, but no other amount.
+    return rate.usd == other_rate.usd
+
+
 def _with_shares(micros: int, usd: int | None, terms: Terms | None) -> Money:
     tax = (terms.tax or 0.0) if terms is not None else 0.0
     commission = (terms.commission or 0.0) if terms is not None else 0.0

@@ -91,20 +91,20 @@ class SubscriptionDimensions:
             variants_of(customer, subscription.started_at),
             attributes,
         )
-        self._found: dict[tuple[str, str | None], Dimensions] = {}
+        self._found: dict[tuple[str, str], Dimensions] = {}
         self._lengths: dict[str, Duration | None] = {}
 
     def of(self, period: Period) -> Dimensions:
-        key = period.product_id, period.country
+        like = self._like
+        key = period.product_id, period.country or like.country
         found = self._found.get(key)
         if found is None:
-            like = self._like
             length = self._length(period.product_id)
             found = self._found[key] = Dimensions(
                 period.product_id,
                 "" if length is None else format_duration(length),
                 like.store,
-                period.country or like.country,
+                key[1],
                 *like[4:],
             )
         return found

@@ -14,9 +14,9 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts import dimensions as made
 from latchkey.domain.charts.dimensions import SubscriptionDimensions
 from latchkey.domain.charts.fact import Fact
-from latchkey.domain.charts.payments import Paid, add_payments, payment_of
+from latchkey.domain.charts.payments import Paid, add_payments, payment_of, payments_of
 from latchkey.domain.charts.people import Bought, add_customer
-from latchkey.domain.charts.renewals import add_issues, add_renewals, add_retained, links
+from latchkey.domain.charts.renewals import add_issues, add_renewals
 from latchkey.domain.charts.running import Levels, Run, add_active, add_beginnings
 from latchkey.domain.charts.segments import segments
 from latchkey.domain.charts.status import add_status
@@ -105,22 +105,18 @@ class _Making:
         dimensions = SubscriptionDimensions(
             subscription, self._customer, self._catalog, self._origins.get(key, NO_ORIGIN), self._attributes
         )
-        payments, bought = self._payments[subscription.environment], self._bought[subscription.environment]
-        for period in subscription.periods:
-            of = dimensions.of(period)
-            if period.period_type is not PeriodType.PROMOTIONAL:
-                bought.append(Bought(period.purchased_at, period.money_back, of))
-            payment = payment_of(period, of, book)
-            if payment is not None:
-                payments.append(payment)
+        self._payments[subscription.environment] += payments_of(subscription.periods, dimensions, book)
+        self._bought[subscription.environment] += [
+            Bought(one.purchased_at, one.money_back, dimensions.of(one))
+            for one in subscription.periods
+            if one.period_type is not PeriodType.PROMOTIONAL
+        ]
         counted = segments(subscription)
         levels = Levels(subscription, dimensions)
         self._runs[subscription.environment] += add_active(book, key, subscription, counted, levels)
         add_trials(book, subscription, counted, dimensions)
         add_status(book, subscription, counted, levels, dimensions)
-        linked = list(links(subscription))
-        add_renewals(book, linked, dimensions)
-        add_retained(book, subscription, linked, dimensions)
+        add_renewals(book, subscription, dimensions)
         found = self._issues.get(key)
         if found:
             add_issues(book, subscription, found, self._catalog, dimensions)

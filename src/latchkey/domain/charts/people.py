@@ -60,8 +60,7 @@ def add_customer(
     if payments:
         first = min(payments, key=lambda one: one[:2])
         book.add(Kind.PAYING_CUSTOMER, first.at, 0, "", 1, NO_MONEY, people.dimensions(first.dimensions))
-        for one in payments:
-            people.add_revenue(one)
+        people.add_revenue(payments)
         paid = [(one.at, [(at, whole) for at, whole, _ in one.back], one.dimensions) for one in payments]
         people.add_whether(Kind.SEEN_PAYER, paid)
     people.add_whether(Kind.SEEN_CONVERTED, [(one.at, _whole(one.money_back), one.dimensions) for one in bought])
@@ -99,12 +98,13 @@ class _People:
         day = at // DAY - self._day
         return _WINDOWS[max(0, day)] if day < len(_WINDOWS) else _LAST
 
-    def add_revenue(self, paid: Paid) -> None:
-        of = self.dimensions(paid.dimensions)
+    def add_revenue(self, payments: Sequence[Paid]) -> None:
         add, seen_at = self._book.add, self._seen_at
-        add(Kind.SEEN_REVENUE, seen_at, self.window(paid.at), paid.currency, 1, paid.money, of)
-        for at, whole, money in paid.back:
-            add(Kind.SEEN_REVENUE, seen_at, self.window(at), paid.currency, -whole, negative(money), of)
+        for at, _, currency, money, bought, back, _, _ in payments:
+            of = self.dimensions(bought)
+            add(Kind.SEEN_REVENUE, seen_at, self.window(at), currency, 1, money, of)
+            for back_at, whole, part in back:
+                add(Kind.SEEN_REVENUE, seen_at, self.window(back_at), currency, -whole, negative(part), of)
 
     def add_whether(self, kind: Kind, found: Sequence[_Held]) -> None:
         """Whether the customer has any of these that is not refunded, from when on. A later refund takes away from the

@@ -3,8 +3,7 @@ payments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.amounts import currency_of, money_of
@@ -25,33 +24,36 @@ _RENEWING = (PeriodType.NORMAL, PeriodType.INTRO)
 OPEN, RECOVERED, RECOVERED_LATER, LOST = 0, 1, 2, 3
 
 
-class Link(NamedTuple):
-    """A paid period, and the paid period that follows it without a gap, if any."""
-
-    period: Period
-    following: Period | None
-    # How many periods of the same product came before it without a gap.
-    number: int
-    # The same without introductory periods. None in an introductory period.
-    standard: int | None
-
-
-def links(subscription: Subscription) -> Iterator[Link]:
+def add_renewals(book: FactBook, subscription: Subscription, dimensions: SubscriptionDimensions) -> None:
+    """RENEWAL_DUE, RENEWED, RETAINED and RETAINED_SOON. Renewals are numbered, and cohorts begin anew, after a gap and
+    where the product changes."""
     periods = subscription.periods
-    number, standard, joined = 0, 0, False
     last = len(periods) - 1
+    # Periods of the same product without a gap before this one, and how many of them were no introductory periods.
+    number = standard = 0
+    cohort: Period | None = None
     for place, period in enumerate(periods):
         if period.period_type not in _RENEWING:
-            joined = False
+            number, standard, cohort = 0, 0, None
             continue
-        number, standard = (number, standard) if joined else (0, 0)
+        of = dimensions.of(period)
         following = periods[place + 1] if place < last else None
         if following is not None and not _follows(period, following):
             following = None
-        is_standard = period.period_type is PeriodType.NORMAL
-        yield Link(period, following, number, standard if is_standard else None)
-        number, standard = number + 1, standard + is_standard
-        joined = following is not None and following.product_id == period.product_id
+        # A renewal is due where paid time ends by itself: not after a refund, and not where another product took its
+        # place at once.
+        if not (period.money_back and period.cut_short) and not (following and following.cause is Cause.CHANGE):
+            n = min(number + 1, MOST_RENEWALS)
+            book.add(Kind.RENEWAL_DUE, period.ends_at, n, "", 1, NO_MONEY, of)
+            if following is not None:
+                book.add(Kind.RENEWED, period.ends_at, n, "", 1, NO_MONEY, of)
+        number += 1
+        if period.period_type is PeriodType.NORMAL:
+            cohort = cohort or period
+            _add_retained(book, subscription, period, cohort, standard, dimensions)
+            standard += 1
+        if following is None or following.product_id != period.product_id:
+            number, standard, cohort = 0, 0, None
 
 
 def _follows(period: Period, following: Period) -> bool:
@@ -60,34 +62,20 @@ def _follows(period: Period, following: Period) -> bool:
     return following.period_type in PAID and following.starts_at <= period.access_ends_at
 
 
-def add_renewals(book: FactBook, found: Sequence[Link], dimensions: SubscriptionDimensions) -> None:
-    """A renewal is due where paid time ends by itself: not after a refund, and not where another product took its place
-    at once."""
-    for period, following, number, _ in found:
-        if period.cut_short or (following is not None and following.cause is Cause.CHANGE):
-            continue
-        of, n = dimensions.of(period), min(number + 1, MOST_RENEWALS)
-        book.add(Kind.RENEWAL_DUE, period.ends_at, n, "", 1, NO_MONEY, of)
-        if following is not None:
-            book.add(Kind.RENEWED, period.ends_at, n, "", 1, NO_MONEY, of)
-
-
-def add_retained(
-    book: FactBook, subscription: Subscription, found: Sequence[Link], dimensions: SubscriptionDimensions
+def _add_retained(
+    book: FactBook,
+    subscription: Subscription,
+    period: Period,
+    cohort: Period,
+    number: int,
+    dimensions: SubscriptionDimensions,
 ) -> None:
-    """The cohort of each product begins with its first standard period. Who comes back after a gap, or changes the
-    product, begins another one."""
-    cohort: Period | None = None
-    for period, _, _, standard in found:
-        if standard is None:
-            continue
-        if cohort is None or not standard:
-            cohort = period
-        # The cohort keeps its size, whatever is refunded.
-        if not standard or period.refunded_at is None:
-            book.add(Kind.RETAINED, cohort.starts_at, standard, "", 1, NO_MONEY, dimensions.of(cohort))
-        if period is subscription.current and _renews(subscription):
-            book.add(Kind.RETAINED_SOON, cohort.starts_at, standard + 1, "", 1, NO_MONEY, dimensions.of(cohort))
+    of = dimensions.of(cohort)
+    # The cohort keeps its size, whatever is refunded.
+    if not number or not period.money_back or period.refunded_at is None:
+        book.add(Kind.RETAINED, cohort.starts_at, number, "", 1, NO_MONEY, of)
+    if period is subscription.current and _renews(subscription):
+        book.add(Kind.RETAINED_SOON, cohort.starts_at, number + 1, "", 1, NO_MONEY, of)
 
 
 def _renews(subscription: Subscription) -> bool:

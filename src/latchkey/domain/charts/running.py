@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from latchkey.domain.charts.amounts import currency_of, monthly_money
+from latchkey.domain.charts.amounts import currency_of, monthly_money, same_terms
 from latchkey.domain.charts.dimensions import SubscriptionDimensions
 from latchkey.domain.charts.fact import Dimensions, Kind, Money
 from latchkey.domain.charts.segments import PAID, Segment, Stretch, returns, stretches
@@ -28,20 +28,31 @@ class Level(NamedTuple):
 class Levels:
     """The level of each paid period of a subscription."""
 
-    __slots__ = ("_dimensions", "_found", "_periods")
+    __slots__ = ("_dimensions", "_last", "_level", "_periods")
 
     def __init__(self, subscription: Subscription, dimensions: SubscriptionDimensions) -> None:
         self._dimensions = dimensions
         self._periods = subscription.periods
-        self._found: dict[str, Level] = {}
+        self._last: Period | None = None
+        self._level: Level | None = None
 
     def of(self, period: Period) -> Level:
-        found = self._found.get(period.id)
-        if found is None:
-            length = self._dimensions.length(period, self._following(period))
-            money = monthly_money(period.price, period.terms, length)
-            found = self._found[period.id] = Level(currency_of(period.price), money, self._dimensions.of(period))
-        return found
+        last, level = self._last, self._level
+        if period is last and level is not None:
+            return level
+        of = self._dimensions.of(period)
+        self._last = period
+        if (
+            last is not None
+            and level is not None
+            and level.dimensions is of
+            and last.period_type is period.period_type is PeriodType.NORMAL
+            and same_terms(last, period)
+        ):
+            return level
+        length = self._dimensions.length(period, self._following(period))
+        self._level = Level(currency_of(period.price), monthly_money(period.price, period.terms, length), of)
+        return self._level
 
     def _following(self, period: Period) -> Period | None:
         if period.period_type is not PeriodType.INTRO:
@@ -74,7 +85,7 @@ def add_active(
             if before is not None and end is not None:
                 _add_end(book, end, before)
             book.add(Kind.ACTIVE, segment.start, 0, level.currency, 1, level.money, level.dimensions)
-        elif before != level:
+        elif before is not level and before != level:
             _add_change(book, segment.start, before, level)
         end = segment.end
     if level is not None and end is not None:

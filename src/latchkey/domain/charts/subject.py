@@ -51,10 +51,14 @@ class FactBook:
         known = self._found.get(key)
         if known is not None:
             quantity, money = known.quantity + quantity, plus(known.money, money)
-        self._found[key] = Fact(kind, at, n, currency, quantity, money, of)
+        # Directly: a customer has dozens of facts, and the class's own constructor takes twice as long.
+        self._found[key] = _new(Fact, (kind, at, n, currency, quantity, money, of))
 
     def facts(self) -> tuple[Fact, ...]:
-        return tuple(fact for fact in self._found.values() if fact.quantity or any(fact.money))
+        return tuple([fact for fact in self._found.values() if fact[4] or any(fact[5])])
+
+
+_new = tuple.__new__
 
 
 def plus(one: Money, other: Money) -> Money:
