@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts import dimensions as made
 from latchkey.domain.charts.dimensions import SubscriptionDimensions
+from latchkey.domain.charts.experiments import add_enrollments
 from latchkey.domain.charts.fact import Fact
 from latchkey.domain.charts.payments import Paid, add_payments, payment_of, payments_of
 from latchkey.domain.charts.people import Bought, add_customer
@@ -123,8 +124,13 @@ class _Making:
 
     def _people(self) -> None:
         customer, key = self._customer, customer_key(self._customer)
-        of = made.of_customer(customer, self._origins.get(key, NO_ORIGIN), self._attributes)
         # On a test clock everything is bought in the sandbox.
         real = customer.test_clock_id is None and environment_of(customer) == Environment.PRODUCTION
         environment = Environment.PRODUCTION if real else Environment.SANDBOX
-        add_customer(self._books[key], customer, of, self._payments[environment], self._bought[environment])
+        payments, bought = self._payments[environment], self._bought[environment]
+        of = made.of_customer(customer, self._origins.get(key, NO_ORIGIN), self._attributes)
+        if not of.country and bought:
+            of = of._replace(country=min(bought, key=lambda one: one.at).dimensions.country)
+        add_customer(self._books[key], customer, of, payments, bought)
+        if customer.enrollments:
+            add_enrollments(self._books[key], customer.enrollments, of, payments, bought)

@@ -25,7 +25,7 @@ _WINDOWS = tuple(
 
 
 # When it was bought; when all of it was given back (1) and that was reversed (-1); what it was.
-_Held: TypeAlias = tuple[Ms, Sequence[tuple[Ms, int]], Dimensions]
+Held: TypeAlias = tuple[Ms, Sequence[tuple[Ms, int]], Dimensions]
 _at = itemgetter(0)
 
 
@@ -61,9 +61,16 @@ def add_customer(
         first = min(payments, key=lambda one: one[:2])
         book.add(Kind.PAYING_CUSTOMER, first.at, 0, "", 1, NO_MONEY, people.dimensions(first.dimensions))
         people.add_revenue(payments)
-        paid = [(one.at, [(at, whole) for at, whole, _ in one.back], one.dimensions) for one in payments]
-        people.add_whether(Kind.SEEN_PAYER, paid)
-    people.add_whether(Kind.SEEN_CONVERTED, [(one.at, _whole(one.money_back), one.dimensions) for one in bought])
+        people.add_whether(Kind.SEEN_PAYER, [paid(one) for one in payments])
+    people.add_whether(Kind.SEEN_CONVERTED, [held(one) for one in bought])
+
+
+def paid(payment: Paid) -> Held:
+    return payment.at, [(at, whole) for at, whole, _ in payment.back], payment.dimensions
+
+
+def held(bought: Bought) -> Held:
+    return bought.at, _whole(bought.money_back) if bought.money_back else (), bought.dimensions
 
 
 def _whole(facts: tuple[MoneyBack, ...]) -> list[tuple[Ms, int]]:
@@ -73,6 +80,37 @@ def _whole(facts: tuple[MoneyBack, ...]) -> list[tuple[Ms, int]]:
         if fact.reversal == (len(found) % 2 == 1):
             found.append((fact.at, -1 if fact.reversal else 1))
     return found
+
+
+def window_of(days: int) -> int:
+    """The first of the LIFETIMES that a day falls into, counted from day 0."""
+    return _WINDOWS[max(0, days)] if days < len(_WINDOWS) else _LAST
+
+
+def transitions(found: Sequence[Held]) -> Iterator[tuple[Ms, int, Dimensions]]:
+    """When somebody came to have any of these that is not refunded (1), and when the last one was refunded (-1)."""
+    if not any(back for _, back, _ in found):
+        at, _, of = min(found, key=_at)
+        yield at, 1, of
+        return
+    count = 0
+    shown: Dimensions | None = None
+    for at, change, of in sorted(_steps(found), key=lambda one: (one[0], -one[1])):
+        count += change
+        if count > 0 and shown is None:
+            shown = of
+            yield at, 1, shown
+        elif count == 0 and shown is not None:
+            yield at, -1, shown
+            shown = None
+
+
+def _steps(found: Sequence[Held]) -> Iterator[tuple[Ms, int, Dimensions]]:
+    for at, back, of in found:
+        yield at, 1, of
+        for back_at, whole in back:
+            if whole:
+                yield back_at, -whole, of
 
 
 class _People:
@@ -90,13 +128,13 @@ class _People:
         found = self._found.get(of)
         if found is None:
             mine = self._of
-            country = mine.country or of.country
-            found = self._found[of] = of._replace(country=country, platform=mine.platform, app_version=mine.app_version)
+            found = self._found[of] = of._replace(
+                country=mine.country, platform=mine.platform, app_version=mine.app_version
+            )
         return found
 
     def window(self, at: Ms) -> int:
-        day = at // DAY - self._day
-        return _WINDOWS[max(0, day)] if day < len(_WINDOWS) else _LAST
+        return window_of(at // DAY - self._day)
 
     def add_revenue(self, payments: Sequence[Paid]) -> None:
         add, seen_at = self._book.add, self._seen_at
@@ -106,28 +144,8 @@ class _People:
             for back_at, whole, part in back:
                 add(Kind.SEEN_REVENUE, seen_at, self.window(back_at), currency, -whole, negative(part), of)
 
-    def add_whether(self, kind: Kind, found: Sequence[_Held]) -> None:
+    def add_whether(self, kind: Kind, found: Sequence[Held]) -> None:
         """Whether the customer has any of these that is not refunded, from when on. A later refund takes away from the
         window that its own day falls into."""
-        if not any(back for _, back, _ in found):
-            at, _, of = min(found, key=_at)
-            self._book.add(kind, self._seen_at, self.window(at), "", 1, NO_MONEY, self.dimensions(of))
-            return
-        held = 0
-        shown: Dimensions | None = None
-        for at, change, of in sorted(_steps(found), key=lambda one: (one[0], -one[1])):
-            held += change
-            if held == 1 and change == 1 and shown is None:
-                shown = self.dimensions(of)
-                self._book.add(kind, self._seen_at, self.window(at), "", 1, NO_MONEY, shown)
-            elif held == 0 and shown is not None:
-                self._book.add(kind, self._seen_at, self.window(at), "", -1, NO_MONEY, shown)
-                shown = None
-
-
-def _steps(found: Sequence[_Held]) -> Iterator[tuple[Ms, int, Dimensions]]:
-    for at, back, of in found:
-        yield at, 1, of
-        for back_at, whole in back:
-            if whole:
-                yield back_at, -whole, of
+        for at, change, of in transitions(found):
+            self._book.add(kind, self._seen_at, self.window(at), "", change, NO_MONEY, self.dimensions(of))
