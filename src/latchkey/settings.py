@@ -119,6 +119,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     otel: bool = False
     request_log_kept_days: Annotated[int, Meta(ge=0, le=365)] = 7
     request_log_kept_rows: Annotated[int, Meta(ge=100, le=10_000_000)] = 10_000
+    demo_history: bool = True
     access_log: bool = True
     access_log_one_in: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     log_level: Literal["debug", "info", "warning", "error"] = "info"

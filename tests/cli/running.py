@@ -137,9 +137,11 @@ class Shell(Running):
 
 
 class Up(Running):
-    def __init__(self, folder: Path, *words: str | Path, **environment: str) -> None:
-        # One process that answers is enough for most tests, and each takes a second of CPU to start.
-        super().__init__("up", "--data", folder, "--workers", "1", *words, **environment)
+    def __init__(self, folder: Path, *words: str | Path, history: bool = False, **environment: str) -> None:
+        # One process that answers is enough for most tests, and each takes a second of CPU to start. The demo's history
+        # takes some seconds too.
+        bare = () if history else ("--no-history",)
+        super().__init__("up", "--data", folder, "--workers", "1", *bare, *words, **environment)
         self.folder = folder
 
     def wait_until_ready(self) -> dict[str, Any]:

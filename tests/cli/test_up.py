@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
 import re
 import signal
+import sqlite3
 import ssl
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from latchkey.cli.listeners import bind
 from latchkey.storage.embedded.leftovers import processes_on
 from tests.cli.running import Running, Up, get, latchkey, typed
 from tests.patience import PATIENCE, wait_until
+
+WRITTEN = "demo history written"
 
 
 @pytest.fixture(scope="module")
@@ -300,27 +304,48 @@ def test_a_crashed_process_is_started_again(up: Up) -> None:
 
 
 def test_ctrl_c_stops_everything_and_the_next_up_finds_it_again(folder: Path) -> None:
-    first = Up(folder, "--port", "0")
+    first = Up(folder, "--port", "0", history=True)
     known = first.wait_until_ready()
     children = children_of(first)
+    # Most likely while the demo's history is being made up: then the next start does that.
     assert first.ctrl_c() == 0
     assert not any(alive(child) for child in children)
     assert processes_on(folder / "postgres") == []
     assert "Traceback" not in first.output
 
-    second = Up(folder, "--port", known["base_url"].rsplit(":", 1)[1])
+    second = Up(folder, "--port", known["base_url"].rsplit(":", 1)[1], history=True)
     assert second.wait_until_ready() == known
+    if WRITTEN not in first.output:
+        second.wait_for(WRITTEN)
+    assert _consumer_begins_after(folder) == asyncio.run(_last_event(known["database_url"]))
     assert second.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 404
 
     # SIGKILL leaves no chance to clean up; the next start has the same folder, port and keys at once.
     children = children_of(second)
     second.kill()
-    third = Up(folder, "--port", known["base_url"].rsplit(":", 1)[1])
+    third = Up(folder, "--port", known["base_url"].rsplit(":", 1)[1], history=True)
     assert third.wait_until_ready() == known
     wait_until(lambda: not any(alive(child) for child in children), "a process survived its killed parent")
     assert third.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 404
     assert third.terminate() == 0
     assert processes_on(folder / "postgres") == []
+    assert "made-up" not in third.output, "the history is written once"
+
+
+def _consumer_begins_after(folder: Path) -> str:
+    with closing(sqlite3.connect(folder / "consumer" / "consumer.db")) as kept:
+        ((value,),) = kept.execute("select value from billing_progress where name = 'feed'").fetchall()
+        return str(value)
+
+
+async def _last_event(database_url: str) -> str:
+    """The last event of the demo's history."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        newest = "select e.id from events e join imports i on e.committed_at = i.finished_at order by e.position desc"
+        return str(await connection.fetchval(newest))
+    finally:
+        await connection.close()
 
 
 def test_ctrl_c_while_still_starting_is_a_clean_stop(folder: Path) -> None:

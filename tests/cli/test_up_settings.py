@@ -67,6 +67,7 @@ SAMPLES = {
     "otel": "yes",
     "request_log_kept_days": "0",
     "request_log_kept_rows": "500",
+    "demo_history": "false",
     "access_log": "no",
     "access_log_one_in": "10",
     "log_level": "debug",

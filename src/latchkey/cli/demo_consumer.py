@@ -89,6 +89,19 @@ class DemoConsumer:
             kept.webhook_id = made.id
         write_json(self._folder / "consumer.json", kept)
 
+    async def begin_after(self, event_id: str) -> None:
+        """When the consumer first looks for missed events, it begins after this one. Call it while it runs."""
+        # SQLAlchemy takes half a second to load, and only the first start with a history needs it.
+        from latchkey.consumer.reconcile import CURSOR
+        from latchkey.consumer.storage.store import Store
+
+        store = Store(f"sqlite:///{self._folder / 'consumer.db'}")
+        try:
+            if await store.events.progress(CURSOR) is None:
+                await store.events.set_progress(CURSOR, event_id, real_now())
+        finally:
+            await store.close()
+
     def settings(
         self, service_url: str, project_id: str, certificates: Certificates, push: PushConnection
     ) -> dict[str, Any]:

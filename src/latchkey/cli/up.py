@@ -23,6 +23,7 @@ from latchkey.cli.connections import Connection, DashboardConnection, PushConnec
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.database_watch import keep_running
 from latchkey.cli.demo_consumer import DemoConsumer
+from latchkey.cli.demo_history import adding_history
 from latchkey.cli.demo_stores import DemoStores
 from latchkey.cli.listeners import CannotListenError, bind, bind_metrics
 from latchkey.cli.push_sandbox import push_sandbox
@@ -38,7 +39,15 @@ from latchkey.settings import ROLES, Settings
 from latchkey.storage.database import Database, connect
 from latchkey.storage.embedded.server import EmbeddedServer
 from latchkey.storage.migrate import migrate
-from latchkey.usecases.sandbox.demo import OWNER, STORE_APPS, Demo, ensure_demo, ensure_owner, ensure_store_app
+from latchkey.usecases.sandbox.demo import (
+    OWNER,
+    STORE_APPS,
+    Demo,
+    ensure_demo,
+    ensure_owner,
+    ensure_store_app,
+    want_history,
+)
 
 Said = Callable[[str], None]
 
@@ -57,15 +66,27 @@ def up(
     stores: Annotated[
         bool, typer.Option("--stores/--no-stores", help="A pretend App Store, Google Play and Stripe beside it.")
     ] = True,
+    history: Annotated[
+        bool | None,
+        typer.Option(
+            "--history/--no-history",
+            help="A made-up year of customers in the demo project. [default: only in a new data folder]",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project."""
     # The supervisor's own log. The processes log to a file.
     logs.configure("info", "pretty")
-    chosen = settings_for_up(os.environ, port=port, host=host, workers=workers)
+    chosen = settings_for_up(os.environ, port=port, host=host, workers=workers, demo_history=history)
     addresses_of(chosen.given.host)
     console = Console(highlight=False)
     # Stopped before anything was started.
-    with contextlib.suppress(StoppedError), stoppable(), claimed(data, chosen, with_stores=stores) as parts:
+    with (
+        contextlib.suppress(StoppedError),
+        stoppable(),
+        claimed(data, chosen, with_stores=stores, history=history) as parts,
+    ):
         try:
             # Before there is a thread, such as that of the spinner.
             parts.fork()
@@ -110,6 +131,8 @@ class Parts:
     # Of the pretend stores. Nobody waits for them: they load their code when everything else is up.
     selling: Supervisor
     timings: Timings
+    # Asked for with --history. Otherwise only a new demo project gets one.
+    asked_for_history: bool
 
     def fork(self) -> None:
         self.supervisor.fork()
@@ -122,7 +145,7 @@ class Parts:
 
 
 @contextlib.contextmanager
-def claimed(data: Path, chosen: UpSettings, *, with_stores: bool) -> Iterator[Parts]:
+def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool | None = None) -> Iterator[Parts]:
     """The folder and the ports, for as long as `up` runs. What another program has taken is reported here."""
     host, port = chosen.given.host, chosen.given.port
     folder = DataFolder(data)
@@ -142,7 +165,7 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool) -> Iterator[Pa
                 child.later = child.reserve = True
             supervisor = Supervisor(children, output=log, metrics=metrics)
             selling = Supervisor([stores.child] if stores is not None else [], output=log)
-            yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling, Timings())
+            yield Parts(folder, server, listening[0], consumer, stores, supervisor, selling, Timings(), history is True)
     finally:
         server.stop()
 
@@ -171,8 +194,9 @@ async def run(parts: Parts, chosen: UpSettings, said: Said, started: Callable[[C
                     parts.stores.tell(connection, certificates)
                     await parts.selling.spawn()
                     parts.selling.begin(chosen.given)
-                await keep_running(parts.server, signal, said)
-                said("Stopping")
+                async with adding_history(parts.consumer, connection, said):
+                    await keep_running(parts.server, signal, said)
+                    said("Stopping")
             finally:
                 await asyncio.gather(parts.selling.stop(), parts.supervisor.stop())
     except StoppedError:
@@ -239,6 +263,8 @@ async def prepare_database(parts: Parts, settings: Settings, said: Said) -> Prep
     async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:
         secret, public = folder.remembered_keys()
         demo = await ensure_demo(database, real_now(), secret_key=secret, public_key=public)
+        if parts.asked_for_history or (demo.new and settings.demo_history):
+            await want_history(database, demo.project_id, real_now())
         password = await ensure_owner(database, real_now(), folder.remembered_password())
         await parts.consumer.connect(database, demo.project_id, settings)
         for store in STORE_APPS if parts.stores is not None else ():

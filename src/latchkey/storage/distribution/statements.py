@@ -180,6 +180,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "import_customers": AtProject(),
     "import_aliases": AtProject(),
     "import_handles": AtProject(),
+    "add_past_events": AtProject(),
     "requeue_deliveries": AtProject(),
     "new_customer_keys": AtProject(),
     "begin_import": AtProject(),

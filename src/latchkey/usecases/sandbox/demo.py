@@ -13,6 +13,7 @@ from latchkey.domain.storefront import GOOGLE
 from latchkey.domain.team.account import Role
 from latchkey.storage.catalog import version
 from latchkey.storage.database import Database
+from latchkey.storage.importing import runs
 from latchkey.storage.sandbox import demo
 from latchkey.usecases.access.accounts import create_account, find_account, has_password
 from latchkey.usecases.access.keys import create_public_key, create_secret_key, find_key
@@ -29,6 +30,8 @@ STORE_APPS = {
     "stripe": ("app_demo_web", "Demo app for the web", "stripe"),
 }
 OWNER = "owner@latchkey.local"
+# How the made-up history is known among the imports of a project.
+HISTORY, HISTORY_RUN = "demo history", "imp_demo_history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,16 @@ class Demo:
     project_id: str
     secret_key: str = field(repr=False)
     public_key: str = field(repr=False)
+    # Created by this call.
+    new: bool = False
 
 
 async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, public_key: str | None) -> Demo:
     """The demo project, created on the first call. Keys that still work are kept, others are replaced."""
+    new = False
     with contextlib.suppress(Conflict):
         await create_project(database, "Demo", now, project_id=PROJECT_ID)
+        new = True
     with contextlib.suppress(Conflict):
         await create_app(database, PROJECT_ID, "Demo app", "test_store", now, app_id=APP_ID)
     async with database.acquire() as connection:
@@ -55,7 +62,20 @@ async def ensure_demo(database: Database, now: Ms, *, secret_key: str | None, pu
         public_key = (await create_public_key(database, PROJECT_ID, APP_ID, "latchkey up", now)).plaintext
     assert secret_key is not None
     assert public_key is not None
-    return Demo(PROJECT_ID, secret_key, public_key)
+    return Demo(PROJECT_ID, secret_key, public_key, new)
+
+
+async def want_history(database: Database, project_id: str, now: Ms) -> None:
+    """Notes that the project is to have a made-up history. It has at most one, however often this is called."""
+    async with database.transaction() as connection:
+        if await runs.find(connection, project_id, HISTORY) is None:
+            await runs.begin(connection, project_id, HISTORY_RUN, HISTORY, "demo", {}, [], now)
+
+
+async def has_history(database: Database, project_id: str) -> bool:
+    """Whether a project has a made-up history, or is getting one."""
+    async with database.acquire() as connection:
+        return await runs.find(connection, project_id, HISTORY) is not None
 
 
 async def ensure_store_app(database: Database, now: Ms, name: str, public_key: str | None) -> str:
