@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from latchkey.cli import output
 from latchkey.cli.audited import ACTOR
 from latchkey.cli.instants import shown
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.restore import Origin
 from latchkey.now import real_now
@@ -50,13 +52,16 @@ def after_restore(
     purchases_per_minute: Annotated[
         int, typer.Option(help="How many purchases to read from the stores in a minute, at most.", min=1, max=60_000)
     ] = 600,
+    as_json: JsonOption = False,
 ) -> None:
     """Run this once after restoring the database from a backup, before the service starts.
 
     What waited to be sent is held, so that no old webhook is sent twice. New events get sequences that no receiver has
     seen. The stores are asked what happened meanwhile. Interrupted, it can be run again."""
     wanted = Wanted(send_waiting, nothing_lost, again, purchases_per_minute)
-    asyncio.run(run(database_url(config, data), wanted, Console(highlight=False)))
+    report = asyncio.run(run(database_url(config, data), wanted, Console(highlight=False, quiet=as_json)))
+    if as_json:
+        output.write(as_data(report))
 
 
 async def run(url: str, wanted: Wanted, console: Console) -> Report:
@@ -74,6 +79,11 @@ async def run(url: str, wanted: Wanted, console: Console) -> Report:
             )
     show(report, wanted, console)
     return report
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    counts = {step.replace(" ", "_"): count for step, count in report.counts.items()}
+    return {"origin": report.origin, "done_before": report.done_before, "counts": counts}
 
 
 def show(report: Report, wanted: Wanted, console: Console, start: str = "latchkey serve") -> None:

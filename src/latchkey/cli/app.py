@@ -13,14 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown
 from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption
 from latchkey.cli.store_reach import base_of, reached
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.usecases.access import projects
 from latchkey.usecases.stores import credentials as usecase
+from latchkey.usecases.stores import rendering as render
 from latchkey.usecases.stores.credentials import Connected
 
 app = typer.Typer(no_args_is_help=True, help="List apps, and connect them to their stores.")
@@ -35,7 +38,9 @@ LARGEST = 1024 * 1024
 
 
 @app.command("list")
-def list_apps(project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA) -> None:
+def list_apps(
+    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> None:
     """List a project's apps, and whether their stores accept their credentials."""
 
     async def run() -> tuple[list[projects.App], dict[str, Connected]]:
@@ -47,6 +52,17 @@ def list_apps(project: ProjectOption = None, config: ConfigOption = None, data: 
             return found, await usecase.load_some(stores, owner, found)
 
     apps, connected = asyncio.run(run())
+    if as_json:
+        output.write_list(
+            {
+                "id": one.id,
+                "name": one.name,
+                "store": one.store,
+                "credentials": _word(connected[one.id]) if one.id in connected else "not_needed",
+            }
+            for one in apps
+        )
+        return
     table = Table(Column("id", no_wrap=True), Column("name", overflow="fold"), "store", "credentials", box=None)
     for one in apps:
         state = _state(connected[one.id]) if one.id in connected else "[dim]not needed[/dim]"
@@ -63,6 +79,7 @@ def save(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Save credentials from a JSON file or standard input, and try them with a call to the store.
 
@@ -78,14 +95,18 @@ def save(
                 return await usecase.save(stores, owner, app_id, given)
 
     saved = asyncio.run(run())
-    _show(saved, base_of(config, data))
+    _show(saved, base_of(config, data), as_json)
     if saved.row.check_result == "refused":
         raise typer.Exit(1)
 
 
 @credentials.command("show")
 def show(
-    app_id: AppArgument, project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA
+    app_id: AppArgument,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what is saved (never a key), whether it works, and the notification URL."""
 
@@ -96,12 +117,16 @@ def show(
                 raise NotFound("Apps of this store need no credentials.")
             return found
 
-    _show(asyncio.run(run()), base_of(config, data))
+    _show(asyncio.run(run()), base_of(config, data), as_json)
 
 
 @credentials.command("check")
 def check(
-    app_id: AppArgument, project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA
+    app_id: AppArgument,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Try the saved credentials with a call to the store. Apple also sends a test notification."""
 
@@ -112,7 +137,7 @@ def check(
                 return await usecase.check(stores, owner, app_id)
 
     checked = asyncio.run(run())
-    _show(checked, base_of(config, data))
+    _show(checked, base_of(config, data), as_json)
     if checked.row.check_result == "refused":
         raise typer.Exit(1)
 
@@ -120,16 +145,18 @@ def check(
 @credentials.command("delete")
 def delete(
     app_id: AppArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: output.YesOption = False,
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Delete an app's credentials. Its receipts and notifications are answered with 503 until there are new ones."""
-    if not yes:
-        typer.confirm(
-            "Receipts and notifications of this app will be answered with 503. Delete its credentials?", abort=True
-        )
+    output.confirm(
+        "Receipts and notifications of this app will be answered with 503. Delete its credentials?",
+        yes=yes,
+        as_json=as_json,
+    )
 
     async def run() -> Connected:
         async with reached(config, data) as stores:
@@ -137,13 +164,20 @@ def delete(
             async with audited(stores.database, owner, "app.credentials_deleted", app_id):
                 return await usecase.delete(stores, owner, app_id)
 
-    asyncio.run(run())
+    deleted = asyncio.run(run())
+    if as_json:
+        output.write(render.credentials(deleted, base_of(config, data)))
+        return
     Console(highlight=False).print(f"[green]✓[/green] The credentials of {escape(app_id)} are deleted.", soft_wrap=True)
 
 
 @credentials.command("rotate-url")
 def rotate_url(
-    app_id: AppArgument, project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA
+    app_id: AppArgument,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a new notification URL. The old one works for another 7 days, also if you rotate again."""
 
@@ -153,7 +187,11 @@ def rotate_url(
             async with audited(stores.database, owner, "app.notification_url_rotated", app_id):
                 return await usecase.rotate_url(stores, owner, app_id)
 
-    _show_url(asyncio.run(run()), base_of(config, data))
+    rotated, base = asyncio.run(run()), base_of(config, data)
+    if as_json:
+        output.write(render.credentials(rotated, base))
+        return
+    _show_url(rotated, base)
 
 
 def _read(file: Path | None) -> dict[str, Any]:
@@ -173,17 +211,22 @@ def _read(file: Path | None) -> dict[str, Any]:
         raise Refusal("The credentials must be a JSON object with the fields of the store.") from None
 
 
-def _state(one: Connected) -> str:
+def _word(one: Connected) -> str:
     if one.row.credentials is None:
-        return "[red]missing[/red]"
-    return {
-        "ok": "[green]accepted[/green]",
-        "refused": "[red]refused[/red]",
-        "unknown": "[yellow]not checked[/yellow]",
-    }[one.row.check_result]
+        return "missing"
+    return {"ok": "accepted", "refused": "refused", "unknown": "not_checked"}[one.row.check_result]
 
 
-def _show(one: Connected, base: str) -> None:
+def _state(one: Connected) -> str:
+    word = _word(one)
+    colour = {"accepted": "green", "not_checked": "yellow"}.get(word, "red")
+    return f"[{colour}]{word.replace('_', ' ')}[/]"
+
+
+def _show(one: Connected, base: str, as_json: bool) -> None:
+    if as_json:
+        output.write(render.credentials(one, base))
+        return
     row, console = one.row, Console(highlight=False)
     table = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)
     table.add_row("app", row.app_id)

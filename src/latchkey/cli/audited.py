@@ -21,9 +21,11 @@ async def audited(
     subject: str,
     *,
     account_id: str | None = None,
+    afterwards: str = "",
     **detail: str,
 ) -> AsyncIterator[None]:
-    """As on a page: the entry is written before the change, and completed with the outcome."""
+    """As on a page: the entry is written before the change, and completed with the outcome. `afterwards` is
+    the subject of the finished entry, where it is another: of a person that was erased, no id stays."""
     position = await audit.begin(
         database,
         project_id=project_id,
@@ -38,4 +40,4 @@ async def audited(
     except Refusal as refusal:
         await audit.finish(database, position, "refused", subject, {**detail, "refusal": refusal.message})
         raise
-    await audit.finish(database, position, "done", subject, detail)
+    await audit.finish(database, position, "done", afterwards or subject, detail)

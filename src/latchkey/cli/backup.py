@@ -21,11 +21,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from latchkey.cli.after_restore import show
+from latchkey.cli import output
+from latchkey.cli.after_restore import as_data, show
 from latchkey.cli.audited import ACTOR
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json, write_json
 from latchkey.cli.instants import shown
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.now import real_now
@@ -45,6 +47,7 @@ SQLITE = (".db", ".sqlite", ".sqlite3")
 def backup(
     file: Annotated[Path, typer.Argument(help="The file to write. It must not exist.")],
     data: Annotated[Path, typer.Option(help="The folder of `latchkey up`.")] = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the data of a `latchkey up` to one file, while it runs or not. The file holds secrets: keep it safe.
 
@@ -70,6 +73,9 @@ def backup(
             draft.unlink()
             raise
     draft.rename(file)
+    if as_json:
+        output.write({"file": str(file), "bytes": file.stat().st_size})
+        return
     words = f"{file}, {file.stat().st_size / 1024**2:.1f} MiB: the database, the secret key and everything else"
     console = Console(highlight=False)
     console.print(f"[green]✓[/green] {words}", soft_wrap=True)
@@ -83,12 +89,13 @@ def restore(
     send_waiting: Annotated[
         bool, typer.Option("--send-waiting", help="Send the deliveries that waited when the backup was made.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Create a data folder from a file of `latchkey backup`, and do what `latchkey after-restore` does."""
     folder = DataFolder(data)
     if folder.path.exists() and any(folder.path.iterdir()):
         raise Conflict(f"{data} exists. Choose a new folder with --data, or move the old one away first.")
-    console = Console(highlight=False)
+    console = Console(highlight=False, quiet=as_json)
     draft = folder.path.with_name(f"{folder.path.name}.restoring")
     shutil.rmtree(draft, ignore_errors=True)
     try:
@@ -99,6 +106,9 @@ def restore(
     if folder.path.exists():
         folder.path.rmdir()
     draft.rename(folder.path)
+    if as_json:
+        output.write({"folder": str(data), **as_data(report)})
+        return
     console.print(f"[green]✓[/green] {data} is as it was.", soft_wrap=True)
     show(report, Wanted(send_waiting=send_waiting), console, start=f"latchkey up --data {data}")
 

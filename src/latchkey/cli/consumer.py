@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from latchkey.cli.output import JsonOption
+
 app = typer.Typer(
     help="The reference consumer: keeps a local copy of entitlements up to date by webhook.", add_completion=False
 )
@@ -30,22 +32,22 @@ def consumer(
 
 
 @app.command()
-def check() -> None:
+def check(as_json: JsonOption = False) -> None:
     """Check the settings, the connection to the service and the API key."""
-    _commands().check()
+    _commands().check(as_json=as_json)
 
 
 @app.command()
-def migrate() -> None:
+def migrate(as_json: JsonOption = False) -> None:
     """Create or update the consumer's database tables."""
-    _commands().migrate()
+    _commands().migrate(as_json=as_json)
 
 
 @app.command()
 def reconcile(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report differences; change nothing.")] = False,
     from_start: Annotated[bool, typer.Option("--from-start", help="Read all events, not only new ones.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare the local copy with the service, correct it, and report what differed and why."""
     if not _commands().reconcile(mend=not dry_run, from_start=from_start, as_json=as_json):
@@ -53,17 +55,18 @@ def reconcile(
 
 
 @events.command("list-set-aside")
-def list_set_aside() -> None:
+def list_set_aside(as_json: JsonOption = False) -> None:
     """List the events that were set aside, with the reason."""
-    _commands().list_set_aside()
+    _commands().list_set_aside(as_json=as_json)
 
 
 @events.command()
 def reprocess(
     event_id: Annotated[str | None, typer.Argument(help="The id of one event. All of them unless given.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Process events again that were set aside."""
-    if not _commands().reprocess(event_id):
+    if not _commands().reprocess(event_id, as_json=as_json):
         raise typer.Exit(1)
 
 

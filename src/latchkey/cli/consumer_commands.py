@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import msgspec
 import structlog
 import uvloop
+from msgspec import Raw, to_builtins
 from rich.console import Console
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from latchkey import logs
+from latchkey.cli import output
 from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.consumer_server import serve as serve_on
 from latchkey.cli.instants import shown
@@ -41,7 +41,7 @@ def serve(host: str | None, port: int | None) -> None:
     _run(_serve(_settings(environ, alone=True)))
 
 
-def check() -> None:
+def check(*, as_json: bool) -> None:
     async def run() -> Checked:
         async with _opened(migrated=False) as opened:
             return await opened.check_connection()
@@ -50,16 +50,22 @@ def check() -> None:
     if found.problem is not None:
         raise ConsumerFailedError(found.problem)
     settings = _settings(os.environ, alone=False)
+    if as_json:
+        output.write({"service_url": settings.service_url, "project_id": settings.project_id, "accepted": True})
+        return
     told = f"{settings.service_url} accepts the key for the project {settings.project_id}"
     Console(highlight=False).print(f"[green]✓[/green] {told}", soft_wrap=True)
 
 
-def migrate() -> None:
+def migrate(*, as_json: bool) -> None:
     async def run() -> tuple[str | None, str | None]:
         async with _opened(migrated=False) as opened:
             return await migrate_schema(opened._store.database)
 
     before, after = _run(run())
+    if as_json:
+        output.write({"before": before, "version": after})
+        return
     words = "Nothing to do" if before == after else f"From {before or 'nothing'}"
     Console(highlight=False).print(f"[green]✓[/green] {words}; at version {after}")
 
@@ -73,13 +79,13 @@ def reconcile(*, mend: bool, from_start: bool, as_json: bool) -> bool:
 
     report = _run(run())
     if as_json:
-        sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+        output.write(report)
     else:
         _told(report, Console(highlight=False, markup=False))
     return not report.failures
 
 
-def list_set_aside() -> None:
+def list_set_aside(*, as_json: bool) -> None:
     async def run() -> list[SetAside]:
         async with _opened() as opened:
             found: list[SetAside] = []
@@ -87,14 +93,18 @@ def list_set_aside() -> None:
                 found += page
             return found
 
+    found = _run(run())
+    if as_json:
+        output.write_list({**to_builtins(one), "body": Raw(one.body)} for one in found)
+        return
     table = Table("event", "type", "user", "received", "attempts", "error")
-    for one in _run(run()):
+    for one in found:
         received = shown(one.received_at)
         table.add_row(one.event_id, one.event_type, one.app_user_id, received, str(one.attempts), one.error)
     Console(highlight=False, markup=False).print(table)
 
 
-def reprocess(event_id: str | None) -> bool:
+def reprocess(event_id: str | None, *, as_json: bool) -> bool:
     """Returns whether none failed again."""
 
     async def run() -> list[Reprocessed]:
@@ -108,6 +118,9 @@ def reprocess(event_id: str | None) -> bool:
 
     done = _run(run())
     failed = [one for one in done if one.outcome == "failed"]
+    if as_json:
+        output.write_list(done)
+        return not failed
     console = Console(highlight=False, markup=False)
     for one in done:
         console.print(f"{one.event_id}  {one.outcome}  {one.error or ''}".rstrip(), soft_wrap=True)

@@ -19,7 +19,7 @@ from cryptography import x509
 from rich.console import Console
 
 from latchkey.api.mailing import way_of
-from latchkey.cli import secret_key
+from latchkey.cli import output, secret_key
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.doctor_deployment import deployment
 from latchkey.cli.doctor_hosts import hosts
@@ -27,6 +27,7 @@ from latchkey.cli.files import read_json
 from latchkey.cli.finding import Finding
 from latchkey.cli.instants import shown
 from latchkey.cli.listeners import CannotListenError, bind
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption
 from latchkey.domain.instants import DAY
 from latchkey.domain.restore import Origin
@@ -54,17 +55,24 @@ RENEW_DAYS = 21
 SHOWN_KEYS = 5
 
 
-def doctor(config: ConfigOption = None, data: DataOption = DATA) -> None:
+def doctor(config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False) -> None:
     """Check this machine and the settings, including everything that `latchkey serve` would refuse."""
-    console = Console(highlight=False)
     findings = asyncio.run(examine(config, DataFolder(data)))
+    if as_json:
+        output.write_list(findings)
+    else:
+        show(findings)
+    if any(finding.mark == "bad" for finding in findings):
+        raise typer.Exit(output.FAILED)
+
+
+def show(findings: list[Finding]) -> None:
+    console = Console(highlight=False)
     marks = {"good": "[green]✓[/green]", "bad": "[red]✗[/red]", "unknown": "[yellow]·[/yellow]"}
     for finding in findings:
         console.print(f"{marks[finding.mark]} [bold]{finding.about}[/bold]  {finding.words}", soft_wrap=True)
         if finding.remedy:
             console.print(f"    → {finding.remedy}", soft_wrap=True)
-    if any(finding.mark == "bad" for finding in findings):
-        raise typer.Exit(1)
 
 
 async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:

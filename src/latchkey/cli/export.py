@@ -14,8 +14,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.now import real_now
@@ -56,6 +58,7 @@ def export(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Export events, transactions, customers and entitlements. docs/export.md describes every column.
 
@@ -76,10 +79,13 @@ def export(
             async with audited(database, owner, "export.run", destination.shown, **detail):
                 if incremental:
                     order = Order(owner, wanted, format, await last_cursor(destination, order), with_tokens)
-                with _shown() as progress:
+                with _shown(hidden=as_json) as progress:
                     return await engine.run(database, order, destination, real_now, progress=progress)
 
     manifest = asyncio.run(run())
+    if as_json:
+        output.write(manifest)
+        return
     rows = sum(one.rows for one in manifest.files)
     told = Console(stderr=True, highlight=False)
     kind = "Everything" if manifest.kind == "whole" else "What changed"
@@ -110,10 +116,10 @@ def _destination(to: str, endpoint: str | None, region: str | None) -> Destinati
 
 
 @contextmanager
-def _shown() -> Iterator[engine.Progress]:
+def _shown(*, hidden: bool) -> Iterator[engine.Progress]:
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("Exporting"), BarColumn(), TextColumn("{task.fields[rows]:,} rows"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0, rows=0)
 
         def moved(share: float, rows: int) -> None:

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown
 from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.refusal import Invalid
 from latchkey.now import real_now
@@ -57,6 +60,7 @@ def import_files(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Import customers, their ids, attributes and transactions.
 
@@ -80,7 +84,7 @@ def import_files(
                 dry=dry_run,
                 again=again,
             )
-            with _progress(console) as progress:
+            with _progress(console, hidden=as_json) as progress:
                 if dry_run:
                     return await run_import(database, order, real_now, progress, skipped)
                 names = ", ".join(one.name for one in files)
@@ -90,6 +94,9 @@ def import_files(
     with ExitStack() as stack:
         skipped = stack.enter_context(_report(report)) if report is not None else None
         result = asyncio.run(run(skipped))
+    if as_json:
+        output.write({"dry_run": dry_run, **to_builtins(result)})
+        return
     _show(console, result, dry_run, report)
 
 
@@ -123,7 +130,7 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[running.Progress]:
+def _progress(console: Console, *, hidden: bool) -> Iterator[running.Progress]:
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -131,6 +138,7 @@ def _progress(console: Console) -> Iterator[running.Progress]:
         _Rate(),
         TimeRemainingColumn(compact=True),
         console=console,
+        disable=hidden,
     )
     tasks = {name: bar.add_task(name, total=None, visible=False) for name in (running.READING, running.WRITING)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from latchkey.domain import formats
 from latchkey.domain.instants import DAY, EARLIEST, HOUR, LATEST, MINUTE, Ms
 from latchkey.domain.refusal import Refusal
 
@@ -12,9 +13,7 @@ _UNITS = {"m": MINUTE, "h": HOUR, "d": DAY}
 
 
 def shown(instant: int | None) -> str:
-    if instant is None:
-        return ""
-    return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return "" if instant is None else formats.instant(instant, seconds=True)
 
 
 def typed_ahead(text: str, now: Ms) -> Ms:

@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown, typed
 from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.dashboard.payloads import opened
 from latchkey.domain.refusal import Refusal
@@ -23,8 +25,9 @@ from latchkey.storage.database import Database
 from latchkey.storage.stores.journal import Entry, Filter, Status
 from latchkey.usecases.access.projects import load_app
 from latchkey.usecases.stores import journal
+from latchkey.usecases.stores import rendering as render
 
-app = typer.Typer(no_args_is_help=True, help="What stores and phones sent: list it, examine it, process it again.")
+app = typer.Typer(no_args_is_help=True, help="What stores and phones sent: list it, show it, process it again.")
 
 AppOption = Annotated[str | None, typer.Option("--app", help="Only this app (its id).")]
 StatusOption = Annotated[Status | None, typer.Option(help="Only entries of this status.")]
@@ -45,6 +48,7 @@ def show_list(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """List entries, newest first."""
     wanted = Filter(
@@ -62,6 +66,9 @@ def show_list(
             return found, await journal.count_failed(database, owner)
 
     found, failed = asyncio.run(run())
+    if as_json:
+        output.write_list((render.notification(one, trusted=True) for one in found), more=len(found) == limit)
+        return
     table = Table(
         Column("id", no_wrap=True),
         Column("received", min_width=10),
@@ -97,6 +104,7 @@ def show_entry(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Show one entry: what was checked, what followed, and the payload."""
 
@@ -105,6 +113,9 @@ def show_entry(
             return await journal.load(database, await chosen(database, project), notification_id)
 
     one = asyncio.run(run())
+    if as_json:
+        output.write(render.notification(one, trusted=True, whole=True))
+        return
     if raw:
         sys.stdout.write(one.payload + "\n")
         return
@@ -146,6 +157,7 @@ def reprocess(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Process one entry again, or all that were received since a moment. What is known already changes nothing."""
     if (notification_id is None) == (since is None):
@@ -170,6 +182,9 @@ def reprocess(
                 return await journal.reprocess_since(database, owner, start, status, app_id, now)
 
     count = asyncio.run(run())
+    if as_json:
+        output.write({"reprocessed": count})
+        return
     words = f"{count:,} {'entry is' if count == 1 else 'entries are'} processed again."
     Console(highlight=False).print(f"[green]✓[/green] {words}" if count else "There is nothing to process again.")
 

@@ -7,11 +7,14 @@ import sys
 from typing import Annotated
 
 import typer
+from msgspec import UNSET, UnsetType
 from rich.console import Console
 from rich.table import Column, Table
 
+from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown, typed_ahead
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
@@ -19,6 +22,8 @@ from latchkey.domain.team.key_rules import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases.access import keys, projects
+from latchkey.usecases.rendering import management as render
+from latchkey.wire.management import ApiKey, PublicApiKey
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, change, replace and revoke API keys.")
 
@@ -57,6 +62,7 @@ def create(
     allow: NetworksOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Create an API key: a secret one for servers, or with --app or --store a public one for apps."""
 
@@ -83,10 +89,13 @@ def create(
             target = app_id or (await projects.create_app(database, owner, name, store or "", now)).id
             return await keys.create_public_key(database, owner, target, name, now, rate_limit=rate_limit)
 
-    _show_once(asyncio.run(run()))
+    _show_once(asyncio.run(run()), as_json)
 
 
-def _show_once(issued: keys.IssuedKey) -> None:
+def _show_once(issued: keys.IssuedKey, as_json: bool) -> None:
+    if as_json:
+        output.write(_as_data(issued.key, issued.plaintext))
+        return
     # Only the key goes to stdout, so that a script can read it; everything else goes to stderr.
     told = Console(stderr=True, highlight=False)
     told.print(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}", soft_wrap=True)
@@ -97,7 +106,9 @@ def _show_once(issued: keys.IssuedKey) -> None:
 
 
 @app.command("list")
-def show(project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA) -> None:
+def show(
+    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> None:
     """List a project's keys. Of each key only the beginning and the end are shown."""
 
     async def run() -> list[keys.ApiKey]:
@@ -108,13 +119,17 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
                 found += page
             return found
 
+    listed = asyncio.run(run())
+    if as_json:
+        output.write_list(_as_data(one) for one in listed)
+        return
     # Ids are copied: on a narrow terminal the other columns are cut first.
     id, key_column = Column("id", no_wrap=True), Column("key", no_wrap=True)
     since = Column("since", overflow="fold", min_width=len("2026-01-01"))
     works = Column("works", overflow="fold")
     table = Table(id, Column("name", overflow="fold"), key_column, "kind", "limit", since, "last used", works, box=None)
     now = real_now()
-    for key in asyncio.run(run()):
+    for key in listed:
         table.add_row(
             key.id,
             key.name,
@@ -143,6 +158,7 @@ def edit(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Change a secret key's name, limit, expiry or networks. Networks that are given replace all earlier ones."""
     if (expires is not None and never_expires) or (allow and allow_everywhere):
@@ -166,6 +182,9 @@ def edit(
                 return await keys.change_key(database, project_id, key_id, change, now)
 
     key = asyncio.run(run())
+    if as_json:
+        output.write(_as_data(key))
+        return
     Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) works {_works(key, real_now())}")
 
 
@@ -178,6 +197,7 @@ def rotate(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Replace a secret key: create one like it, and let the old one expire."""
 
@@ -188,9 +208,12 @@ def rotate(
                 return await keys.rotate_key(database, project_id, key_id, real_now(), overlap_days=overlap_days)
 
     issued, old = asyncio.run(run())
+    if as_json:
+        output.write({"new": _as_data(issued.key, issued.plaintext), "old": _as_data(old)})
+        return
     told = Console(stderr=True, highlight=False)
     told.print(f"[green]✓[/green] {old.id} ({old.hint}) works until {shown(old.expires_at)}", soft_wrap=True)
-    _show_once(issued)
+    _show_once(issued, as_json)
 
 
 @app.command()
@@ -199,6 +222,7 @@ def revoke(
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Revoke a key for good. The next request with it is refused."""
 
@@ -207,7 +231,17 @@ def revoke(
             return await keys.revoke_key(database, await chosen(database, project), key_id, real_now())
 
     key = asyncio.run(run())
+    if as_json:
+        output.write(_as_data(key))
+        return
     Console(highlight=False).print(f"[green]✓[/green] {key.id} ({key.hint}) was revoked on {shown(key.revoked_at)}")
+
+
+def _as_data(key: keys.ApiKey, plaintext: str | UnsetType = UNSET) -> ApiKey | PublicApiKey:
+    """As V2 shows it. A public key is no secret, so it is always there."""
+    if key.kind == "public":
+        return render.public_api_key(key.project_id, key)
+    return render.api_key(key.project_id, key, plaintext)
 
 
 def _works(key: keys.ApiKey, now: Ms) -> str:

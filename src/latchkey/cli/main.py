@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import shlex
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
+from importlib import import_module, util
 from importlib.metadata import version as installed
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from latchkey.cli import output
 from latchkey.cli.consumer import ConsumerFailedError
 from latchkey.cli.entry import INTERRUPTED
 from latchkey.cli.listeners import CannotListenError
-from latchkey.cli.readiness import NotReadyError
+from latchkey.cli.readiness import DidNotBecomeReadyError, NotReadyError
 from latchkey.cli.start import loaded
-from latchkey.cli.supervisor import DidNotBecomeReadyError
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal, StoreRefused, StoreUnreachable
 from latchkey.push.errors import PushError
 from latchkey.runtime.errors import DeviceError
 from latchkey.settings import SettingsRefusedError
@@ -35,6 +38,10 @@ _COMMANDS = (
     ("key", "app", "service"),
     ("user", "app", "service"),
     ("app", "app", "service"),
+    ("customer", "app", "service"),
+    ("event", "app", "service"),
+    ("product", "app", "service"),
+    ("webhook", "app", "service"),
     ("journal", "app", "service"),
     ("rates", "app", "service"),
     ("importing", "import_files", "service"),
@@ -50,27 +57,74 @@ _COMMANDS = (
 )
 
 
-def command_line(words: Sequence[str]) -> typer.Typer:
-    """The application for this command line. Where it names a command, only that one is imported: importing all of
-    them takes most of a second."""
+NAME = "latchkey"
+# What help says of each command. Held equal to the commands by a test: importing all of them takes seconds, and
+# `latchkey --help` and shell completion need only these lines.
+SUMMARIES = {
+    "up": "Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project.",
+    "serve": "Run the service in production. Settings come from LATCHKEY_… environment variables or from a file.",
+    "migrate": "Create or update the database schema.",
+    "backup": "Write the data of a `latchkey up` to one file.",
+    "restore": "Create a data folder from a file of `latchkey backup`.",
+    "after-restore": "Run this once after restoring the database from a backup, before the service starts.",
+    "project": "Create, list and change projects. A project has its own customers, catalog and keys.",
+    "key": "Create, list, change, replace and revoke API keys.",
+    "user": "Create, list, invite and remove dashboard accounts.",
+    "app": "List apps, and connect them to their stores.",
+    "customer": "Show, list and find customers; grant and revoke entitlements; delete.",
+    "event": "List events, show one, and follow new ones as they are committed.",
+    "product": "List, create, change and delete products; attach entitlements to them.",
+    "webhook": "Create, change, pause and test webhooks; list and resend deliveries.",
+    "journal": "What stores and phones sent: list it, show it, process it again.",
+    "rates": "Import and list exchange rates: what one unit of a currency was worth in USD on a day.",
+    "import": "Import customers, their ids, attributes and transactions.",
+    "export": "Export events, transactions, customers and entitlements.",
+    "trust": "Make browsers and programs on this machine trust the certificate of `latchkey up`.",
+    "untrust": "Undo what `latchkey trust` did.",
+    "doctor": "Check this machine and the settings, including everything that `latchkey serve` would refuse.",
+    "consumer": "The reference consumer: keeps a local copy of entitlements up to date by webhook.",
+    "push": "Send push notifications, and run a sandbox push provider.",
+    "device": "Simulate a phone: shows web content in Chromium with the bridge, a player id and push notifications.",
+    "receiver": "Receive webhooks from a running `latchkey up`, show them, and pass them on to your app.",
+    "emulate": "Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it.",
+}
+# Without these modules, an extra is not installed.
+_MARKS = {"service": ("asyncpg", "cryptography"), "consumer": (), "runtime": ()}
+
+
+def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
+    """The application for this command line. Where it names a command, only that one is imported. Otherwise it has the
+    names of all, for help and completion; `whole` imports them."""
     app = typer.Typer(
-        name="latchkey",
+        name=NAME,
         help="Self-hosted subscription entitlements. `latchkey up` starts everything on this machine, "
         "`latchkey serve` runs the service in production.",
         no_args_is_help=True,
-        add_completion=False,
         # Tracebacks with local variables would show keys.
         pretty_exceptions_enable=False,
     )
     # With a callback it stays a group of commands, even with one command in it.
-    app.callback()(lambda: None)
+    app.callback()(_before)
     names = {_name(module, attribute) for module, attribute, _ in _COMMANDS} | {"version"}
-    alone = words[0] if words and words[0] in names else None
+    alone = next((word for word in words if not word.startswith("-")), None)
     for module, attribute, extra in _COMMANDS:
-        if alone is None or _name(module, attribute) == alone:
+        name = _name(module, attribute)
+        if whole or name == alone:
             _add(app, module, attribute, extra)
+        elif alone not in names:
+            _add_name(app, name, extra, is_group=attribute == "app")
     app.command()(version)
     return app
+
+
+def _add_name(app: typer.Typer, name: str, extra: str, *, is_group: bool) -> None:
+    """A command's name and what help says of it, without its code."""
+    if any(util.find_spec(module) is None for module in _MARKS[extra]):
+        return
+    if is_group:
+        app.add_typer(typer.Typer(help=SUMMARIES[name]), name=name)
+    else:
+        app.command(name, help=SUMMARIES[name])(lambda: None)
 
 
 # Words that cannot be names in Python.
@@ -107,10 +161,46 @@ def _add_unavailable(app: typer.Typer, name: str, extra: str) -> None:
         raise typer.Exit(2)
 
 
-def version() -> None:
-    """Show the version of Latchkey and of Python."""
-    Console(highlight=False).print(f"latchkey {installed('latchkey')} (Python {platform.python_version()})")
+def _version() -> str:
+    return f"latchkey {installed('latchkey')} (Python {platform.python_version()})"
 
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        Console(highlight=False).print(_version())
+        raise typer.Exit
+
+
+def _before(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    pass
+
+
+def version(as_json: output.JsonOption = False) -> None:
+    """Show the version of Latchkey and of Python."""
+    if as_json:
+        output.write({"latchkey": installed("latchkey"), "python": platform.python_version()})
+    else:
+        Console(highlight=False).print(_version())
+
+
+def words_of(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The command line. When a shell asks for completions, it is in the environment, up to the cursor."""
+    if "_LATCHKEY_COMPLETE" not in environ:
+        return list(arguments)
+    typed = environ.get("_TYPER_COMPLETE_ARGS") or environ.get("COMP_WORDS") or ""
+    try:
+        return shlex.split(typed)[1:]
+    except ValueError:
+        # An open quote.
+        return typed.split()[1:]
+
+
+# The parent of all errors in a command line. Newer versions of Typer have it under another name than older ones.
+_UsageError: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
 
 # Errors whose message tells the user what to do. Any other exception is a bug, and its traceback is shown.
 _TOLD = (
@@ -124,27 +214,76 @@ _TOLD = (
     ConsumerFailedError,
 )
 
+# The word for an error in JSON, first match first.
+_KINDS: dict[type[Exception], str] = {
+    NotFound: "not_found",
+    Invalid: "invalid",
+    Conflict: "conflict",
+    InUse: "in_use",
+    StoreRefused: "store_refused",
+    StoreUnreachable: "store_unreachable",
+    Refusal: "refused",
+    StorageError: "database",
+}
+
 
 def main() -> None:
+    words = words_of(sys.argv[1:], os.environ)
+    as_json = output.is_json(words)
     try:
-        app = command_line(sys.argv[1:])
+        app = command_line(words)
         loaded()
-        app()
+        if as_json:
+            sys.exit(_run_for_programs(app))
+        app(prog_name=NAME)
     except KeyboardInterrupt:
         # The command's code was being loaded.
         sys.exit(INTERRUPTED)
     except SettingsRefusedError as error:
-        told = Console(stderr=True, highlight=False)
-        told.print("[bold red]Latchkey cannot start with these settings:[/bold red]")
-        for problem in error.problems:
-            told.print(
-                f"  [red]✗[/red] [bold]{problem.setting}[/bold] {problem.wrong} {problem.remedy}".rstrip(),
-                soft_wrap=True,
-            )
-        sys.exit(2)
+        _refused(error, as_json)
+        sys.exit(output.REFUSED)
     except _TOLD as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]Error:[/bold red] {_escaped(error)}", soft_wrap=True)
-        sys.exit(1)
+        if as_json:
+            _write_error(error)
+        else:
+            told = Console(stderr=True, highlight=False)
+            told.print(f"[bold red]Error:[/bold red] {_escaped(error)}", soft_wrap=True)
+        sys.exit(output.FAILED)
+
+
+def _run_for_programs(app: typer.Typer) -> int:
+    """Runs the command; wrong arguments are reported as JSON, too."""
+    try:
+        code = app(standalone_mode=False, prog_name=NAME)
+    except typer.Exit as ended:
+        code = ended.exit_code
+    except typer.Abort:
+        output.write_error("aborted", "Interrupted, or not confirmed.")
+        code = output.FAILED
+    except _UsageError as error:
+        output.write_error("usage", error.format_message())
+        code = output.REFUSED
+    return code if isinstance(code, int) else output.DONE
+
+
+def _refused(error: SettingsRefusedError, as_json: bool) -> None:
+    if as_json:
+        problems = [{"setting": one.setting, "problem": one.wrong, "remedy": one.remedy} for one in error.problems]
+        output.write_error("settings", "Latchkey cannot start with these settings.", problems=problems)
+        return
+    told = Console(stderr=True, highlight=False)
+    told.print("[bold red]Latchkey cannot start with these settings:[/bold red]")
+    for problem in error.problems:
+        told.print(
+            f"  [red]✗[/red] [bold]{problem.setting}[/bold] {problem.wrong} {problem.remedy}".rstrip(),
+            soft_wrap=True,
+        )
+
+
+def _write_error(error: Exception) -> None:
+    kind = next((name for known, name in _KINDS.items() if isinstance(error, known)), "failed")
+    param = {"param": error.param} if isinstance(error, Refusal) and error.param is not None else {}
+    output.write_error(kind, str(error), **param)
 
 
 def _escaped(error: Exception) -> str:

@@ -7,8 +7,11 @@ import time
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 from rich.console import Console
 
+from latchkey.cli import output
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.storage import migrate as migrations
 from latchkey.storage.database import connect, without_password
@@ -47,29 +50,47 @@ def migrate(
             "--shards", min=1, max=10_000, help="With --distributed: into how many shards the projects are divided."
         ),
     ] = SHARDS,
+    as_json: JsonOption = False,
 ) -> None:
     """Create or update the database schema. Run it before the first start, and in each upgrade before the processes of
     the new version start."""
-    asyncio.run(run(database_url(config, data), dry_run, after, Console(highlight=False), distributed, shards))
+    # With --json the lines for people go nowhere.
+    console = Console(highlight=False, quiet=as_json)
+    done = asyncio.run(run(database_url(config, data), dry_run, after, console, distributed, shards))
+    if as_json:
+        output.write(done)
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What `--json` prints."""
+
+    dry_run: bool
+    # The version of the schema before and now.
+    before: int
+    version: int
+    # The migrations that ran, or would run.
+    run: list[str]
+    # Those that `latchkey migrate --after` runs.
+    pending_after: list[str] = []
 
 
 async def run(
     url: str, dry_run: bool, after: bool, console: Console, distributed: bool = False, shards: int = SHARDS
-) -> None:
+) -> Outcome:
     connection = await connect(url, application_name="latchkey migrate")
     try:
         if distributed:
             await require_cluster(connection)
-        console.print(
-            f"Database {without_password(url)}, at version {await migrations.applied(connection)}", soft_wrap=True
-        )
+        before = await migrations.applied(connection)
+        console.print(f"Database {without_password(url)}, at version {before}", soft_wrap=True)
         if dry_run:
-            for migration in await migrations.pending(connection, after=after):
+            would = await migrations.pending(connection, after=after)
+            for migration in would:
                 console.print(f"  would run {migration.label}")
             if distributed:
                 for table in await undistributed(connection):
                     console.print(f"  would distribute {table}: {TABLES[table]}")
-            return
+            return Outcome(dry_run=True, before=before, version=before, run=[one.label for one in would])
         began = time.monotonic()
         done = await migrations.migrate(
             connection, after=after, told=lambda migration: console.print(f"  {migration.label}")
@@ -87,5 +108,12 @@ async def run(
                 f"  {labels} is pending. Restart every process with this version, then run `latchkey migrate --after`.",
                 soft_wrap=True,
             )
+        return Outcome(
+            dry_run=False,
+            before=before,
+            version=await migrations.applied(connection),
+            run=[one.label for one in done],
+            pending_after=[one.label for one in waiting],
+        )
     finally:
         await connection.close()

@@ -10,14 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.storage.database import Database
 from latchkey.usecases.access import projects
+from latchkey.usecases.rendering import management as render
 
 app = typer.Typer(
     no_args_is_help=True, help="Create, list and change projects. A project has its own customers, catalog and keys."
@@ -29,6 +32,7 @@ def create(
     name: Annotated[str, typer.Argument(help="The name that people see.")],
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Create a project."""
 
@@ -37,6 +41,9 @@ def create(
             return await projects.create_project(database, name, real_now())
 
     project = asyncio.run(run())
+    if as_json:
+        output.write(render.project(project))
+        return
     console = Console(highlight=False)
     console.print(f"[green]✓[/green] Project {project.id} ({project.name})", soft_wrap=True)
     console.print(
@@ -61,6 +68,7 @@ def change(
     ] = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Change a project's settings. What is not given stays as it is."""
     given = {"name": name, "restore_behavior": restore_behavior, "test_store": test_store}
@@ -78,6 +86,9 @@ def change(
             )
 
     changed = asyncio.run(run())
+    if as_json:
+        output.write(render.project(changed))
+        return
     Console(highlight=False).print(
         f"[green]✓[/green] Project {changed.id} ({escape(changed.name)}): "
         f"restored purchases {changed.restore_behavior}, test store {changed.test_store}",
@@ -86,14 +97,18 @@ def change(
 
 
 @app.command("list")
-def show(config: ConfigOption = None, data: DataOption = DATA) -> None:
+def show(config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False) -> None:
     """List all projects."""
 
     async def run() -> list[projects.Project]:
         async with Database(database_url(config, data), max_size=2) as database:
             return await projects.list_projects(database)
 
+    found = asyncio.run(run())
+    if as_json:
+        output.write_list(render.project(one) for one in found)
+        return
     table = Table(Column("id", no_wrap=True), "name", "restored purchases", "test store", "created")
-    for project in asyncio.run(run()):
+    for project in found:
         table.add_row(project.id, project.name, project.restore_behavior, project.test_store, shown(project.created_at))
     Console(highlight=False).print(table)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
+from msgspec import to_builtins
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from latchkey.cli import output
 from latchkey.cli.authority import ensure_certificates
 from latchkey.cli.connections import PushConnection
 from latchkey.cli.files import read_json, write_json
+from latchkey.cli.instants import shown
+from latchkey.cli.output import JsonOption
 from latchkey.cli.push_sandbox import push_sandbox
 from latchkey.cli.reach import DATA
 from latchkey.cli.stop_signal import StopSignal
@@ -69,13 +72,17 @@ def sent(
         Path, typer.Option(help="The data folder of a running `latchkey up` or `latchkey push sandbox`.")
     ] = DATA,
     limit: Annotated[int, typer.Option(help="How many to show at most.", min=1, max=300)] = 20,
+    as_json: JsonOption = False,
 ) -> None:
     """List what was sent through the sandbox provider, newest first."""
     connection, authority = reach_push(data)
     found = asyncio.run(_fetch(connection, authority, limit))
+    if as_json:
+        output.write_list(found, more=len(found) == limit)
+        return
     table = Table("sent", "heading", "content", "to", "received")
     for one in found:
-        moment = datetime.fromtimestamp(one["queued_at"], UTC).isoformat(sep=" ")[:19]
+        moment = shown(one["queued_at"] * 1000)
         heading, content = (one[part].get("en", "") for part in ("headings", "contents"))
         table.add_row(moment, heading, content, str(one["successful"]), str(one["received"]))
     Console(highlight=False, markup=False).print(table)
@@ -90,6 +97,7 @@ def send(
     key: Annotated[
         str | None, typer.Option(help="An idempotency key: a notification with the same key is sent only once.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Send a push to all devices of one user. Uses the consumer's settings (LATCHKEY_CONSUMER_…)."""
     settings = _consumer_settings()
@@ -98,6 +106,9 @@ def send(
     except ValueError as error:
         raise PushError(str(error)) from None
     sent = asyncio.run(_send(settings, user, words, key))
+    if as_json:
+        output.write({"sent": sent.anybody, **to_builtins(sent)})
+        raise typer.Exit(output.DONE if sent.anybody else output.FAILED)
     console = Console(highlight=False)
     if sent.anybody:
         console.print(f"[green]✓[/green] Sent ({', '.join(sent.notification_ids)})", soft_wrap=True)

@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.instants import shown as shown_instant
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url, is_of_up
 from latchkey.cli.up_settings import LOOPBACK
 from latchkey.domain.tariff.rate_file import date_of
@@ -43,6 +45,7 @@ def take(
     ] = False,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Take the rates of a file or an https address: all of them, or none if anything is wrong."""
     settings = load(os.environ, config)
@@ -60,6 +63,9 @@ def take(
             return await rates.take(database, text, shown(source), real_now(), replace=replace)
 
     taken = asyncio.run(run())
+    if as_json:
+        output.write(taken)
+        return
     words = [f"{taken.new:,} new"]
     words += [f"{taken.replaced:,} replaced"] if taken.replaced else []
     words += [f"{taken.unchanged:,} known already"] if taken.unchanged else []
@@ -74,6 +80,7 @@ def show(
     limit: Annotated[int, typer.Option(help="At most this many days.", min=1, max=rates.MOST_LISTED)] = 30,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """List the currencies with rates, or the rates of one currency."""
 
@@ -84,6 +91,9 @@ def show(
             return await rates.listed(database, currency.upper(), real_now(), limit)
 
     found = asyncio.run(run())
+    if as_json:
+        _write(found)
+        return
     console = Console(highlight=False)
     if isinstance(found, Standing):
         table = Table("currency", Column("days", justify="right"), "first", "last")
@@ -99,3 +109,37 @@ def show(
         row = rate.rate
         table.add_row(date_of(row.day), row.currency, row.usd, escape(rate.source), shown_instant(rate.learned_at))
     console.print(table)
+
+
+def _write(found: Standing | list[StoredRate]) -> None:
+    """Days are dates, and amounts text, as in the files: a rate must not lose digits."""
+    if isinstance(found, Standing):
+        output.write(
+            {
+                "object": "list",
+                "items": [
+                    {
+                        "currency": one.currency,
+                        "days": one.rates,
+                        "first": date_of(one.first),
+                        "last": date_of(one.last),
+                    }
+                    for one in found.currencies
+                ],
+                "has_more": False,
+                "source": found.reading.source,
+                "read_at": found.reading.read_at,
+                "problem": found.reading.problem or None,
+            }
+        )
+        return
+    output.write_list(
+        {
+            "date": date_of(one.rate.day),
+            "currency": one.rate.currency,
+            "usd": one.rate.usd,
+            "source": one.source,
+            "learned_at": one.learned_at,
+        }
+        for one in found
+    )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from latchkey.cli import output
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
 from latchkey.domain.refusal import Refusal
@@ -24,10 +26,13 @@ DATA = Path(".latchkey")
 
 
 def database_url(config: Path | None, data: Path) -> str:
-    """The address of the database. Prints a note on stderr if it is that of a `latchkey up`."""
+    """The address of the database. Prints a note on stderr if it is that of a `latchkey up`, for people only."""
     if configured := load(os.environ, config).database_url:
         return configured
     found = _of_up(data)
+    # With --json, stderr is for errors alone.
+    if output.is_json(sys.argv[1:]):
+        return found
     Console(stderr=True, highlight=False).print(
         f"No database is configured. Using the database of the `latchkey up` in {data}.", soft_wrap=True, markup=False
     )

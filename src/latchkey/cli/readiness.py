@@ -13,6 +13,10 @@ class NotReadyError(Exception):
     """The service listens but does not report that it is ready."""
 
 
+class DidNotBecomeReadyError(Exception):
+    """The service's processes did not start; their log says why."""
+
+
 async def wait_until_answering(host: str, port: int, authority: Path, patience: float = 15 * 60.0) -> None:
     trusted = ssl.create_default_context(cafile=str(authority))
     deadline = time.monotonic() + patience

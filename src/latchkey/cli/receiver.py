@@ -69,7 +69,9 @@ def receiver(
     ] = Dialect.LATCHKEY,
     bodies: Annotated[bool, typer.Option("--bodies", help="Show the whole body of each event.")] = False,
 ) -> None:
-    """Receive webhooks from a running `latchkey up` over HTTPS, show them, and pass them on to your app if asked to."""
+    """Receive webhooks from a running `latchkey up`, show them, and pass them on to your app.
+
+    It listens with HTTPS. With --forward-to it passes each webhook on over plain HTTP."""
     console = Console(highlight=False)
     folder = DataFolder(data)
     if forward_to is not None and path != "/":

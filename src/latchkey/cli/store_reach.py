@@ -15,7 +15,7 @@ from latchkey.cli.reach import database_url, is_of_up
 from latchkey.delivery.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
-from latchkey.settings import Problem, Settings, SettingsRefusedError, load
+from latchkey.settings import Settings, SettingsRefusedError, load
 from latchkey.storage.database import Database
 from latchkey.usecases.stores.connections import Connections
 
@@ -23,7 +23,7 @@ from latchkey.usecases.stores.connections import Connections
 @asynccontextmanager
 async def reached(config: Path | None, data: Path) -> AsyncIterator[Connections]:
     settings = load(os.environ, config)
-    settings = _with(settings, database_url(config, data), _secret_key(settings, config, data))
+    settings = _with(settings, database_url(config, data), secret_key.needed(settings, config, data))
     async with Database(settings.database_url, max_size=2) as database:
         async with database.acquire() as connection:
             wrong = await secret_key.problem_with(connection, settings.secret_key)
@@ -45,15 +45,6 @@ def base_of(config: Path | None, data: Path) -> str:
     if is_of_up(config, data):
         return str(read_json(DataFolder(data).connection).get("base_url", ""))
     return ""
-
-
-def _secret_key(settings: Settings, config: Path | None, data: Path) -> bytes:
-    if is_of_up(config, data):
-        return DataFolder(data).secret_key()
-    if not settings.secret_key:
-        remedy = "Give the one that `latchkey serve` runs with: it encrypts the credentials."
-        raise SettingsRefusedError([Problem("LATCHKEY_SECRET_KEY", "is missing.", remedy)])
-    return settings.secret_key
 
 
 def _with(settings: Settings, url: str, key: bytes) -> Settings:

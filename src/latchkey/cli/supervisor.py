@@ -22,6 +22,7 @@ import structlog
 from latchkey.cli import start
 from latchkey.cli.forking import forget_settings, fork, may_fork
 from latchkey.cli.orders import Orders, encode, settings_to_wire
+from latchkey.cli.readiness import DidNotBecomeReadyError as DidNotBecomeReadyError
 from latchkey.cli.tending import (
     EVERY_SECONDS,
     HANGS_AFTER_SECONDS,
@@ -37,10 +38,6 @@ log = structlog.get_logger()
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
-
-
-class DidNotBecomeReadyError(Exception):
-    """The service's processes did not start; their log says why."""
 
 
 def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child]:

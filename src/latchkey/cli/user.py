@@ -6,18 +6,20 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from latchkey.cli import output
 from latchkey.cli.audited import audited
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json
 from latchkey.cli.instants import shown
 from latchkey.cli.key import ProjectOption, chosen
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url, is_of_up
 from latchkey.domain.refusal import Conflict, NotFound
 from latchkey.domain.team.account import EXPLAINED, Role
@@ -43,6 +45,7 @@ def create(
     ] = False,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Create an account and add it to a project, or add an existing account to another project."""
     password = sys.stdin.readline().rstrip("\n") if password_stdin else None
@@ -62,21 +65,31 @@ def create(
             return project_id, token
 
     project_id, token = asyncio.run(work())
+    if as_json:
+        link = _link(token, config, data) if token is not None else None
+        output.write({"email": email, "project_id": project_id, "role": role.value, "link": link})
+        return
     Console(highlight=False).print(f"[bold]{email}[/bold] now has the role {role} in {project_id}.")
     if token is not None:
         _show_link(token, config, data)
 
 
 @app.command("list")
-def show(project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA) -> None:
+def show(
+    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> None:
     """List the members of a project."""
 
     async def work() -> list[team.Member]:
         async with Database(database_url(config, data), max_size=1) as database:
             return await team.members(database, await chosen(database, project))
 
+    found = asyncio.run(work())
+    if as_json:
+        output.write_list(_as_data(one) for one in found)
+        return
     table = Table("E-mail", "Name", "Role", "Second factor", "Since", "Last seen", box=None)
-    for member in asyncio.run(work()):
+    for member in found:
         seen = shown(member.last_seen_at) or "never"
         account, second = member.account, "on" if member.account.has_second_factor else "off"
         table.add_row(escape(account.email), escape(account.name), member.role, second, shown(member.since), seen)
@@ -84,7 +97,9 @@ def show(project: ProjectOption = None, config: ConfigOption = None, data: DataO
 
 
 @app.command()
-def invite(email: EmailArgument, config: ConfigOption = None, data: DataOption = DATA) -> None:
+def invite(
+    email: EmailArgument, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> None:
     """Print a link to choose a new password. It works once, within seven days."""
 
     async def work() -> str:
@@ -93,11 +108,17 @@ def invite(email: EmailArgument, config: ConfigOption = None, data: DataOption =
             async with audited(database, None, "account.invited", account.email, account_id=account.id):
                 return await accounts.invite(database, account.id, real_now())
 
-    _show_link(asyncio.run(work()), config, data)
+    token = asyncio.run(work())
+    if as_json:
+        output.write({"email": email, "link": _link(token, config, data)})
+        return
+    _show_link(token, config, data)
 
 
 @app.command("reset-second-factor")
-def reset_second_factor(email: EmailArgument, config: ConfigOption = None, data: DataOption = DATA) -> None:
+def reset_second_factor(
+    email: EmailArgument, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+) -> None:
     """Ask somebody for no code any more, who has lost the phone and the recovery codes."""
 
     async def work() -> str:
@@ -108,12 +129,19 @@ def reset_second_factor(email: EmailArgument, config: ConfigOption = None, data:
             return account.email
 
     known = asyncio.run(work())
+    if as_json:
+        output.write({"email": known, "second_factor": False})
+        return
     Console(highlight=False).print(f"[bold]{known}[/bold] signs in with the password alone now.")
 
 
 @app.command()
 def remove(
-    email: EmailArgument, project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA
+    email: EmailArgument,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove somebody from a project and end their sessions."""
 
@@ -128,6 +156,9 @@ def remove(
             return project_id
 
     project_id = asyncio.run(work())
+    if as_json:
+        output.write({"email": email, "project_id": project_id, "removed": True})
+        return
     Console(highlight=False).print(f"[bold]{email}[/bold] was removed from {project_id}.")
 
 
@@ -137,6 +168,7 @@ def operator(
     remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
     config: ConfigOption = None,
     data: DataOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Let somebody see the dashboard's page about the database of the whole deployment, or take that back."""
 
@@ -152,6 +184,9 @@ def operator(
             return account, await operators.addresses(database)
 
     account, everybody = asyncio.run(work())
+    if as_json:
+        output.write({"email": account.email, "operator": not remove, "operators": everybody})
+        return
     console = Console(highlight=False)
     console.print(f"[bold]{escape(account.email)}[/bold] is {'no longer ' if remove else 'now '}an operator.")
     console.print(f"Operators: {escape(', '.join(everybody)) or 'nobody'}.")
@@ -166,11 +201,28 @@ async def _known(database: Database, email: str) -> accounts.Account:
     return account
 
 
-def _show_link(token: str, config: Path | None, data: Path) -> None:
+def _as_data(member: team.Member) -> dict[str, Any]:
+    account = member.account
+    return {
+        "email": account.email,
+        "name": account.name,
+        "role": member.role.value,
+        "second_factor": account.has_second_factor,
+        "since": member.since,
+        "last_seen_at": member.last_seen_at,
+    }
+
+
+def _link(token: str, config: Path | None, data: Path) -> str:
     """A full link if the address is known: that of the `latchkey up` whose database this is."""
     connection = read_json(DataFolder(data).connection)
     start = connection.get("base_url", "") if is_of_up(config, data) else gather(os.environ, config)[0].public_url
-    where = "this page" if start else "this page of your service (put its https:// address in front)"
+    return f"{start}/dashboard/invitations/{token}"
+
+
+def _show_link(token: str, config: Path | None, data: Path) -> None:
+    link = _link(token, config, data)
+    where = "this page" if not link.startswith("/") else "this page of your service (put its https:// address in front)"
     console = Console(highlight=False)
     console.print(f"The person chooses a password on {where}. The link works once, within seven days:")
-    console.print(f"{start}/dashboard/invitations/{token}", soft_wrap=True, markup=False)
+    console.print(link, soft_wrap=True, markup=False)

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.compiled_templates import FOLDER, CompiledTemplates
+from latchkey.domain import formats
 
 STATIC = files("latchkey.dashboard") / "static"
 
@@ -55,6 +56,7 @@ def environment() -> Environment:
         moment=moment,
         clock=texts.clock,
         day=texts.day,
+        duration=texts.duration,
         ago=texts.ago,
         span=texts.span,
         money=texts.money,
@@ -69,7 +71,7 @@ def environment() -> Environment:
 
 @cache
 def _compiled() -> CompiledTemplates:
-    return CompiledTemplates(FOLDER, Path(__file__), Path(texts.__file__))
+    return CompiledTemplates(FOLDER, Path(__file__), Path(texts.__file__), Path(formats.__file__))
 
 
 @cache

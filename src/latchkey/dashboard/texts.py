@@ -1,32 +1,24 @@
-"""Formats instants, durations, money and numbers for pages."""
+"""Formats instants, durations, money and numbers for pages. Those that the command line uses too: `domain/formats`."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from latchkey.domain.formats import as_date as _date
+from latchkey.domain.formats import day as day
+from latchkey.domain.formats import duration as duration
+from latchkey.domain.formats import instant as instant
+from latchkey.domain.formats import money as money
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 
-_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£"}
 _UNITS = ((365 * DAY, "year"), (30 * DAY, "month"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
-# The latest date that can be formatted; later instants are shown as this one.
-_NEVER = 253_402_300_799_000
 
 
 def iso(at: Ms) -> str:
     return _date(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def instant(at: Ms) -> str:
-    return _date(at).strftime("%Y-%m-%d %H:%M UTC")
-
-
 def clock(at: Ms) -> str:
     """The time of day to the millisecond, for a log."""
     return f"{_date(at):%H:%M:%S}.{at % 1000:03}"
-
-
-def day(at: Ms) -> str:
-    return _date(at).strftime("%Y-%m-%d")
 
 
 def ago(at: Ms | None, now: Ms) -> str:
@@ -45,17 +37,6 @@ def span(length: Ms) -> str:
             count = length // unit
             return f"{count} {name}{'s' if count != 1 else ''}"
     return f"{max(length // SECOND, 1)} s"
-
-
-def money(micros: int | float | None, currency: str | None = "USD") -> str:
-    """Millionths of a unit, formatted with the currency."""
-    if micros is None:
-        return "–"
-    amount = micros / 1_000_000
-    sign = _SIGNS.get(currency or "")
-    text = f"{abs(amount):,.2f}"
-    minus = "−" if amount < 0 else ""
-    return f"{minus}{sign}{text}" if sign else f"{minus}{text} {currency or ''}".rstrip()
 
 
 def number(value: int | float | None) -> str:
@@ -84,7 +65,3 @@ def sentence(text: str) -> str:
     """`webhook.created` and `not_enough` as readable text."""
     words = text.replace("_", " ").replace(".", " ").strip()
     return words[:1].upper() + words[1:]
-
-
-def _date(at: Ms) -> datetime:
-    return datetime.fromtimestamp(min(max(at, 0), _NEVER) // 1000, UTC)

@@ -6,20 +6,21 @@ import asyncio
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 import typer
 from rich.console import Console
 
+from latchkey.cli import output
 from latchkey.cli.emulate.acting import options, show_notifications, show_purchases
 from latchkey.cli.emulate.finding import FOLDERS, Wanted
 from latchkey.cli.emulate.folder import Folder
 from latchkey.cli.emulate.following import follow
 from latchkey.cli.emulate.starting import Wishes, authority_of_up, run
+from latchkey.cli.output import JsonOption
 from latchkey.cli.reach import DATA
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Run a pretend App Store, Google Play or Stripe on this machine, and let purchases live in it.",
+    help="Run a pretend App Store, Google Play or Stripe, and buy, renew and refund in it.",
 )
 
 FolderOption = Annotated[
@@ -155,9 +156,13 @@ def connect(
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Tell a running pretend store where to send notifications. Those that wait are sent at once."""
     said = Wanted(folder, store, data).one().ask("PUT", "/notification_url", {"url": notification_url})
+    if as_json:
+        output.write(said)
+        return
     _console().print(f"Notifications go to {said['notification_url']}")
 
 
@@ -177,13 +182,14 @@ def sell(
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Sell something, and show the purchase."""
     chosen, sale = Wanted(folder, store, data).that_sells(product_id), {"product_id": product_id}
     if customer is None:
-        _show(chosen.ask("POST", "/purchases", {"buyer": buyer, **sale, **options(more or [])}))
+        _show(chosen.ask("POST", "/purchases", {"buyer": buyer, **sale, **options(more or [])}), as_json)
     else:
-        _show(chosen.sell_to(customer, {**sale, **options(more or [])}))
+        _show(chosen.sell_to(customer, {**sale, **options(more or [])}), as_json)
 
 
 @app.command()
@@ -194,10 +200,11 @@ def act(
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Let something happen to a purchase."""
     chosen, id = Wanted(folder, store, data).that_knows(purchase)
-    _show(chosen.ask("POST", f"/purchases/{id}/acts", {"act": name, **options(more or [])}))
+    _show(chosen.ask("POST", f"/purchases/{id}/acts", {"act": name, **options(more or [])}), as_json)
 
 
 @app.command()
@@ -209,27 +216,41 @@ def clock(
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the clocks of the stores, or move them forward. Everything on the way happens and is sent.
 
     Latchkey's own time does not move. Customers on a test clock follow with --test-clock."""
     stores, now = Wanted(folder, store, data).all(), 0
+    clocks: list[dict[str, Any]] = []
     for one in stores:
         if to is None:
             said = one.ask("GET", "/clock")
         else:
-            _warn_of_unacknowledged(one.purchases())
+            if not as_json:
+                _warn_of_unacknowledged(one.purchases())
             said = one.ask("PUT", "/clock", {"by": to} if to.startswith("P") else {"to": to})
         now = max(now, said["now_ms"])
-        _console().print(f"The clock of {_title(one.name)}: {said['now']}")
-    if test_clock is not None:
-        _console().print(f"The test clock {test_clock}: {follow(stores, test_clock, now)}")
+        clocks.append({"store": one.name, "now": said["now"], "now_ms": said["now_ms"]})
+        if not as_json:
+            _console().print(f"The clock of {_title(one.name)}: {said['now']}")
+    followed = follow(stores, test_clock, now) if test_clock is not None else None
+    if as_json:
+        output.write({"stores": clocks, "test_clock": {"id": test_clock, "now": followed} if followed else None})
+    elif followed is not None:
+        _console().print(f"The test clock {test_clock}: {followed}")
 
 
 @app.command()
-def purchases(folder: FolderOption = None, store: StoreOption = None, data: UpOption = DATA) -> None:
+def purchases(
+    folder: FolderOption = None, store: StoreOption = None, data: UpOption = DATA, as_json: JsonOption = False
+) -> None:
     """List what the stores think of every purchase."""
-    show_purchases(_console(), [bought for one in Wanted(folder, store, data).all() for bought in one.purchases()])
+    found = [bought for one in Wanted(folder, store, data).all() for bought in one.purchases()]
+    if as_json:
+        output.write_list(found)
+        return
+    show_purchases(_console(), found)
 
 
 @app.command()
@@ -238,10 +259,15 @@ def notifications(
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
     """List notifications with what the service answered, newest first."""
     asked = [one.ask("GET", f"/notifications?limit={limit}") for one in Wanted(folder, store, data).all()]
-    show_notifications(_console(), [sent for said in asked for sent in said["notifications"]])
+    found = [sent for said in asked for sent in said["notifications"]]
+    if as_json:
+        output.write_list(found)
+        return
+    show_notifications(_console(), found)
 
 
 @app.command()
@@ -251,12 +277,12 @@ def receipt(
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
+    as_json: JsonOption = False,  # noqa: ARG001 - it prints JSON anyway; the option is on every command
 ) -> None:
-    """Print the body for `POST /v1/receipts` of a purchase, as JSON."""
+    """Print the body for `POST /v1/receipts` of a purchase, always as JSON."""
     chosen, id = Wanted(folder, store, data).that_knows(purchase)
     found = chosen.ask("GET", f"/purchases/{id}")
-    body = msgspec.json.encode({"app_user_id": app_user_id, **found["receipt"]})
-    print(msgspec.json.format(body, indent=2).decode())
+    output.write({"app_user_id": app_user_id, **found["receipt"]})
 
 
 @app.command()
@@ -268,8 +294,10 @@ def misbehave(
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show how the stores misbehave, change it, or end it."""
+    """Show how the stores misbehave, change it, or end it. Prints JSON; with --json as one document."""
+    told: list[dict[str, Any]] = []
     for one in Wanted(folder, store, data).all():
         if end:
             said = one.ask("DELETE", "/misbehaviour")
@@ -277,7 +305,11 @@ def misbehave(
             said = one.ask("PUT", "/misbehaviour", options(more))
         else:
             said = one.ask("GET", "/misbehaviour")
-        print(msgspec.json.format(msgspec.json.encode(said), indent=2).decode())
+        told.append({"store": one.name, **said})
+        if not as_json:
+            output.write(said)
+    if as_json:
+        output.write_list(told)
 
 
 def _warn_of_unacknowledged(purchases: list[dict[str, Any]]) -> None:
@@ -293,7 +325,10 @@ def _title(store: str) -> str:
     return {"apple": "the App Store", "google": "Google Play", "stripe": "Stripe"}.get(store, "the store")
 
 
-def _show(purchase: dict[str, Any]) -> None:
+def _show(purchase: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        output.write(purchase)
+        return
     console = _console()
     show_purchases(console, [purchase])
     console.print(f"purchase {purchase['purchase']}", soft_wrap=True)

@@ -1,0 +1,291 @@
+"""`latchkey customer`: look at customers, grant and revoke entitlements, and delete a customer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+from msgspec import to_builtins
+
+from latchkey.cli import output
+from latchkey.cli.desk import desk
+from latchkey.cli.instants import shown, typed_ahead
+from latchkey.cli.key import ProjectOption
+from latchkey.cli.output import JsonOption, YesOption
+from latchkey.cli.reach import DATA, ConfigOption, DataOption
+from latchkey.domain.access.entitlements import held
+from latchkey.domain.access.explanation import Explanation, explain
+from latchkey.domain.customers.attributes import visible
+from latchkey.domain.customers.identity import ERASED
+from latchkey.domain.customers.promotion import DURATIONS
+from latchkey.domain.formats import in_words, money
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.reference import v2_id
+from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.summary import gives_access, purchase_status, summary_of
+from latchkey.now import real_now
+from latchkey.usecases.customers import grants, search
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.listing import list_aliases
+from latchkey.usecases.rendering import v2 as render
+from latchkey.usecases.rendering.view import View
+
+app = typer.Typer(no_args_is_help=True, help="Show, list and find customers; grant and revoke entitlements; delete.")
+
+CustomerArgument = Annotated[str, typer.Argument(help="Any id of the customer.", metavar="CUSTOMER")]
+EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id.", metavar="ENTITLEMENT")]
+LimitOption = Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)]
+
+_LENGTHS = {name: "for ever" if length is None else in_words(length) for name, length in DURATIONS.items()}
+
+
+@app.command("show")
+def show_one(
+    customer: CustomerArgument,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one customer: entitlements and why, purchases, attributes and ids."""
+
+    async def run() -> tuple[View, list[str]]:
+        async with desk(config, data, project) as at:
+            view = await at.customer(customer)
+            return view, [one.app_user_id for one in await list_aliases(at.database, at.project_id, view.key)]
+
+    view, ids = asyncio.run(run())
+    if as_json:
+        output.write(_as_data(view, ids))
+        return
+    _show(view, ids)
+
+
+@app.command("list")
+def show_list(
+    limit: LimitOption = 50,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """List customers, newest first."""
+
+    async def run() -> search.Listing:
+        async with desk(config, data, project) as at:
+            return await search.newest(at.database, at.catalogs, at.project_id, real_now(), limit=limit)
+
+    found = asyncio.run(run())
+    _show_views(found.views, [""] * len(found.views), as_json, more=found.before is not None)
+
+
+@app.command("find")
+def find(
+    text: Annotated[str, typer.Argument(help="An id, an e-mail address, a transaction, or how one of them begins.")],
+    limit: LimitOption = 50,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Find customers by an id, an e-mail address or a transaction. Exact matches come first."""
+
+    async def run() -> search.Found:
+        async with desk(config, data, project) as at:
+            return await search.search(at.database, at.catalogs, at.project_id, text, real_now(), limit=limit)
+
+    found = asyncio.run(run())
+    if found.erased and not as_json:
+        output.console().print("This transaction belongs to a customer who was deleted.")
+        return
+    matched = [f"{one.by.value} {one.matched}" for one in found.matches]
+    _show_views([one.view for one in found.matches], matched, as_json, more=found.more)
+
+
+@app.command("grant")
+def grant(
+    customer: CustomerArgument,
+    entitlement: EntitlementArgument,
+    lasts: Annotated[
+        str | None,
+        typer.Option("--for", help=f"For how long: {', '.join(f'{k} ({v})' for k, v in _LENGTHS.items())}."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Until when: a date and time in UTC such as 2027-01-31T08:00, or 12h, 90d.")
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the customer if there is none.")] = False,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Grant an entitlement to a customer, for a time or (--for lifetime) for ever."""
+    if (lasts is None) == (until is None):
+        raise typer.BadParameter("Give either --for or --until.", param_hint="--for")
+    if lasts is not None and lasts not in DURATIONS:
+        raise typer.BadParameter(f"{lasts!r} is none of {', '.join(DURATIONS)}.", param_hint="--for")
+    ends = typed_ahead(until, real_now()) if until is not None else None
+
+    async def run() -> View:
+        async with desk(config, data, project) as at:
+            detail = {"entitlement": entitlement, "for": lasts or "", "until_ms": str(ends or "")}
+            async with at.audited("customer.granted", customer, **{k: v for k, v in detail.items() if v}):
+                await grants.grant(
+                    at.changes,
+                    at.project_id,
+                    customer,
+                    entitlement,
+                    ends_at=ends,
+                    duration=lasts,
+                    create=create,
+                )
+            return await at.customer(customer)
+
+    _show_access(asyncio.run(run()), entitlement, as_json)
+
+
+@app.command("revoke")
+def revoke(
+    customer: CustomerArgument,
+    entitlement: EntitlementArgument,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """End every active grant of an entitlement. Purchases are not changed."""
+
+    async def run() -> View:
+        async with desk(config, data, project) as at:
+            async with at.audited("customer.grant_revoked", customer, entitlement=entitlement):
+                await grants.revoke(at.changes, at.project_id, customer, entitlement)
+            return await at.customer(customer)
+
+    _show_access(asyncio.run(run()), entitlement, as_json)
+
+
+@app.command("delete")
+def delete(
+    customer: CustomerArgument,
+    yes: YesOption = False,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a customer: ids, attributes and access. Sales stay in the figures under a pseudonym. Asks first."""
+    output.confirm(
+        f"Delete the customer {customer!r}? Access ends at once, and this cannot be undone.", yes=yes, as_json=as_json
+    )
+
+    async def run() -> None:
+        async with desk(config, data, project) as at, at.audited("customer.deleted", customer, afterwards=ERASED):
+            await erase(at.changes, at.project_id, customer)
+
+    asyncio.run(run())
+    if as_json:
+        output.write({"object": "customer", "id": customer, "deleted_at": real_now()})
+    else:
+        output.done(f"The customer {output.plain(customer)} is deleted.")
+
+
+def _show_views(views: list[View], matched: list[str], as_json: bool, *, more: bool) -> None:
+    if as_json:
+        output.write_list((render.customer(one) for one in views), more=more)
+        return
+    found_by = ("found by",) if any(matched) else ()
+    rows = []
+    for view, by in zip(views, matched, strict=True):
+        active = [one.entitlement_id for one in render.active_in_full(view)]
+        row = [
+            view.customer.app_user_id,
+            ", ".join(active) or "none",
+            shown(view.customer.first_seen_at),
+            shown(view.last_seen.at),
+            view.last_seen.country or "",
+        ]
+        rows.append([*row, by] if found_by else row)
+    columns = ("id", "entitlements", "first seen", "last seen", "country", *found_by)
+    output.show_list(rows, columns, "No customers found.", lambda: "There are more. See --limit." if more else "")
+
+
+def _show_access(view: View, entitlement: str, as_json: bool) -> None:
+    if as_json:
+        output.write(render.customer(view))
+        return
+    output.done(output.plain(explain(view.customer, view.catalog, entitlement, view.now).sentence))
+
+
+def _explanations(view: View) -> list[Explanation]:
+    known = view.catalog.entitlements | held(view.customer, view.catalog).keys()
+    return [explain(view.customer, view.catalog, id, view.now) for id in sorted(known)]
+
+
+def _as_data(view: View, ids: list[str]) -> dict[str, Any]:
+    """The customer as V2 shows it, and what V2 shows on other paths."""
+    return {
+        **to_builtins(render.customer(view)),
+        "aliases": ids,
+        "test_clock_id": view.customer.test_clock_id,
+        "explanations": [to_builtins(one) for one in _explanations(view)],
+        "purchases": [_purchase(view, one) for one in _bought(view)],
+    }
+
+
+def _bought(view: View) -> list[Subscription | Purchase]:
+    return [*view.customer.subscriptions, *view.customer.purchases]
+
+
+def _purchase(view: View, one: Subscription | Purchase) -> dict[str, Any]:
+    price = one.price if isinstance(one, Purchase) else one.current.price
+    return {
+        "id": v2_id(one),
+        "kind": one.kind.value if isinstance(one, Purchase) else "subscription",
+        "product_id": one.product_id if isinstance(one, Purchase) else one.current.product_id,
+        "store": one.store,
+        "environment": one.environment.value.lower(),
+        "status": _status(view, one),
+        "gives_access": gives_access(one, view.now),
+        "purchased_at": one.purchased_at if isinstance(one, Purchase) else one.started_at,
+        "ends_at": one.access_ends_at,
+        "price": price.amount if price.known else None,
+        "currency": price.currency if price.known else None,
+    }
+
+
+def _status(view: View, one: Subscription | Purchase) -> str:
+    if isinstance(one, Purchase):
+        return purchase_status(one).value
+    return summary_of(one, view.catalog, view.now).status.value
+
+
+def _show(view: View, ids: list[str]) -> None:
+    one, seen = view.customer, view.last_seen
+    output.show_facts(
+        (
+            ("id", one.app_user_id),
+            ("other ids", ", ".join(id for id in ids if id != one.app_user_id)),
+            ("first seen", shown(one.first_seen_at)),
+            ("last seen", shown(seen.at)),
+            ("country", seen.country or ""),
+            ("platform", f"{seen.platform or ''} {seen.platform_version or ''}".strip()),
+            ("app version", seen.app_version or ""),
+            ("test clock", f"{one.test_clock_id}, at {shown(view.now)}" if one.test_clock_id else ""),
+            *((f"attribute {name}", attribute.value) for name, attribute in visible(one).items()),
+        )
+    )
+    console = output.console()
+    access = output.table("entitlement", "access", "why")
+    for explained in _explanations(view):
+        has = "[green]yes[/green]" if explained.has_access else "no"
+        access.add_row(output.plain(explained.entitlement_id), has, output.plain(explained.sentence))
+    console.print(access if access.row_count else "The project has no entitlements.")
+    bought = output.table("purchase", "product", "store", "status", "since", "until", "price")
+    for purchase in _bought(view):
+        price = purchase.price if isinstance(purchase, Purchase) else purchase.current.price
+        fields = _purchase(view, purchase)
+        cells = (fields["id"], fields["product_id"], fields["store"], fields["status"])
+        times = (shown(fields["purchased_at"]), shown(fields["ends_at"]) or "for ever")
+        bought.add_row(*map(output.plain, (*cells, *times, money(price.micros, price.currency))))
+    console.print(bought if bought.row_count else "No purchases.")

@@ -1,0 +1,119 @@
+"""What commands print: text for people, or JSON for programs (decision 0107).
+
+With `--json`, a command prints one JSON document on stdout and nothing else: no colours, no notes. An error is one JSON
+object on stderr, with the same exit code as without the option.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+OPTION = "--json"
+JsonOption = Annotated[bool, typer.Option(OPTION, help="Print JSON instead of text; errors too, on stderr.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+DONE, FAILED, REFUSED = 0, 1, 2
+
+
+def is_json(words: Sequence[str]) -> bool:
+    """Whether this command line asks for JSON. For errors that come before a command reads its options."""
+    return OPTION in (words[: words.index("--")] if "--" in words else words)
+
+
+def write(value: Any) -> None:
+    """One JSON document on stdout. Structs are those of the API, so that both have the same fields."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def write_line(value: Any) -> None:
+    """One JSON document on a line, for a stream of them."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def write_list(items: Iterable[Any], *, more: bool = False) -> None:
+    """A list has the form of a page of the API. `has_more` says that --limit cut it."""
+    write({"object": "list", "items": list(items), "has_more": more})
+
+
+def write_error(kind: str, message: str, **more: Any) -> None:
+    sys.stderr.write(msgspec.json.encode({"error": {"type": kind, "message": message, **more}}).decode() + "\n")
+
+
+def console() -> Console:
+    return Console(highlight=False)
+
+
+def done(words: str) -> None:
+    """The outcome of a change, for people. `words` may hold markup; what is from outside is escaped by the caller."""
+    console().print(f"[green]✓[/green] {words}", soft_wrap=True)
+
+
+def told(words: str) -> None:
+    """A note for people, on stderr, where stdout holds only what a script reads. `words` may hold markup."""
+    Console(stderr=True, highlight=False).print(words, soft_wrap=True)
+
+
+def bare(text: str) -> None:
+    """The one thing on stdout, such as a new key."""
+    sys.stdout.write(text + "\n")
+
+
+def read_secret(source: str) -> str:
+    """A secret from a file or (-) from stdin: on the command line, every user of the machine could read it."""
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise typer.BadParameter(f"{source} cannot be read: {reason}.") from None
+    return text.rstrip("\r\n")
+
+
+def confirm(question: str, *, yes: bool, as_json: bool) -> None:
+    """Asks before something that cannot be undone. A program cannot be asked: it has to give --yes."""
+    if yes:
+        return
+    if as_json:
+        raise typer.BadParameter("is needed together with --json: nobody can be asked.", param_hint="--yes")
+    typer.confirm(question, abort=True)
+
+
+def table(*columns: str, ids: int = 1) -> Table:
+    """A table without lines. The first `ids` columns are copied by people, so they are never cut."""
+    made = [Column(one, no_wrap=n < ids, overflow="fold") for n, one in enumerate(columns)]
+    return Table(*made, box=None)
+
+
+def show_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Names and values below each other. Empty values are left out."""
+    shown = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)
+    for name, value in facts:
+        if value:
+            shown.add_row(plain(name), plain(value))
+    console().print(shown)
+
+
+def show_list(rows: Sequence[Sequence[str]], columns: Sequence[str], nothing: str, more: Callable[[], str]) -> None:
+    if not rows:
+        console().print(nothing)
+        return
+    made = table(*columns)
+    for row in rows:
+        made.add_row(*(plain(cell) for cell in row))
+    console().print(made)
+    if words := more():
+        console().print(words, style="dim", soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Text from outside, without what a terminal would obey and without Rich's markup."""
+    return escape("".join(one if one.isprintable() else "\ufffd" for one in text))

@@ -1,0 +1,120 @@
+"""How instants, durations and money are written for people. The command line and the dashboard use the same formats.
+
+instant    2026-01-31 08:00 UTC
+duration   1 month
+money      ¥10,500
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from latchkey.domain.instants import HOUR, MINUTE, SECOND, Duration, Ms, format_duration, parse_duration
+from latchkey.domain.money import MICROS, NO_CURRENCY
+
+# The latest date that can be formatted; later instants are shown as this one.
+_LATEST = 253_402_300_799_000
+# Only signs that mean one currency: $ is the US dollar, ¥ the yen.
+_SIGNS = {
+    "AUD": "A$",
+    "BRL": "R$",
+    "CAD": "CA$",
+    "EUR": "€",
+    "GBP": "£",
+    "HKD": "HK$",
+    "ILS": "₪",
+    "INR": "₹",
+    "JPY": "¥",
+    "KRW": "₩",
+    "MXN": "MX$",
+    "NGN": "₦",
+    "NZD": "NZ$",
+    "PHP": "₱",
+    "TRY": "₺",
+    "TWD": "NT$",
+    "UAH": "₴",
+    "USD": "$",
+    "VND": "₫",
+}
+# ISO 4217: how many decimals a currency has, where it is not two.
+_NO_DECIMALS = frozenset(
+    "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split()  # noqa: SIM905 - one line
+)
+_THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
+_WORDED = re.compile(r"(\d{1,4}) ?(day|week|month|year)s?", re.IGNORECASE)
+
+
+def instant(at: Ms, *, seconds: bool = False) -> str:
+    """2026-01-31 08:00 UTC"""
+    return as_date(at).strftime("%Y-%m-%d %H:%M:%S UTC" if seconds else "%Y-%m-%d %H:%M UTC")
+
+
+def day(at: Ms) -> str:
+    """2026-01-31"""
+    return as_date(at).strftime("%Y-%m-%d")
+
+
+def as_date(at: Ms) -> datetime:
+    return datetime.fromtimestamp(min(max(at, 0), _LATEST) // 1000, UTC)
+
+
+def duration(text: str | None, none: str = "") -> str:
+    """An ISO 8601 duration in words: `1 month` for P1M, `1 year 6 months` for P18M. Other text stays as it is."""
+    if text is None:
+        return none
+    try:
+        return in_words(parse_duration(text))
+    except ValueError:
+        return text
+
+
+def in_words(length: Duration) -> str:
+    years, months = divmod(length.months, 12)
+    # Stores call their periods weeks or days; 7 days is a week, 30 days is not 4 weeks and 2 days.
+    weeks, days = (length.days // 7, 0) if length.days % 7 == 0 else (0, length.days)
+    hours, rest = divmod(length.ms, HOUR)
+    minutes, rest = divmod(rest, MINUTE)
+    counts = (
+        (years, "year"),
+        (months, "month"),
+        (weeks, "week"),
+        (days, "day"),
+        (hours, "hour"),
+        (minutes, "minute"),
+        (rest // SECOND, "second"),
+    )
+    return " ".join(counted(count, unit) for count, unit in counts if count)
+
+
+def counted(count: int, unit: str) -> str:
+    """1 month, 2 months"""
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
+def iso_duration(text: str) -> str:
+    """The reverse of `duration`: P1M for `1 month`. ISO 8601 stays as it is. The ValueError says what is wrong."""
+    found = _WORDED.fullmatch(text.strip())
+    if found is None:
+        try:
+            return format_duration(parse_duration(text.strip().upper()))
+        except ValueError:
+            raise ValueError(f"{text[:50]!r} is not a duration. Write it as '1 month', '7 days' or P1M.") from None
+    count, unit = int(found[1]), found[2].lower()
+    if count == 0:
+        raise ValueError("A duration has at least one day.")
+    return f"P{count}{unit[0].upper()}"
+
+
+def decimals(currency: str | None) -> int:
+    return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
+
+
+def money(micros: int | float | None, currency: str | None = "USD") -> str:
+    """Millionths of a unit, written as the currency is: $9.99, ¥10,500, 9.99 CHF."""
+    if micros is None or currency == NO_CURRENCY:
+        return "–"
+    text = f"{abs(micros) / MICROS:,.{decimals(currency)}f}"
+    minus = "−" if micros < 0 and text.strip("0.,") else ""
+    sign = _SIGNS.get(currency or "")
+    return f"{minus}{sign}{text}" if sign else f"{minus}{text} {currency or ''}".rstrip()

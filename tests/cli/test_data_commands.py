@@ -1,0 +1,235 @@
+"""`latchkey customer`, `event`, `product` and `webhook`: for people, and with --json for programs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latchkey.cli.authority import ensure_certificates
+from latchkey.delivery.receiver import Arrival, Receiver, listening, tls
+from latchkey.domain.customers.identity import ERASED
+from latchkey.now import real_now
+from latchkey.storage.database import Database
+from latchkey.usecases.access import audit
+from latchkey.usecases.engine.changes import Changes
+from latchkey.usecases.sandbox import store as test_store
+from tests.cli.running import typed
+from tests.databases import DemoShelf
+
+SECRET = base64.b64encode(b"k" * 32).decode()
+
+
+@dataclass
+class Terminal:
+    database: Database
+    project_id: str
+    environment: dict[str, str]
+
+    async def type(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = await asyncio.to_thread(typed, *words, **self.environment)
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    async def ask(self, *words: str) -> Any:
+        """The JSON on stdout, which is all there is."""
+        done = await self.type(*words, "--json")
+        assert done.stderr == ""
+        assert "\x1b" not in done.stdout
+        return json.loads(done.stdout)
+
+    async def refused(self, *words: str, code: int = 1) -> dict[str, Any]:
+        done = await self.type(*words, "--json", code=code)
+        assert done.stdout == ""
+        (line,) = done.stderr.splitlines()
+        error: dict[str, Any] = json.loads(line)["error"]
+        return error
+
+    async def audited(self) -> list[tuple[str, str, str]]:
+        found = await audit.entries(self.database, self.project_id, limit=100)
+        return [(one.action, one.subject, one.outcome) for one in found if one.actor == "the command line"]
+
+
+@pytest.fixture
+async def terminal(demo_shelf: DemoShelf) -> AsyncIterator[Terminal]:
+    async with demo_shelf.shelf.lend() as database:
+        changes = Changes(database, real_now)
+        bought = test_store.Action(name="purchase", app_user_id="ada", product_id="pro_monthly", new_id="t1")
+        await test_store.act(changes, demo_shelf.demo.project_id, bought)
+        environment = {"LATCHKEY_DATABASE_URL": database.url, "LATCHKEY_SECRET_KEY": SECRET, "COLUMNS": "250"}
+        yield Terminal(database, demo_shelf.demo.project_id, environment)
+
+
+async def test_customers_are_shown_found_granted_revoked_and_deleted(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = (await terminal.type("customer", "show", "ada")).stdout
+    assert "pro_monthly" in shown
+    assert "$9.99" in shown
+    assert " UTC" in shown
+    ada = await terminal.ask("customer", "show", "ada")
+    assert ada["object"] == "customer"
+    assert [one["entitlement_id"] for one in ada["active_entitlements"]["items"]] == ["pro"]
+    assert [(one["product_id"], one["gives_access"]) for one in ada["purchases"]] == [("pro_monthly", True)]
+    assert {one["entitlement_id"]: one["has_access"] for one in ada["explanations"]}["pro"] is True
+
+    granted = await terminal.ask("customer", "grant", "grace", "pro", "--for", "monthly", "--create")
+    assert granted["active_entitlements"]["items"][0]["entitlement_id"] == "pro"
+    listed = await terminal.ask("customer", "list", "--limit", "1")
+    assert ([one["id"] for one in listed["items"]], listed["has_more"]) == (["grace"], True)
+    assert [one["id"] for one in (await terminal.ask("customer", "find", "ad"))["items"]] == ["ada"]
+    assert "found by" in (await terminal.type("customer", "find", "ada")).stdout
+    assert "No customers found." in (await terminal.type("customer", "find", "nobody")).stdout
+
+    assert "no" in (await terminal.type("customer", "revoke", "grace", "pro")).stdout
+    grace = await terminal.ask("customer", "show", "grace")
+    assert grace["active_entitlements"]["items"] == []
+    # A program cannot be asked, and without an answer nothing is deleted.
+    assert (await terminal.refused("customer", "delete", "grace", code=2))["type"] == "usage"
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert "Delete the customer 'grace'?" in (await terminal.type("customer", "delete", "grace", code=1)).stdout
+    assert (await terminal.ask("customer", "delete", "grace", "--yes"))["id"] == "grace"
+    missing = await terminal.refused("customer", "show", "grace")
+    assert missing == {"type": "not_found", "message": "There is no customer 'grace'.", "param": "customer_id"}
+
+    done = await terminal.audited()
+    assert ("customer.granted", ERASED, "done") in done
+    assert ("customer.deleted", ERASED, "done") in done
+    assert not [one for one in done if "grace" in one[1]]
+
+
+async def test_a_grant_needs_exactly_one_end(terminal: Terminal) -> None:
+    for words in ((), ("--for", "monthly", "--until", "1d"), ("--for", "soon")):
+        assert (await terminal.refused("customer", "grant", "ada", "pro", *words, code=2))["type"] == "usage"
+    assert (await terminal.refused("customer", "grant", "ada", "none", "--for", "daily"))["type"] == "not_found"
+
+
+async def test_events_are_listed_shown_and_followed(terminal: Terminal) -> None:
+    listed = await terminal.ask("event", "list")
+    (event,) = listed["items"]
+    assert (event["type"], event["customer_id"], event["sequence"]) == ("INITIAL_PURCHASE", "ada", 1)
+    assert (await terminal.ask("event", "list", "--type", "renewal"))["items"] == []
+    (body,) = (await terminal.ask("event", "list", "--customer", "ada", "--bodies"))["items"]
+    assert body["price"] == 9.99
+    shown = await terminal.ask("event", "show", event["id"])
+    assert (shown["event"], shown["deliveries"]) == (body, [])
+    assert '"app_user_id": "ada"' in (await terminal.type("event", "show", event["id"])).stdout
+    assert (await terminal.refused("event", "show", "none"))["type"] == "not_found"
+    assert (await terminal.refused("event", "list", "--environment", "moon", code=2))["type"] == "usage"
+
+    following = asyncio.create_task(terminal.type("event", "tail", "--stop-after", "2", "--json"))
+    cancel = test_store.Action(name="cancel", app_user_id="ada", product_id="pro_monthly", new_id="t2")
+    await test_store.act(Changes(terminal.database, real_now), terminal.project_id, cancel)
+    lines = [json.loads(line) for line in (await following).stdout.splitlines()]
+    # Whether the second one was committed before the first look at the feed or after it.
+    assert [one["type"] for one in lines] == ["INITIAL_PURCHASE", "CANCELLATION"]
+
+
+async def test_products_are_created_changed_attached_and_deleted(terminal: Terminal) -> None:
+    made = await terminal.ask(
+        "product", "create", "pro_jp", "--price", "10500", "--currency", "jpy", "--duration", "1 month",
+        "--trial", "7 days", "--grants", "pro",
+    )  # fmt: skip
+    assert (made["duration"], made["trial_duration"], made["currency"]) == ("P1M", "P7D", "JPY")
+    assert made["entitlement_ids"] == ["pro"]
+    shown = (await terminal.type("product", "show", "pro_jp")).stdout
+    assert "¥10,500" in shown
+    assert "1 month" in shown
+    listed = (await terminal.type("product", "list")).stdout
+    assert "¥10,500" in listed
+    assert "P1M" not in listed
+    edited = await terminal.ask("product", "edit", "pro_jp", "--name", "Pro (Japan)", "--no-trial", "--price", "9800")
+    assert (edited["display_name"], edited["trial_duration"], edited["price"]) == ("Pro (Japan)", None, 9800)
+    detached = await terminal.ask("product", "detach", "pro_jp", "pro", "--yes")
+    assert detached["entitlement_ids"] == []
+    assert (await terminal.ask("product", "attach", "pro_jp", "pro"))["entitlement_ids"] == ["pro"]
+    assert (await terminal.refused("product", "create", "pro_jp", "--price", "1", "--currency", "USD"))[
+        "type"
+    ] == "conflict"
+    for words in (
+        ("edit", "pro_jp"),
+        ("edit", "pro_jp", "--duration", "a while"),
+        ("edit", "pro_jp", "--trial", "7 days", "--no-trial"),
+        ("delete", "pro_jp"),
+    ):
+        assert (await terminal.refused("product", *words, code=2))["type"] == "usage"
+    assert (await terminal.refused("product", "edit", "pro_jp", "--credits", "many"))["type"] == "invalid"
+    assert (await terminal.ask("product", "delete", "pro_jp", "--yes"))["id"] == "pro_jp"
+    assert (await terminal.refused("product", "show", "pro_jp"))["type"] == "not_found"
+    actions = {action for action, _, _ in await terminal.audited()}
+    assert actions == {
+        "product.created",
+        "product.updated",
+        "product.deleted",
+        "entitlement.products_attached",
+        "entitlement.products_detached",
+    }
+
+
+async def test_webhooks_are_created_tested_paused_and_their_deliveries_sent_again(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    certificates = ensure_certificates(tmp_path / "tls", [], time.time_ns() // 1_000_000)
+    arrivals: list[Arrival] = []
+    receiver = Receiver(lambda arrival, _: arrivals.append(arrival))
+    header = tmp_path / "header"
+    header.write_text("Bearer very s3cret\n")
+    async with listening(receiver, tls(certificates.cert, certificates.key)) as port:
+        terminal.environment |= {
+            "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8",
+            "LATCHKEY_WEBHOOK_EXTRA_CA": str(certificates.authority),
+        }
+        url = f"https://127.0.0.1:{port}/"
+        made = await terminal.type(
+            "webhook", "create", "--name", "mine", "--url", url, "--authorization-from", str(header)
+        )
+        assert made.stdout.startswith("whsec_"), "The signing secret alone is on stdout."
+        (hook,) = (await terminal.ask("webhook", "list"))["items"]
+        assert (hook["url"], hook["has_authorization_header"], hook["health"]["state"]) == (url, True, "ok")
+        assert made.stdout.strip() not in json.dumps(hook)
+        id = hook["id"]
+        assert url in (await terminal.type("webhook", "show", id)).stdout
+        tried = await terminal.ask("webhook", "test", id, "--type", "renewal")
+        assert (tried["delivered"], tried["event_type"]) == (True, "RENEWAL")
+        assert arrivals[0].event.type == "RENEWAL"
+        edited = await terminal.ask("webhook", "edit", id, "--type", "renewal", "--environment", "sandbox")
+        assert (edited["event_types"], edited["environment"]) == (["RENEWAL"], "sandbox")
+        assert (await terminal.ask("webhook", "edit", id, "--all-types", "--environment", "both"))["event_types"] == []
+        assert (await terminal.ask("webhook", "pause", id))["health"]["state"] == "paused"
+        assert (await terminal.ask("webhook", "resume", id))["enabled"] is True
+
+        changes = Changes(terminal.database, real_now)
+        cancel = test_store.Action(name="cancel", app_user_id="ada", product_id="pro_monthly", new_id="t2")
+        await test_store.act(changes, terminal.project_id, cancel)
+        (delivery,) = (await terminal.ask("webhook", "deliveries", id, "--customer", "ada"))["items"]
+        assert (delivery["event_type"], delivery["status"]) == ("CANCELLATION", "waiting")
+        assert "CANCELLATION" in (await terminal.type("webhook", "deliveries", id)).stdout
+        assert (await terminal.ask("webhook", "resend", id, delivery["id"]))["id"] == delivery["id"]
+        assert (await terminal.ask("webhook", "resend", id, "--failed-since", "1d"))["status"] == "failed"
+        assert (await terminal.refused("webhook", "resend", id, "none"))["type"] == "not_found"
+        assert (await terminal.refused("webhook", "resend", id, code=2))["type"] == "usage"
+    # Nobody listens any more.
+    assert json.loads((await terminal.type("webhook", "test", id, "--json", code=1)).stdout)["delivered"] is False
+    assert (await terminal.refused("webhook", "create", "--name", "x", "--url", "http://a"))["type"] == "invalid"
+    assert (await terminal.refused("webhook", "edit", id, "--type", "nonsense", code=2))["type"] == "usage"
+    assert (await terminal.ask("webhook", "delete", id, "--yes"))["id"] == id
+    assert "no webhook yet" in (await terminal.type("webhook", "list")).stdout
+    terminal.environment |= {"LATCHKEY_SECRET_KEY": ""}
+    refused = await terminal.refused("webhook", "list", code=2)
+    assert refused["type"] == "settings"
+    assert refused["problems"][0]["setting"] == "LATCHKEY_SECRET_KEY"
+    outcomes = {action: outcome for action, _, outcome in reversed(await terminal.audited())}
+    assert outcomes["webhook.created"] == "refused"
+    assert {"webhook.tested", "webhook.paused", "webhook.resumed", "delivery.resent", "webhook.replayed"} <= set(
+        outcomes
+    )
