@@ -17,9 +17,9 @@ from latchkey.domain.charts.experiments import add_enrollments
 from latchkey.domain.charts.fact import Fact
 from latchkey.domain.charts.payments import Paid, add_payments, payment_of, payments_of
 from latchkey.domain.charts.people import Bought, add_customer
-from latchkey.domain.charts.renewals import add_issues, add_renewals
+from latchkey.domain.charts.renewals import add_issues, add_renewals, graces_of
 from latchkey.domain.charts.running import Levels, Run, add_active, add_beginnings
-from latchkey.domain.charts.segments import segments
+from latchkey.domain.charts.segments import NO_GRACES, as_seen, segments
 from latchkey.domain.charts.status import add_status
 from latchkey.domain.charts.subject import (
     NO_ORIGIN,
@@ -112,15 +112,15 @@ class _Making:
             for one in subscription.periods
             if one.period_type is not PeriodType.PROMOTIONAL
         ]
-        counted = segments(subscription)
+        issues = self._issues.get(key, ())
+        counted = as_seen(segments(subscription, graces_of(issues) if issues else NO_GRACES))
         levels = Levels(subscription, dimensions)
         self._runs[subscription.environment] += add_active(book, key, subscription, counted, levels)
         add_trials(book, subscription, counted, dimensions)
         add_status(book, subscription, counted, levels, dimensions)
         add_renewals(book, subscription, dimensions)
-        found = self._issues.get(key)
-        if found:
-            add_issues(book, subscription, found, self._catalog, dimensions)
+        if issues:
+            add_issues(book, subscription, issues, self._catalog, dimensions)
 
     def _people(self) -> None:
         customer, key = self._customer, customer_key(self._customer)

@@ -73,14 +73,23 @@ def _add_retained(
     of = dimensions.of(cohort)
     # The cohort keeps its size, whatever is refunded.
     if not number or not period.money_back or period.refunded_at is None:
-        book.add(Kind.RETAINED, cohort.starts_at, number, "", 1, NO_MONEY, of)
+        book.add(Kind.RETAINED, cohort.purchased_at, number, "", 1, NO_MONEY, of)
     if period is subscription.current and _renews(subscription):
-        book.add(Kind.RETAINED_SOON, cohort.starts_at, number + 1, "", 1, NO_MONEY, of)
+        book.add(Kind.RETAINED_SOON, cohort.purchased_at, number + 1, "", 1, NO_MONEY, of)
 
 
 def _renews(subscription: Subscription) -> bool:
     running = subscription.expired is None and subscription.current.refunded_at is None
     return running and subscription.status.goes_on and subscription.status.pause is None
+
+
+def graces_of(issues: Sequence[Issue]) -> dict[str, Ms]:
+    """By transaction: until when the store kept access open."""
+    found: dict[str, Ms] = {}
+    for _, id, grace_ends_at in issues:
+        if grace_ends_at is not None:
+            found[id] = max(grace_ends_at, found.get(id, 0))
+    return found
 
 
 def add_issues(
@@ -92,7 +101,7 @@ def add_issues(
 ) -> None:
     """One for each renewal that failed, however often the store tried."""
     first: dict[str, Ms] = {}
-    for at, id in issues:
+    for at, id, _ in issues:
         first[id] = min(at, first.get(id, at))
     periods = subscription.periods
     for id, at in first.items():

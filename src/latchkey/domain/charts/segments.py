@@ -7,13 +7,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 
 PurchaseKey: TypeAlias = tuple[str, str]
+
+NO_GRACES: Mapping[str, Ms] = {}
 
 PAID = frozenset({PeriodType.NORMAL, PeriodType.INTRO, PeriodType.PREPAID})
 
@@ -36,24 +38,48 @@ class Stretch(NamedTuple):
     last: Period
 
 
-def segments(subscription: Subscription) -> list[Segment]:
-    """When which period counts, oldest first."""
+def segments(subscription: Subscription, graces: Mapping[str, Ms] = NO_GRACES) -> list[Segment]:
+    """When which period counts, oldest first. `graces`: until when the store kept access open after a period that
+    others followed. A subscription knows it of its newest period only."""
     periods = subscription.periods
     if len(periods) == 1:
         only = periods[0]
         start, end = only.starts_at, subscription.access_ends_at
         return [Segment(start, end, only)] if start < end else []
-    return _in_a_row(subscription) or _overlapping(subscription)
+    return _in_a_row(subscription, graces) or _overlapping(subscription, graces)
 
 
-def _in_a_row(subscription: Subscription) -> list[Segment] | None:
+def as_seen(found: list[Segment]) -> list[Segment]:
+    """The same as it was seen when it happened: a payment that was made good within the grace period belongs to the
+    period before it until it was made. So days that have passed do not change."""
+    if not any(one.period.paid_from is not None for one in found):
+        return found
+    result: list[Segment] = []
+    for one in found:
+        start, end, period = one
+        last = result[-1] if result else None
+        if last is not None and last.end == start < period.purchased_at < end:
+            result[-1] = Segment(last.start, period.purchased_at, last.period)
+            one = Segment(period.purchased_at, end, period)
+        result.append(one)
+    return result
+
+
+def _end(subscription: Subscription, period: Period, graces: Mapping[str, Ms]) -> Ms:
+    if period is subscription.periods[-1]:
+        return subscription.access_ends_at
+    end = period.access_ends_at
+    if graces and end == period.ends_at:
+        return max(end, graces.get(period.id, end))
+    return end
+
+
+def _in_a_row(subscription: Subscription, graces: Mapping[str, Ms]) -> list[Segment] | None:
     """The usual case: no two periods overlap. None if two do."""
     found: list[Segment] = []
     last: Ms | None = None
-    current = subscription.periods[-1]
     for period in subscription.periods:
-        start = period.starts_at
-        end = subscription.access_ends_at if period is current else period.access_ends_at
+        start, end = period.starts_at, _end(subscription, period, graces)
         if last is not None and start < last:
             return None
         if start < end:
@@ -62,13 +88,12 @@ def _in_a_row(subscription: Subscription) -> list[Segment] | None:
     return found
 
 
-def _overlapping(subscription: Subscription) -> list[Segment]:
+def _overlapping(subscription: Subscription, graces: Mapping[str, Ms]) -> list[Segment]:
     found: list[Segment] = []
     # What later periods cover, in order of time.
     covered: list[tuple[Ms, Ms]] = []
     for period in reversed(subscription.periods):
-        start = period.starts_at
-        end = subscription.access_ends_at if period is subscription.current else period.access_ends_at
+        start, end = period.starts_at, _end(subscription, period, graces)
         at = start
         for taken_from, taken_until in covered:
             if taken_from >= end:

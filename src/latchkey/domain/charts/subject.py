@@ -35,6 +35,9 @@ class Issue(NamedTuple):
     at: Ms
     # Of the period whose renewal failed.
     transaction_id: str
+    # Until when the store keeps access open, as the event says. Without it the time after a period that others
+    # followed is not known to have been a grace period.
+    grace_ends_at: Ms | None = None
 
 
 class FactBook:
