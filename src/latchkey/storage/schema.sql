@@ -727,6 +727,148 @@ create table figure_newcomers (
     primary key (project_id, day)
 ) with (fillfactor = 50);
 
+-- Charts: what each purchase and customer adds to them, and the sums.
+
+create table chart_rolls (
+    project_id text primary key references projects (id) on delete cascade,
+    -- Changes when the tables of this project start anew, so that nobody uses numbers of dimensions that were given before.
+    generation uuid not null default gen_random_uuid(),
+    -- The last event of the feed that is in the charts, and when it was committed.
+    position bigint not null default 0,
+    rolled_to bigint not null default 0,
+    -- Customers up to this id are counted, and the next id to count up to; see usecases/figures/newcomers.py.
+    counted bigint not null default 0,
+    mark_id bigint,
+    mark_xid bigint,
+    marked_at bigint,
+    -- Facts up to this instant are in chart_tail or the sums. Later ones are in chart_ahead.
+    passed_to bigint not null default 0,
+    -- The numbers of the last batch and of the last row of chart_dimensions.
+    batch bigint not null default 0,
+    dimension integer not null default 0,
+    -- How many rows chart_tail has, and when they were last added to the sums.
+    tail bigint not null default 0,
+    folded_at bigint not null default 0,
+    -- During a rebuild: what it is doing ('clearing', 'summing'), and the last subject whose facts are in the sums again.
+    rebuilding text,
+    summed_to uuid,
+    -- Customer attributes that charts can be filtered and broken down by.
+    attributes text[] not null default '{}'
+) with (fillfactor = 50);
+
+-- Customers who changed without an event.
+create table chart_marks (
+    project_id text not null,
+    id bigint generated always as identity,
+    customer_id bigint not null,
+    primary key (project_id, id)
+);
+
+-- What each purchase and each customer contributed: to take the difference when it changes. `subject` is a hash of the
+-- store's id, or of the customer's first id, so that nothing here identifies an erased person.
+create table chart_subjects (
+    project_id text not null,
+    subject uuid not null,
+    -- The row of chart_dimensions with the platform, app version and country when the subject was first counted.
+    origin integer not null,
+    -- MessagePack; see storage/charts/subjects.py.
+    facts bytea not null,
+    primary key (project_id, subject)
+);
+
+-- BILLING_ISSUE events by purchase: a customer's state knows only the latest one.
+create table chart_issues (
+    project_id text not null,
+    subject uuid not null,
+    at bigint not null,
+    transaction_id text not null,
+    primary key (project_id, subject, at, transaction_id)
+);
+
+-- Combinations of dimensions, by number. Those of test clocks have numbers below zero and no cells.
+create table chart_dimensions (
+    project_id text not null,
+    id integer not null,
+    -- A hash of everything below.
+    digest uuid not null,
+    environment text not null,
+    -- See domain/charts/cuboids.py; 0 has all dimensions, -1 is an origin.
+    cuboid smallint not null,
+    product text not null,
+    duration text not null,
+    store text not null,
+    country text not null,
+    platform text not null,
+    app_version text not null,
+    offering text not null,
+    variants text[] not null,
+    attributes text[] not null,
+    -- Of cuboid 0: the cells in which facts with these dimensions are summed by day, and those of them also by month.
+    cells integer[] not null,
+    months integer[] not null,
+    primary key (project_id, id),
+    unique (project_id, digest)
+);
+create index chart_dimensions_cuboid on chart_dimensions (project_id, environment, cuboid);
+
+-- Facts that are not in the sums yet: added to them together, because one row of a sum then changes once for many facts.
+-- `dimension` has cuboid 0. Zero amounts are null here and in the sums.
+create table chart_tail (
+    project_id text not null,
+    kind smallint not null,
+    batch bigint not null,
+    place integer not null,
+    dimension integer not null,
+    n smallint not null,
+    currency text not null,
+    day integer not null,
+    quantity bigint not null,
+    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted bigint,
+    primary key (project_id, kind, batch, place)
+) with (autovacuum_vacuum_scale_factor = 0.05);
+
+-- Facts of the future, and all facts of test clocks.
+create table chart_ahead (
+    project_id text not null,
+    -- The id of the test clock; '' for the time of everybody.
+    clock text not null,
+    at bigint not null,
+    batch bigint not null,
+    place integer not null,
+    kind smallint not null,
+    dimension integer not null,
+    n smallint not null,
+    currency text not null,
+    quantity bigint not null,
+    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted bigint,
+    primary key (project_id, clock, at, batch, place)
+) with (autovacuum_vacuum_scale_factor = 0.05);
+
+-- Sums by day (in days since 1970) and by month (its first day).
+create table chart_days (
+    project_id text not null,
+    cell integer not null,
+    kind smallint not null,
+    day integer not null,
+    n smallint not null,
+    currency text not null,
+    quantity bigint not null,
+    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted bigint,
+    primary key (project_id, cell, kind, day, n, currency)
+) with (fillfactor = 90);
+
+create table chart_months (
+    project_id text not null,
+    cell integer not null,
+    kind smallint not null,
+    day integer not null,
+    n smallint not null,
+    currency text not null,
+    quantity bigint not null,
+    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted bigint,
+    primary key (project_id, cell, kind, day, n, currency)
+) with (fillfactor = 70);
+
 -- Dashboard accounts, their roles in projects, and the audit log.
 
 create table accounts (
@@ -1342,6 +1484,8 @@ begin
     end if;
     if cardinality(mark_whos) > 0 then
         insert into figure_marks (project_id, customer_id)
+        select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
+        insert into chart_marks (project_id, customer_id)
         select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
     end if;
     if cardinality(told_whos) = 0 then

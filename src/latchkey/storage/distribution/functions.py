@@ -71,20 +71,36 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "insert into figure_marks (project_id, id, customer_id)\n"
             "        select of_project, nextval('public.figure_marks_id_seq'),",
         ),
+        (
+            "insert into chart_marks (project_id, customer_id)\n        select of_project,",
+            "insert into chart_marks (project_id, id, customer_id)\n"
+            "        select of_project, nextval('public.chart_marks_id_seq'),",
+        ),
     ),
     "add_import_skips": (
         ("(project_id, import_id, file, line, reason)", "(project_id, import_id, n, file, line, reason)"),
         ("select $1, $2, *", "select $1, $2, nextval('public.import_skips_n_seq'), *"),
+    ),
+    "mark_for_charts": (
+        ("(project_id, customer_id)\nselect *", "(project_id, id, customer_id)\nselect a, nextval('public.chart_marks_id_seq'), b"),
+        ("unnest($1::text[], $2::bigint[])", "unnest($1::text[], $2::bigint[]) as n (a, b)"),
     ),
     # Keys become visible in their order here, so no transaction need be waited for.
     "figures_batch": (
         ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
         ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
     ),
-    "look_at_figures": (
+    "charts_batch": (
+        ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
+        ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
+    ),
+    **dict.fromkeys(
+        ("look_at_figures", "look_at_charts"),
         (
-            "coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest",
-            "(select coalesce(sum(last), 0)::bigint from customer_keys) as newest",
+            (
+                "coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest",
+                "(select coalesce(sum(last), 0)::bigint from customer_keys) as newest",
+            ),
         ),
     ),
     "watch_queue_estimate": (("'lanes'", "'@lanes@'"),),

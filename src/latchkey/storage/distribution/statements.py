@@ -174,6 +174,17 @@ _SPECIAL: Final[dict[str, Route]] = {
     "figure_lines_of": _by_project(2),
     "write_figures": ByProject((Columns(1, 4), Columns(5, 27), Columns(28, 49), Columns(50, 56))),
     "count_newcomers": _by_project(3),
+    "look_at_charts": EachShard(_DUE, merge="sums"),
+    "start_charts": EachShard("new projects, wherever they are"),
+    "take_charts_behind": EachShard(_DUE, limit=2, sorted=True),
+    "charts_batch": _by_project(2),
+    "chart_newcomers": _by_project(3),
+    "mark_for_charts": _by_project(2),
+    "chart_subjects_of": _by_project(2),
+    "keep_chart_issues": _by_project(4),
+    "chart_dimensions_of": _by_project(2),
+    "add_chart_dimensions": _by_project(16),
+    "write_charts": ByProject((Columns(1, 4), Columns(5, 20), Columns(21, 37), Columns(38, 49))),
     # Their project is their first parameter.
     "write_changes": AtProject(),
     "offering_choice": AtProject(),
@@ -212,6 +223,7 @@ listed_events listed_events_of_customer listed_events_of_clock events_after show
 listed_deliveries_of_event events_of_project events_of_customer event_by_id bodies_of_customer transfers_from
 replace_bodies export_snapshot export_customers export_stretch export_changed_customers export_gone_customers
 export_events export_rewritten_events export_tokens export_size take_figures await_figures figures_progress
+take_charts await_charts fold_charts charts_progress chart_sums chart_rest
 figure_sums figure_rest newcomers_by_day sandbox_newcomers figure_environments find_import restart_import
 staged_import advance_import finish_import list_import_skips reasons_of_skips override_offering
 clear_offering_override last_seen_country find_delivery lock_lanes hurry_lane resend_delivery feed_end

@@ -1,0 +1,70 @@
+"""Combinations of dimensions, by number. A fact stores the number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+from uuid import UUID
+
+from msgspec import json
+
+from latchkey.domain.charts.fact import Dimensions
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_OF = query("chart_dimensions_of")
+_ADD = query("add_chart_dimensions")
+
+# An origin is stored as a combination of its own, in no environment.
+ORIGIN = -1
+
+
+class Combination(NamedTuple):
+    environment: str
+    # The number of a cuboid, or `ORIGIN`.
+    cuboid: int
+    dimensions: Dimensions
+
+    @property
+    def digest(self) -> UUID:
+        return UUID(bytes=blake2b(json.encode(self), digest_size=16).digest())
+
+
+class Numbered(NamedTuple):
+    project_id: str
+    id: int
+    combination: Combination
+    cells: Sequence[int] = ()
+    months: Sequence[int] = ()
+
+
+async def find(
+    connection: Connection, asked: Iterable[tuple[str, Combination]]
+) -> dict[tuple[str, Combination], int]:
+    """Those that have no number yet are left out."""
+    by_digest = {(project_id, one.digest): (project_id, one) for project_id, one in asked}
+    if not by_digest:
+        return {}
+    projects, digests = zip(*by_digest, strict=True)
+    rows = await connection.fetch(_OF, projects, digests)
+    return {by_digest[row["project_id"], row["digest"]]: row["id"] for row in rows}
+
+
+async def add(connection: Connection, new: Sequence[Numbered]) -> None:
+    if new:
+        await connection.execute(_ADD, *zip(*map(_columns, new), strict=True))
+
+
+def _columns(one: Numbered) -> tuple[object, ...]:
+    of = one.combination.dimensions
+    return (
+        one.project_id, one.id, one.combination.digest, one.combination.environment, one.combination.cuboid,
+        of.product, of.duration, of.store, of.country, of.platform, of.app_version, of.offering,
+        json.encode(of.variants).decode(), json.encode(of.attributes).decode(),
+        _numbers(one.cells), _numbers(one.months),
+    )  # fmt: skip
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"

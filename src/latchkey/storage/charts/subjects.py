@@ -1,0 +1,71 @@
+"""What each subject (a purchase or a customer) has contributed to the charts, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from msgspec import msgpack
+
+from latchkey.domain.charts.facts import Issue, Origin
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_SUBJECTS_OF = query("chart_subjects_of")
+_KEEP_ISSUES = query("keep_chart_issues")
+
+# A project and a subject's pseudonym.
+Place: TypeAlias = tuple[str, UUID]
+
+# One fact: the code of its kind, instant, n, currency, the number of its dimensions, quantity, and the amounts of `Money`.
+# `chart_subjects.facts` is a list of these. The columns of the tail and of `chart_ahead` have the same order.
+Row: TypeAlias = tuple[int, Ms, int, str, int, int, int, int, int, int, int, int, int]
+
+_DECODER = msgpack.Decoder(list[Row])
+_ENCODER = msgpack.Encoder()
+NO_FACTS = _ENCODER.encode([])
+
+
+class Known(NamedTuple):
+    # None: it was never counted.
+    facts: bytes | None
+    origin: Origin | None
+    issues: tuple[Issue, ...]
+
+
+class Issued(NamedTuple):
+    project_id: str
+    subject: UUID
+    at: Ms
+    transaction_id: str
+
+
+def encode(rows: Sequence[Row]) -> bytes:
+    return _ENCODER.encode(rows)
+
+
+def decode(facts: bytes) -> list[Row]:
+    return _DECODER.decode(facts)
+
+
+async def known(connection: Connection, places: Collection[Place]) -> dict[Place, Known]:
+    """Subjects of which nothing is known are left out."""
+    if not places:
+        return {}
+    projects, subjects = zip(*places, strict=True)
+    found: dict[Place, Known] = {}
+    for row in await connection.fetch(_SUBJECTS_OF, projects, subjects):
+        facts = row["facts"]
+        found[row["project_id"], row["subject"]] = Known(
+            facts,
+            None if facts is None else Origin(row["platform"], row["app_version"], row["country"]),
+            tuple(map(Issue, row["ats"] or (), row["transactions"] or ())),
+        )
+    return found
+
+
+async def keep_issues(connection: Connection, issued: Sequence[Issued]) -> None:
+    if issued:
+        await connection.execute(_KEEP_ISSUES, *zip(*issued, strict=True))

@@ -1,0 +1,514 @@
+-- name: look_at_charts
+-- whether any project's charts are behind its feed, as for the figures
+select
+    heads.position > rolled.position or exists (select from chart_marks) as behind,
+    heads.projects > rolled.projects as unstarted,
+    coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest
+from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
+    (select coalesce(sum(position), 0) as position, count(*) as projects from chart_rolls) as rolled;
+
+-- name: start_charts
+-- start the charts of new projects at the beginning of their feeds
+insert into chart_rolls (project_id)
+select f.project_id from feeds f
+where ($1::text is null or f.project_id = $1)
+    and not exists (select from chart_rolls r where r.project_id = f.project_id)
+order by f.project_id
+on conflict do nothing;
+
+-- name: take_charts_behind
+-- lock the progress of the next projects that are behind, by id, unless another process holds it
+-- With $3 also projects with customers to count, with facts whose time has come a minute ago, with a tail that has waited
+-- for $6, and those that are being rebuilt.
+select r.project_id, r.generation, r.position, r.rolled_to, r.counted, r.mark_id, r.mark_xid, r.marked_at, r.passed_to,
+    r.batch, r.dimension, r.tail, r.folded_at, r.rebuilding, r.summed_to, r.attributes
+from chart_rolls r
+cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
+where r.project_id > $1
+    and (
+        head.position > r.position
+        or exists (select from chart_marks m where m.project_id = r.project_id)
+        or r.rebuilding is not null
+        or $3 and (
+            (r.marked_at is null or abs($4 - r.marked_at) >= $5)
+                and exists (select from customers c where c.project_id = r.project_id and c.id > r.counted)
+            or r.tail > 0 and abs($4 - r.folded_at) >= $6
+            or exists (
+                select from chart_ahead a where a.project_id = r.project_id and a.clock = '' and a.at <= $4 - 60000
+            )
+        )
+    )
+order by r.project_id
+limit $2
+for update of r skip locked;
+
+-- name: take_charts
+-- lock a project's progress, unless another process holds it
+select project_id, generation, position, rolled_to, counted, mark_id, mark_xid, marked_at, passed_to, batch, dimension,
+    tail, folded_at, rebuilding, summed_to, attributes
+from chart_rolls where project_id = $1
+for update skip locked;
+
+-- name: await_charts
+-- lock a project's progress, waiting for another process
+select project_id, generation, position, rolled_to, counted, mark_id, mark_xid, marked_at, passed_to, batch, dimension,
+    tail, folded_at, rebuilding, summed_to, attributes
+from chart_rolls where project_id = $1
+for update;
+
+-- name: charts_batch
+-- for each of these projects: its next events and marks (which are deleted), the customers they name, its settings
+-- A statement of its own after the lock, as for the figures.
+with held as materialized (
+    select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
+),
+taken as (
+    delete from chart_marks m
+    where m.ctid = any(array(
+        select first.ctid
+        from held h
+        cross join lateral (
+            select k.ctid from chart_marks k where k.project_id = h.project_id order by k.project_id, k.id limit $3
+        ) as first
+    ))
+    returning m.project_id, m.customer_id
+)
+select h.project_id, p.catalog_version, (select x.version from exchange_rate_readings x where x.id = 1) as rates_version,
+    told.events, told.position, told.committed_at, told.issues, marked.marks,
+    found.keys, found.states, found.platforms, found.app_versions, found.countries,
+    coalesce(newest.id, 0) as newest,
+    pg_current_xact_id()::text::bigint as xid,
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
+from held h
+cross join lateral (select q.catalog_version from projects q where q.id = h.project_id limit 1) as p
+cross join lateral (
+    select count(*) as events, max(e.position) as position, max(e.committed_at) as committed_at,
+        array_agg(e.customer_id) as customers, array_agg(e.body) filter (where e.type = 'BILLING_ISSUE') as issues
+    from (
+        select n.position, n.customer_id, n.committed_at, n.type, n.body from events n
+        where n.project_id = h.project_id and n.position > h.position
+        order by n.position
+        limit $3
+    ) as e
+) as told
+cross join lateral (
+    select count(*) as marks, array_agg(t.customer_id) as customers from taken t where t.project_id = h.project_id
+) as marked
+cross join lateral (
+    select array_agg(c.id) as keys, array_agg(c.state) as states, array_agg(c.last_seen_platform) as platforms,
+        array_agg(c.last_seen_app_version) as app_versions, array_agg(c.last_seen_country) as countries
+    from customers c
+    where c.project_id = h.project_id and c.id = any(told.customers || marked.customers)
+) as found
+left join lateral (
+    select c.id from customers c where c.project_id = h.project_id order by c.id desc limit 1
+) as newest on true
+order by h.project_id;
+
+-- name: chart_newcomers
+-- the next customers of these projects, in the order of their keys
+select a.project_id, c.id, c.original_app_user_id, c.first_seen_at, c.test_clock_id, c.last_seen_platform,
+    c.last_seen_app_version, c.last_seen_country
+from unnest($1::text[], $2::bigint[], $3::bigint[]) as a (project_id, counted, until)
+cross join lateral (
+    select k.id, k.original_app_user_id, k.first_seen_at, k.test_clock_id, k.last_seen_platform, k.last_seen_app_version,
+        k.last_seen_country
+    from customers k
+    where k.project_id = a.project_id and k.id > a.counted and k.id <= a.until
+    order by k.id
+    limit $4
+) as c;
+
+-- name: mark_for_charts
+-- look at these customers again in the next batch
+insert into chart_marks (project_id, customer_id)
+select * from unnest($1::text[], $2::bigint[]);
+
+-- name: chart_subjects_of
+-- what these subjects have contributed, where they came from, and their billing issues
+select asked.project_id, asked.subject, known.facts, known.platform, known.app_version, known.country, issues.ats,
+    issues.transactions
+from unnest($1::text[], $2::uuid[]) as asked (project_id, subject)
+left join lateral (
+    select s.facts, o.platform, o.app_version, o.country
+    from chart_subjects s
+    cross join lateral (
+        select d.platform, d.app_version, d.country from chart_dimensions d
+        where d.project_id = s.project_id and d.id = s.origin
+        limit 1
+    ) as o
+    where s.project_id = asked.project_id and s.subject = asked.subject
+    limit 1
+) as known on true
+cross join lateral (
+    select array_agg(i.at) as ats, array_agg(i.transaction_id) as transactions
+    from (
+        select k.at, k.transaction_id from chart_issues k
+        where k.project_id = asked.project_id and k.subject = asked.subject
+        order by k.project_id, k.subject, k.at, k.transaction_id
+        limit 1000
+    ) as i
+) as issues
+where known.facts is not null or issues.ats is not null;
+
+-- name: keep_chart_issues
+-- remember billing issues by purchase
+insert into chart_issues (project_id, subject, at, transaction_id)
+select * from unnest($1::text[], $2::uuid[], $3::bigint[], $4::text[])
+on conflict do nothing;
+
+-- name: chart_dimensions_of
+-- the numbers of these combinations of dimensions, where they have one
+select asked.project_id, asked.digest, known.id
+from unnest($1::text[], $2::uuid[]) as asked (project_id, digest)
+cross join lateral (
+    select d.id from chart_dimensions d where d.project_id = asked.project_id and d.digest = asked.digest limit 1
+) as known;
+
+-- name: add_chart_dimensions
+-- store combinations of dimensions; lists are passed as text
+insert into chart_dimensions (
+    project_id, id, digest, environment, cuboid, product, duration, store, country, platform, app_version, offering,
+    variants, attributes, cells, months
+)
+select n.project_id, n.id, n.digest, n.environment, n.cuboid, n.product, n.duration, n.store, n.country, n.platform,
+    n.app_version, n.offering, array(select json_array_elements_text(n.variants::json)),
+    array(select json_array_elements_text(n.attributes::json)), n.cells::integer[], n.months::integer[]
+from unnest(
+    $1::text[], $2::integer[], $3::uuid[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::text[], $9::text[],
+    $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[]
+) as n (
+    project_id, id, digest, environment, cuboid, product, duration, store, country, platform, app_version, offering,
+    variants, attributes, cells, months
+);
+
+-- name: write_charts
+-- write a batch: the facts of subjects, the differences, facts whose time has come, the progress
+with rolled as materialized (
+    select * from unnest(
+        $38::text[], $39::bigint[], $40::bigint[], $41::bigint[], $42::bigint[], $43::bigint[], $44::bigint[],
+        $45::bigint[], $46::bigint[], $47::integer[], $48::bigint[], $49::uuid[]
+    ) as n (
+        project_id, position, rolled_to, counted, mark_id, mark_xid, marked_at, passed_to, batch, dimension, tail,
+        summed_to
+    )
+),
+subjects as (
+    insert into chart_subjects as s (project_id, subject, origin, facts)
+    select * from unnest($1::text[], $2::uuid[], $3::integer[], $4::bytea[])
+    on conflict (project_id, subject) do update set origin = excluded.origin, facts = excluded.facts
+),
+passed as (
+    delete from chart_ahead a
+    where a.ctid = any(array(
+        select due.ctid
+        from rolled r
+        cross join lateral (
+            select k.ctid from chart_ahead k
+            where k.project_id = r.project_id and k.clock = '' and k.at <= r.passed_to
+            order by k.project_id, k.clock, k.at, k.batch, k.place
+            limit 1000000
+        ) as due
+    ))
+    returning a.*
+),
+summed as materialized (
+    select p.project_id, p.kind, p.dimension, p.n, p.currency, (p.at / 86400000)::integer as day,
+        sum(p.quantity)::bigint as quantity, sum(p.micros)::bigint as micros, sum(p.tax)::bigint as tax,
+        sum(p.commission)::bigint as commission, sum(p.usd)::bigint as usd, sum(p.tax_usd)::bigint as tax_usd,
+        sum(p.commission_usd)::bigint as commission_usd, sum(p.unconverted)::bigint as unconverted
+    from passed p
+    group by 1, 2, 3, 4, 5, 6
+),
+due as materialized (
+    -- What was replaced in time has left nothing.
+    select s.*, -row_number() over () as place from summed s
+    where s.quantity <> 0 or s.micros <> 0 or s.tax <> 0 or s.commission <> 0 or s.usd <> 0 or s.tax_usd <> 0
+        or s.commission_usd <> 0 or s.unconverted <> 0
+),
+tail as (
+    insert into chart_tail (
+        project_id, kind, batch, place, dimension, n, currency, day, quantity, micros, tax, commission, usd, tax_usd,
+        commission_usd, unconverted
+    )
+    select * from unnest(
+        $5::text[], $6::smallint[], $7::bigint[], $8::integer[], $9::integer[], $10::smallint[], $11::text[],
+        $12::integer[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
+        $19::bigint[], $20::bigint[]
+    )
+    union all
+    select d.project_id, d.kind, r.batch, d.place, d.dimension, d.n, d.currency, d.day, d.quantity, d.micros, d.tax,
+        d.commission, d.usd, d.tax_usd, d.commission_usd, d.unconverted
+    from due d
+    cross join lateral (select q.batch from rolled q where q.project_id = d.project_id limit 1) as r
+),
+ahead as (
+    insert into chart_ahead (
+        project_id, clock, at, batch, place, kind, dimension, n, currency, quantity, micros, tax, commission, usd, tax_usd,
+        commission_usd, unconverted
+    )
+    select * from unnest(
+        $21::text[], $22::text[], $23::bigint[], $24::bigint[], $25::integer[], $26::smallint[], $27::integer[],
+        $28::smallint[], $29::text[], $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[],
+        $35::bigint[], $36::bigint[], $37::bigint[]
+    )
+)
+update chart_rolls c
+set position = n.position, rolled_to = n.rolled_to, counted = n.counted, mark_id = n.mark_id, mark_xid = n.mark_xid,
+    marked_at = n.marked_at, passed_to = n.passed_to, batch = n.batch, dimension = n.dimension,
+    tail = n.tail + (select count(*) from due d where d.project_id = n.project_id),
+    summed_to = n.summed_to
+from rolled n
+where c.project_id = n.project_id
+returning c.project_id, c.tail;
+
+-- name: fold_charts
+-- add a project's tail to the sums, by day and by month
+with moved as (
+    delete from chart_tail t where t.project_id = $1 returning t.*
+),
+summed as materialized (
+    select m.kind, m.dimension, m.n, m.currency, m.day,
+        sum(m.quantity)::bigint as quantity, sum(m.micros)::bigint as micros, sum(m.tax)::bigint as tax,
+        sum(m.commission)::bigint as commission, sum(m.usd)::bigint as usd, sum(m.tax_usd)::bigint as tax_usd,
+        sum(m.commission_usd)::bigint as commission_usd, sum(m.unconverted)::bigint as unconverted
+    from moved m
+    group by 1, 2, 3, 4, 5
+),
+spread as materialized (
+    select s.*, d.cells, d.months,
+        date_trunc('month', date '1970-01-01' + s.day)::date - date '1970-01-01' as month
+    from summed s
+    cross join lateral (
+        select k.cells, k.months from chart_dimensions k where k.project_id = $1 and k.id = s.dimension limit 1
+    ) as d
+    where s.quantity <> 0 or s.micros <> 0 or s.tax <> 0 or s.commission <> 0 or s.usd <> 0 or s.tax_usd <> 0
+        or s.commission_usd <> 0 or s.unconverted <> 0
+),
+days as (
+    insert into chart_days as d (
+        project_id, cell, kind, day, n, currency, quantity, micros, tax, commission, usd, tax_usd, commission_usd,
+        unconverted
+    )
+    select $1, c.cell, s.kind, s.day, s.n, s.currency, sum(s.quantity), nullif(sum(s.micros), 0), nullif(sum(s.tax), 0),
+        nullif(sum(s.commission), 0), nullif(sum(s.usd), 0), nullif(sum(s.tax_usd), 0), nullif(sum(s.commission_usd), 0),
+        nullif(sum(s.unconverted), 0)
+    from spread s
+    cross join lateral unnest(s.cells) as c (cell)
+    group by 2, 3, 4, 5, 6
+    order by 2, 3, 4, 5, 6
+    on conflict (project_id, cell, kind, day, n, currency) do update set
+        quantity = d.quantity + excluded.quantity,
+        micros = coalesce(d.micros + excluded.micros, d.micros, excluded.micros),
+        tax = coalesce(d.tax + excluded.tax, d.tax, excluded.tax),
+        commission = coalesce(d.commission + excluded.commission, d.commission, excluded.commission),
+        usd = coalesce(d.usd + excluded.usd, d.usd, excluded.usd),
+        tax_usd = coalesce(d.tax_usd + excluded.tax_usd, d.tax_usd, excluded.tax_usd),
+        commission_usd = coalesce(d.commission_usd + excluded.commission_usd, d.commission_usd, excluded.commission_usd),
+        unconverted = coalesce(d.unconverted + excluded.unconverted, d.unconverted, excluded.unconverted)
+),
+months as (
+    insert into chart_months as d (
+        project_id, cell, kind, day, n, currency, quantity, micros, tax, commission, usd, tax_usd, commission_usd,
+        unconverted
+    )
+    select $1, c.cell, s.kind, s.month, s.n, s.currency, sum(s.quantity), nullif(sum(s.micros), 0),
+        nullif(sum(s.tax), 0), nullif(sum(s.commission), 0), nullif(sum(s.usd), 0), nullif(sum(s.tax_usd), 0),
+        nullif(sum(s.commission_usd), 0), nullif(sum(s.unconverted), 0)
+    from spread s
+    cross join lateral unnest(s.months) as c (cell)
+    group by 2, 3, 4, 5, 6
+    order by 2, 3, 4, 5, 6
+    on conflict (project_id, cell, kind, day, n, currency) do update set
+        quantity = d.quantity + excluded.quantity,
+        micros = coalesce(d.micros + excluded.micros, d.micros, excluded.micros),
+        tax = coalesce(d.tax + excluded.tax, d.tax, excluded.tax),
+        commission = coalesce(d.commission + excluded.commission, d.commission, excluded.commission),
+        usd = coalesce(d.usd + excluded.usd, d.usd, excluded.usd),
+        tax_usd = coalesce(d.tax_usd + excluded.tax_usd, d.tax_usd, excluded.tax_usd),
+        commission_usd = coalesce(d.commission_usd + excluded.commission_usd, d.commission_usd, excluded.commission_usd),
+        unconverted = coalesce(d.unconverted + excluded.unconverted, d.unconverted, excluded.unconverted)
+)
+update chart_rolls r set tail = 0, folded_at = $2 where r.project_id = $1;
+
+-- name: charts_progress
+-- the head of a project's feed, and the progress of its charts
+select f.position as head, coalesce(r.position, 0) as position, coalesce(r.rolled_to, 0) as rolled_to,
+    coalesce(r.counted, 0) as counted, r.rebuilding
+from feeds f
+left join chart_rolls r on r.project_id = f.project_id
+where f.project_id = $1;
+
+-- name: chart_sums
+-- the sums of a cuboid's cells over ranges of days and of months, by period and segment
+-- $4 to $11 are filters, $12 and $13 the segment. $18 and $19: only cells with such a variant or attribute, by it. The
+-- ranges with `levels` are of the kinds $15 only; everything before the day $16 is one period, null.
+with cells as materialized (
+    select d.id,
+        case $12::text
+            when '' then ''
+            when 'product' then d.product
+            when 'duration' then d.duration
+            when 'store' then d.store
+            when 'country' then d.country
+            when 'platform' then d.platform
+            when 'app_version' then d.app_version
+            when 'offering' then d.offering
+            else coalesce((
+                select substr(v.one, length($13::text) + 1)
+                from unnest(case $12::text when 'variants' then d.variants else d.attributes end) as v (one)
+                where starts_with(v.one, $13::text)
+                limit 1
+            ), '')
+        end as segment,
+        coalesce((
+            select substr(v.one, length($19::text) + 1)
+            from unnest(case $18::text when 'variants' then d.variants else d.attributes end) as v (one)
+            where starts_with(v.one, $19::text)
+            limit 1
+        ), '') as tag
+    from chart_dimensions d
+    where d.project_id = $1 and d.environment = $2 and d.cuboid = $3
+        and ($18::text = '' or exists (
+            select from unnest(case $18::text when 'variants' then d.variants else d.attributes end) as v (one)
+            where starts_with(v.one, $19::text)
+        ))
+        and ($4::text[] is null or d.product = any($4))
+        and ($5::text[] is null or d.duration = any($5))
+        and ($6::text[] is null or d.store = any($6))
+        and ($7::text[] is null or d.country = any($7))
+        and ($8::text[] is null or d.platform = any($8))
+        and ($9::text[] is null or d.app_version = any($9))
+        and ($10::text[] is null or d.offering = any($10))
+        and not exists (
+            select from json_to_recordset($11::text::json) as f (tag text, prefix text, allowed text[], bare boolean)
+            where not (
+                case f.tag when 'variants' then d.variants else d.attributes end && f.allowed
+                or f.bare and not exists (
+                    select from unnest(case f.tag when 'variants' then d.variants else d.attributes end) as v (one)
+                    where starts_with(v.one, f.prefix)
+                )
+            )
+        )
+),
+by_day as (
+    select s.kind, s.n, greatest(s.day, $16 - 1) as day, c.segment, c.tag, s.currency,
+        sum(s.quantity)::bigint as quantity, sum(s.micros)::bigint as micros, sum(s.tax)::bigint as tax,
+        sum(s.commission)::bigint as commission, sum(s.usd)::bigint as usd, sum(s.tax_usd)::bigint as tax_usd,
+        sum(s.commission_usd)::bigint as commission_usd, sum(s.unconverted)::bigint as unconverted
+    from cells c
+    cross join lateral (
+        select k.kind, k.n, k.day, k.currency, k.quantity, k.micros, k.tax, k.commission, k.usd, k.tax_usd, k.commission_usd, k.unconverted
+        from unnest($20::integer[], $21::integer[], $22::boolean[]) as r (first, last, levels)
+        cross join lateral (
+            select * from chart_days s
+            where s.project_id = $1 and s.cell = c.id and s.kind = any(case when r.levels then $15 else $14 end::smallint[])
+                and s.day >= r.first and s.day <= r.last
+            offset 0
+        ) as k
+        union all
+        select k.kind, k.n, k.day, k.currency, k.quantity, k.micros, k.tax, k.commission, k.usd, k.tax_usd, k.commission_usd, k.unconverted
+        from unnest($23::integer[], $24::integer[], $25::boolean[]) as r (first, last, levels)
+        cross join lateral (
+            select * from chart_months s
+            where s.project_id = $1 and s.cell = c.id and s.kind = any(case when r.levels then $15 else $14 end::smallint[])
+                and s.day >= r.first and s.day <= r.last
+            offset 0
+        ) as k
+    ) as s
+    group by 1, 2, 3, 4, 5, 6
+)
+select b.kind, b.n,
+    case
+        when b.day < $16 then null
+        when $17 = 'day' then b.day
+        when $17 = 'week' then b.day - (b.day + 4) % 7
+        else date_trunc('month', date '1970-01-01' + b.day)::date - date '1970-01-01'
+    end as period,
+    b.segment, b.tag, b.currency,
+    sum(b.quantity)::bigint as quantity, sum(b.micros)::bigint as micros, sum(b.tax)::bigint as tax,
+    sum(b.commission)::bigint as commission, sum(b.usd)::bigint as usd, sum(b.tax_usd)::bigint as tax_usd,
+    sum(b.commission_usd)::bigint as commission_usd, sum(b.unconverted)::bigint as unconverted
+from by_day b
+group by 1, 2, 3, 4, 5, 6;
+
+-- name: chart_rest
+-- the sums of what is in no cell yet: the tail, and facts whose time has come since; for a test clock all facts
+-- $3 is a test clock or ''. The other parameters are those of chart_sums; $15 is the last day and $18 the time.
+with rest as materialized (
+    select t.kind, t.n, t.day, t.currency, t.dimension, t.quantity, t.micros, t.tax, t.commission, t.usd, t.tax_usd, t.commission_usd, t.unconverted
+    from chart_tail t
+    where t.project_id = $1 and t.kind = any($14::smallint[]) and t.day <= $15 and $3::text = ''
+    union all
+    select a.kind, a.n, (a.at / 86400000)::integer, a.currency, a.dimension, a.quantity, a.micros, a.tax, a.commission, a.usd, a.tax_usd, a.commission_usd, a.unconverted
+    from chart_ahead a
+    where a.project_id = $1 and a.clock = $3::text and a.at <= $18 and a.at < ($15::bigint + 1) * 86400000
+        and a.kind = any($14::smallint[])
+),
+by_day as (
+    select r.kind, r.n, greatest(r.day, $16 - 1) as day, c.segment, r.currency,
+        sum(r.quantity)::bigint as quantity, sum(r.micros)::bigint as micros, sum(r.tax)::bigint as tax,
+        sum(r.commission)::bigint as commission, sum(r.usd)::bigint as usd, sum(r.tax_usd)::bigint as tax_usd,
+        sum(r.commission_usd)::bigint as commission_usd, sum(r.unconverted)::bigint as unconverted
+    from (
+        select q.kind, q.n, q.day, q.currency, q.dimension,
+            sum(q.quantity)::bigint as quantity, sum(q.micros)::bigint as micros, sum(q.tax)::bigint as tax,
+            sum(q.commission)::bigint as commission, sum(q.usd)::bigint as usd, sum(q.tax_usd)::bigint as tax_usd,
+            sum(q.commission_usd)::bigint as commission_usd, sum(q.unconverted)::bigint as unconverted
+        from rest q
+        group by 1, 2, 3, 4, 5
+    ) as r
+    cross join lateral (
+        select
+        case $12::text
+            when '' then ''
+            when 'product' then d.product
+            when 'duration' then d.duration
+            when 'store' then d.store
+            when 'country' then d.country
+            when 'platform' then d.platform
+            when 'app_version' then d.app_version
+            when 'offering' then d.offering
+            else coalesce((
+                select substr(v.one, length($13::text) + 1)
+                from unnest(case $12::text when 'variants' then d.variants else d.attributes end) as v (one)
+                where starts_with(v.one, $13::text)
+                limit 1
+            ), '')
+        end as segment
+        from chart_dimensions d
+        where d.project_id = $1 and d.id = r.dimension and d.environment = $2
+        and ($4::text[] is null or d.product = any($4))
+        and ($5::text[] is null or d.duration = any($5))
+        and ($6::text[] is null or d.store = any($6))
+        and ($7::text[] is null or d.country = any($7))
+        and ($8::text[] is null or d.platform = any($8))
+        and ($9::text[] is null or d.app_version = any($9))
+        and ($10::text[] is null or d.offering = any($10))
+        and not exists (
+            select from json_to_recordset($11::text::json) as f (tag text, prefix text, allowed text[], bare boolean)
+            where not (
+                case f.tag when 'variants' then d.variants else d.attributes end && f.allowed
+                or f.bare and not exists (
+                    select from unnest(case f.tag when 'variants' then d.variants else d.attributes end) as v (one)
+                    where starts_with(v.one, f.prefix)
+                )
+            )
+        )
+        limit 1
+    ) as c
+    group by 1, 2, 3, 4, 5
+)
+select b.kind, b.n,
+    case
+        when b.day < $16 then null
+        when $17 = 'day' then b.day
+        when $17 = 'week' then b.day - (b.day + 4) % 7
+        else date_trunc('month', date '1970-01-01' + b.day)::date - date '1970-01-01'
+    end as period,
+    b.segment, b.currency,
+    sum(b.quantity)::bigint as quantity, sum(b.micros)::bigint as micros, sum(b.tax)::bigint as tax,
+    sum(b.commission)::bigint as commission, sum(b.usd)::bigint as usd, sum(b.tax_usd)::bigint as tax_usd,
+    sum(b.commission_usd)::bigint as commission_usd, sum(b.unconverted)::bigint as unconverted
+from by_day b
+group by 1, 2, 3, 4, 5;

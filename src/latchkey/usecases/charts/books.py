@@ -1,0 +1,138 @@
+"""What a batch writes: the facts of subjects, and the differences to what they had contributed before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from latchkey.domain.charts.cuboids import FULL
+from latchkey.domain.charts.fact import Fact, Money
+from latchkey.domain.charts.facts import Origin, SubjectKey
+from latchkey.domain.instants import Ms
+from latchkey.storage.charts import books, dimensions, subjects
+from latchkey.storage.charts.books import Change, Contribution
+from latchkey.storage.charts.dimensions import Combination
+from latchkey.storage.charts.kinds import CODES
+from latchkey.storage.charts.progress import Roll
+from latchkey.storage.charts.subjects import NO_FACTS, Known, Place, Row
+from latchkey.storage.database import Connection
+from latchkey.usecases.charts.numbers import Asked, Numbers, origin_combination
+
+
+class Contributed(NamedTuple):
+    """All facts of a subject as of now."""
+
+    environment: str
+    origin: Origin
+    facts: Sequence[Fact]
+
+
+class Written(NamedTuple):
+    # The length of each project's tail.
+    tails: Mapping[str, int]
+    # To keep in `Numbers` after the commit.
+    numbers: Mapping[Asked, int]
+
+
+async def write(
+    connection: Connection,
+    numbers: Numbers,
+    rolls: Mapping[str, Roll],
+    contributed: Mapping[Place, Contributed],
+    known: Mapping[Place, Known],
+    now: Ms,
+    moved: Sequence[str] = (),
+) -> Written:
+    """Replaces the facts of these subjects. `rolls`: the projects, locked, with the progress to store. Those in `moved`
+    have progress to store even if no fact has changed."""
+    asked: set[Asked] = set()
+    for (project_id, _), (environment, origin, facts) in contributed.items():
+        asked.add((project_id, origin_combination(origin)))
+        asked.update((project_id, Combination(environment, FULL.number, fact.dimensions)) for fact in facts)
+    found, last = await numbers.of(connection, rolls, asked)
+    rolls = {id: replace(roll, passed_to=max(roll.passed_to, now)) for id, roll in rolls.items()}
+    stored: list[Contribution] = []
+    changes: list[tuple[Place, str, Row]] = []
+    for place, (environment, origin, facts) in contributed.items():
+        project_id = place[0]
+        rows = [_row(fact, found[project_id, Combination(environment, FULL.number, fact.dimensions)]) for fact in facts]
+        encoded = subjects.encode(_distinct(rows))
+        before = known.get(place)
+        had = NO_FACTS if before is None or before.facts is None else before.facts
+        if encoded == had and (before is not None and before.origin == origin or not rows):
+            continue
+        stored.append(Contribution(*place, found[project_id, origin_combination(origin)], encoded))
+        if encoded != had and _is_summed(rolls[project_id], place[1]):
+            changes += ((place, environment, row) for row in _difference(had, encoded))
+    if not stored and not moved:
+        return Written({}, found)
+    placed = await _placed(connection, rolls, changes)
+    told = {*moved, *(one.project_id for one in stored)}
+    tails = {id: sum(one.project_id == id and one.clock is None for one in placed) for id in told}
+    rolled = [
+        replace(rolls[id], batch=rolls[id].batch + 1, dimension=last[id], tail=rolls[id].tail + tails[id])
+        for id in sorted(told)
+    ]
+    return Written(await books.write(connection, stored, placed, rolled), found)
+
+
+async def _placed(
+    connection: Connection, rolls: Mapping[str, Roll], changes: Sequence[tuple[Place, str, Row]]
+) -> list[Change]:
+    placed: list[Change] = []
+    for number, ((project_id, _), environment, row) in enumerate(changes):
+        roll = rolls[project_id]
+        clock: str | None = None
+        if row[_DIMENSION] < 0:
+            clock = environment
+        elif row[_AT] > roll.passed_to:
+            clock = ""
+        placed.append(Change(project_id, roll.batch + 1, number, clock, row))
+    return placed
+
+
+# Places in a `Row`.
+_AT, _DIMENSION, _QUANTITY = 1, 4, 5
+
+
+def _row(fact: Fact, dimension: int) -> Row:
+    kind, at, n, currency, quantity, money, _ = fact
+    return (CODES[kind], at, n, currency, dimension, quantity, *money)
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    """In a fixed order; rows that differ only in quantity and amounts are added up."""
+    if len({row[:_QUANTITY] for row in rows}) == len(rows):
+        return sorted(rows)
+    summed: dict[tuple[object, ...], tuple[int, ...]] = {}
+    for row in rows:
+        known = summed.get(row[:_QUANTITY])
+        rest = row[_QUANTITY:]
+        summed[row[:_QUANTITY]] = rest if known is None else tuple(map(sum, zip(known, rest, strict=True)))
+    return sorted((*key, *rest) for key, rest in summed.items() if any(rest))  # type: ignore[misc]
+
+
+def _difference(had: bytes, has: bytes) -> list[Row]:
+    before, after = set(subjects.decode(had)), set(subjects.decode(has))
+    gone = (_negative(row) for row in before - after)
+    return [*gone, *(after - before)]
+
+
+def _negative(row: Row) -> Row:
+    kind, at, n, currency, dimension, quantity, *money = row
+    return (kind, at, n, currency, dimension, -quantity, *Money(*(-one for one in money)))
+
+
+def _is_summed(roll: Roll, subject: UUID) -> bool:
+    """During a rebuild: whether the sums have this subject's facts already. If not, they are added later."""
+    return roll.rebuilding is None or (roll.summed_to is not None and subject <= roll.summed_to)
+
+
+def pseudonym(key: SubjectKey) -> UUID:
+    """The id of a subject in these tables. It stays the same when a purchase gets another owner or its owner is erased,
+    and it does not reveal the store's id or the customer's."""
+    return UUID(bytes=blake2b("\0".join(key).encode(), digest_size=16).digest())

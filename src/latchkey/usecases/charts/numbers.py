@@ -1,0 +1,99 @@
+"""Numbers of combinations of dimensions, and of the cells that their facts are summed in. Known ones are cached."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
+from uuid import UUID
+
+from latchkey.domain.charts.cuboids import FULL, cells_of
+from latchkey.domain.charts.fact import Dimensions
+from latchkey.domain.charts.facts import Origin
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.storage.charts import dimensions
+from latchkey.storage.charts.dimensions import ORIGIN, Combination, Numbered
+from latchkey.storage.charts.progress import Roll
+from latchkey.storage.database import Connection
+
+_MOST = 200_000
+
+Asked: TypeAlias = tuple[str, Combination]
+
+
+def is_clock(environment: str) -> bool:
+    """Whether it is the environment of a test clock. Facts there are never summed in advance."""
+    return environment not in (Environment.PRODUCTION, Environment.SANDBOX)
+
+
+def origin_combination(origin: Origin) -> Combination:
+    of = Dimensions(platform=origin.platform, app_version=origin.app_version, country=origin.country)
+    return Combination("", ORIGIN, of)
+
+
+class Numbers:
+    """Remembers numbers by the project's generation, so a project that starts anew gets new ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[UUID, Combination], int] = {}
+
+    def forget(self) -> None:
+        """After any error: the transaction that gave out the newest numbers may be lost."""
+        self._known.clear()
+
+    async def of(
+        self, connection: Connection, rolls: Mapping[str, Roll], asked: Collection[Asked]
+    ) -> tuple[dict[Asked, int], dict[str, int]]:
+        """The numbers of these combinations, and the last number of each project. Projects are locked. Numbers are given
+        out where there is none yet. Call `keep` after the commit."""
+        last = {id: roll.dimension for id, roll in rolls.items()}
+        found: dict[Asked, int] = {}
+        missing: set[Asked] = set()
+        for project_id, combination in asked:
+            number = self._known.get((rolls[project_id].generation, combination))
+            if number is None:
+                missing.add((project_id, combination))
+            else:
+                found[project_id, combination] = number
+        if not missing:
+            return found, last
+        found |= await dimensions.find(connection, missing)
+        new = sorted(missing - found.keys())
+        if not new:
+            return found, last
+        cells = {one: _cells(one[1]) for one in new}
+        wanted = {(id, cell) for (id, _), of in cells.items() for cell, _ in of}
+        known_cells = await dimensions.find(connection, wanted)
+        added: list[Numbered] = []
+
+        def give(one: Asked, cells: list[int], months: list[int]) -> int:
+            project_id, combination = one
+            last[project_id] += 1
+            number = -last[project_id] if is_clock(combination.environment or Environment.PRODUCTION) else last[project_id]
+            added.append(Numbered(project_id, number, combination, cells, months))
+            return number
+
+        for cell in sorted(wanted - known_cells.keys()):
+            known_cells[cell] = give(cell, [], [])
+        for one in new:
+            numbered = [(known_cells[one[0], cell], by_month) for cell, by_month in cells[one]]
+            number = last[one[0]] + 1
+            own = [number] if cells[one] else []
+            found[one] = give(one, [*own, *(id for id, _ in numbered)], [id for id, by_month in numbered if by_month])
+        await dimensions.add(connection, added)
+        return found, last
+
+    def keep(self, rolls: Mapping[str, Roll], found: Mapping[Asked, int]) -> None:
+        if len(self._known) + len(found) > _MOST:
+            self._known.clear()
+        self._known.update({(rolls[id].generation, one): number for (id, one), number in found.items()})
+
+
+def _cells(combination: Combination) -> list[tuple[Combination, bool]]:
+    """The cells of a combination with all dimensions, and whether they are summed by month too."""
+    if combination.cuboid != FULL.number or is_clock(combination.environment):
+        return []
+    return [
+        (Combination(combination.environment, cuboid.number, of), cuboid.by_month)
+        for cuboid, of in cells_of(combination.dimensions)
+    ]
+
