@@ -19,6 +19,7 @@ from latchkey.settings import Settings
 from latchkey.standing import Standing
 from latchkey.storage.database import Database
 from latchkey.usecases.access.request_log import run_pruning
+from latchkey.usecases.charts.roller import run_charts
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.checkout.chores import run_checkouts
 from latchkey.usecases.engine.changes import Changes
@@ -155,6 +156,7 @@ async def _forever(
                     ),
                     run_clock(database, real_now, stop),
                     run_roller(database, real_now, stop),
+                    run_charts(database, real_now, stop),
                     _hear_stores(settings, database, stop),
                     run_exports(exports_of(database, settings), real_now, stop),
                     run_rates(database, rate_source(settings), settings.exchange_rates, real_now, stop),

@@ -16,6 +16,7 @@ _QUEUE = query("watch_queue")
 _ESTIMATE = query("watch_queue_estimate")
 _JOURNAL = query("watch_journal")
 _FIGURES = query("watch_figures")
+_CHARTS = query("watch_charts")
 
 # Webhooks that are shown one by one.
 MOST_WEBHOOKS = 500
@@ -42,7 +43,7 @@ class Journal(Struct, frozen=True):
 
 class Figures(Struct, frozen=True):
     behind: int
-    # When the first event that is not in the figures was committed.
+    # When the first event that is not in them was committed.
     oldest_at: Ms | None
 
 
@@ -57,6 +58,7 @@ class Standing(Struct, frozen=True):
     clock_due_at: Ms | None
     journal: Journal
     figures: Figures
+    charts: Figures
 
 
 async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
@@ -69,8 +71,10 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         clock = await customers.next_due(connection)
         journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
         figures = await connection.fetchrow(_FIGURES)
+        charts = await connection.fetchrow(_CHARTS)
     assert journal is not None, "an aggregate always has a row"
     assert figures is not None, "an aggregate always has a row"
+    assert charts is not None, "an aggregate always has a row"
     return Standing(
         {row["state"]: row["webhooks"] for row in webhooks},
         {row["id"]: row["since"] for row in failing},
@@ -79,4 +83,5 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         clock,
         Journal(journal["waiting"], journal["failed"], journal["due"]),
         Figures(figures["behind"], figures["committed_at"]),
+        Figures(charts["behind"], charts["committed_at"]),
     )

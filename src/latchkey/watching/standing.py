@@ -122,6 +122,12 @@ def families_of(found: storage.Standing, now: Ms) -> list[Metric]:
             "How long the first event that is not in the figures has waited.",
             _since(found.figures.oldest_at, now),
         ),
+        _gauge("latchkey_charts_behind", "Events that are not in the charts yet.", found.charts.behind),
+        _gauge(
+            "latchkey_charts_lag_seconds",
+            "How long the first event that is not in the charts has waited.",
+            _since(found.charts.oldest_at, now),
+        ),
     ]
 
 

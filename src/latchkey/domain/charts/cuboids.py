@@ -1,7 +1,7 @@
 """Cuboids: for which combinations of dimensions sums are stored.
 
-A cell is one combination of values, such as "country DE, product pro_monthly". A cuboid is a set of dimensions; it has a
-cell for each combination of their values. Every fact belongs to one cell of each cuboid (of those with variants or
+A cell is one combination of values, such as "country DE, product pro_monthly". A cuboid is a set of dimensions; it has
+a cell for each combination of their values. Every fact belongs to one cell of each cuboid (of those with variants or
 attributes: to one for each of its variants or attributes).
 
 A question is answered from the smallest cuboid that has its dimensions. Small cuboids make the common questions quick:

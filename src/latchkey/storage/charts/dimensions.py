@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 from uuid import UUID
@@ -15,6 +15,7 @@ from latchkey.storage.sql import query
 
 _OF = query("chart_dimensions_of")
 _ADD = query("add_chart_dimensions")
+_ENVIRONMENTS = query("chart_environments_of")
 
 # An origin is stored as a combination of its own, in no environment.
 ORIGIN = -1
@@ -39,9 +40,7 @@ class Numbered(NamedTuple):
     months: Sequence[int] = ()
 
 
-async def find(
-    connection: Connection, asked: Iterable[tuple[str, Combination]]
-) -> dict[tuple[str, Combination], int]:
+async def find(connection: Connection, asked: Iterable[tuple[str, Combination]]) -> dict[tuple[str, Combination], int]:
     """Those that have no number yet are left out."""
     by_digest = {(project_id, one.digest): (project_id, one) for project_id, one in asked}
     if not by_digest:
@@ -49,6 +48,14 @@ async def find(
     projects, digests = zip(*by_digest, strict=True)
     rows = await connection.fetch(_OF, projects, digests)
     return {by_digest[row["project_id"], row["digest"]]: row["id"] for row in rows}
+
+
+async def environments(connection: Connection, numbers: Collection[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """The environments of combinations, given by project and number."""
+    if not numbers:
+        return {}
+    rows = await connection.fetch(_ENVIRONMENTS, *zip(*numbers, strict=True))
+    return {(row["project_id"], row["id"]): row["environment"] for row in rows}
 
 
 async def add(connection: Connection, new: Sequence[Numbered]) -> None:

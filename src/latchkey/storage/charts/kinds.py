@@ -30,5 +30,10 @@ CODES: Final[dict[Kind, int]] = {
     Kind.SEEN_CONVERTED: 21,
     Kind.RETAINED: 22,
     Kind.RETAINED_SOON: 23,
+    Kind.ENROLLED: 24,
+    Kind.ENROLLED_CONVERTED: 25,
+    Kind.ENROLLED_PAYER: 26,
+    Kind.ENROLLED_REVENUE: 27,
+    Kind.ENROLLED_SQUARE: 28,
 }
 KINDS: Final[dict[int, Kind]] = {code: kind for kind, code in CODES.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -14,13 +14,14 @@ from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _SUBJECTS_OF = query("chart_subjects_of")
+_RENAME = query("rename_chart_subjects")
 _KEEP_ISSUES = query("keep_chart_issues")
 
 # A project and a subject's pseudonym.
 Place: TypeAlias = tuple[str, UUID]
 
-# One fact: the code of its kind, instant, n, currency, the number of its dimensions, quantity, and the amounts of `Money`.
-# `chart_subjects.facts` is a list of these. The columns of the tail and of `chart_ahead` have the same order.
+# One fact: the code of its kind, instant, n, currency, the number of its dimensions, quantity, and the amounts of
+# `Money`. `chart_subjects.facts` is a list of these. The columns of the tail and of `chart_ahead` have the same order.
 Row: TypeAlias = tuple[int, Ms, int, str, int, int, int, int, int, int, int, int, int]
 
 _DECODER = msgpack.Decoder(list[Row])
@@ -69,3 +70,8 @@ async def known(connection: Connection, places: Collection[Place]) -> dict[Place
 async def keep_issues(connection: Connection, issued: Sequence[Issued]) -> None:
     if issued:
         await connection.execute(_KEEP_ISSUES, *zip(*issued, strict=True))
+
+
+async def rename(connection: Connection, project_id: str, renamed: Mapping[UUID, UUID]) -> None:
+    """Subjects without facts have no row, and need none."""
+    await connection.execute(_RENAME, project_id, list(renamed), list(renamed.values()))

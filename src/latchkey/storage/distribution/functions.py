@@ -82,7 +82,10 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("select $1, $2, *", "select $1, $2, nextval('public.import_skips_n_seq'), *"),
     ),
     "mark_for_charts": (
-        ("(project_id, customer_id)\nselect *", "(project_id, id, customer_id)\nselect a, nextval('public.chart_marks_id_seq'), b"),
+        (
+            "(project_id, customer_id)\nselect *",
+            "(project_id, id, customer_id)\nselect a, nextval('public.chart_marks_id_seq'), b",
+        ),
         ("unnest($1::text[], $2::bigint[])", "unnest($1::text[], $2::bigint[]) as n (a, b)"),
     ),
     # Keys become visible in their order here, so no transaction need be waited for.

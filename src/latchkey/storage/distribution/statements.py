@@ -158,6 +158,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "watch_queue": EachShard(_OF_ALL),
     "watch_queue_estimate": EachShard(_OF_ALL, merge="sums"),
     "watch_figures": EachShard(_OF_ALL, merge="sums", least=("committed_at",)),
+    "watch_charts": EachShard(_OF_ALL, merge="sums", least=("committed_at",)),
     "look_at_feeds": Planned(_OF_ALL),
     # After a restore, when nothing else works on the database.
     "hold_lanes": EachShard("what waits in any project", merge="sums"),
@@ -183,6 +184,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "chart_subjects_of": _by_project(2),
     "keep_chart_issues": _by_project(4),
     "chart_dimensions_of": _by_project(2),
+    "chart_environments_of": _by_project(2),
     "add_chart_dimensions": _by_project(16),
     "write_charts": ByProject((Columns(1, 4), Columns(5, 20), Columns(21, 37), Columns(38, 49))),
     # Their project is their first parameter.
@@ -223,13 +225,14 @@ listed_events listed_events_of_customer listed_events_of_clock events_after show
 listed_deliveries_of_event events_of_project events_of_customer event_by_id bodies_of_customer transfers_from
 replace_bodies export_snapshot export_customers export_stretch export_changed_customers export_gone_customers
 export_events export_rewritten_events export_tokens export_size take_figures await_figures figures_progress
-take_charts await_charts fold_charts charts_progress chart_sums chart_rest
+take_charts await_charts rename_chart_subjects fold_charts charts_progress chart_sums
+chart_rest chart_clock chart_values
 figure_sums figure_rest newcomers_by_day sandbox_newcomers figure_environments find_import restart_import
 staged_import advance_import finish_import list_import_skips reasons_of_skips override_offering
 clear_offering_override last_seen_country find_delivery lock_lanes hurry_lane resend_delivery feed_end
 committed_at events_to_replay load_handles handles_of_purchase still_to_ask set_check_at set_acknowledge_at
 newest_clocks customers_on_clock
-highest_sequence move_figures_on move_feed_on move_customer_keys_of_project_on read_purchases_again
+highest_sequence move_figures_on move_charts_on move_feed_on move_customer_keys_of_project_on read_purchases_again
 """
 
 # Reference and local tables only, or none.

@@ -151,6 +151,12 @@ cross join lateral (
 ) as issues
 where known.facts is not null or issues.ats is not null;
 
+-- name: rename_chart_subjects
+-- the facts of an erased customer stay under a key that nobody can compute
+update chart_subjects s set subject = n.new
+from unnest($2::uuid[], $3::uuid[]) as n (old, new)
+where s.project_id = $1 and s.subject = n.old;
+
 -- name: keep_chart_issues
 -- remember billing issues by purchase
 insert into chart_issues (project_id, subject, at, transaction_id)
@@ -163,6 +169,14 @@ select asked.project_id, asked.digest, known.id
 from unnest($1::text[], $2::uuid[]) as asked (project_id, digest)
 cross join lateral (
     select d.id from chart_dimensions d where d.project_id = asked.project_id and d.digest = asked.digest limit 1
+) as known;
+
+-- name: chart_environments_of
+-- the environments of these combinations of dimensions
+select asked.project_id, asked.id, known.environment
+from unnest($1::text[], $2::integer[]) as asked (project_id, id)
+cross join lateral (
+    select d.environment from chart_dimensions d where d.project_id = asked.project_id and d.id = asked.id limit 1
 ) as known;
 
 -- name: add_chart_dimensions
@@ -330,185 +344,3 @@ months as (
         unconverted = coalesce(d.unconverted + excluded.unconverted, d.unconverted, excluded.unconverted)
 )
 update chart_rolls r set tail = 0, folded_at = $2 where r.project_id = $1;
-
--- name: charts_progress
--- the head of a project's feed, and the progress of its charts
-select f.position as head, coalesce(r.position, 0) as position, coalesce(r.rolled_to, 0) as rolled_to,
-    coalesce(r.counted, 0) as counted, r.rebuilding
-from feeds f
-left join chart_rolls r on r.project_id = f.project_id
-where f.project_id = $1;
-
--- name: chart_sums
--- the sums of a cuboid's cells over ranges of days and of months, by period and segment
--- $4 to $11 are filters, $12 and $13 the segment. $18 and $19: only cells with such a variant or attribute, by it. The
--- ranges with `levels` are of the kinds $15 only; everything before the day $16 is one period, null.
-with cells as materialized (
-    select d.id,
-        case $12::text
-            when '' then ''
-            when 'product' then d.product
-            when 'duration' then d.duration
-            when 'store' then d.store
-            when 'country' then d.country
-            when 'platform' then d.platform
-            when 'app_version' then d.app_version
-            when 'offering' then d.offering
-            else coalesce((
-                select substr(v.one, length($13::text) + 1)
-                from unnest(case $12::text when 'variants' then d.variants else d.attributes end) as v (one)
-                where starts_with(v.one, $13::text)
-                limit 1
-            ), '')
-        end as segment,
-        coalesce((
-            select substr(v.one, length($19::text) + 1)
-            from unnest(case $18::text when 'variants' then d.variants else d.attributes end) as v (one)
-            where starts_with(v.one, $19::text)
-            limit 1
-        ), '') as tag
-    from chart_dimensions d
-    where d.project_id = $1 and d.environment = $2 and d.cuboid = $3
-        and ($18::text = '' or exists (
-            select from unnest(case $18::text when 'variants' then d.variants else d.attributes end) as v (one)
-            where starts_with(v.one, $19::text)
-        ))
-        and ($4::text[] is null or d.product = any($4))
-        and ($5::text[] is null or d.duration = any($5))
-        and ($6::text[] is null or d.store = any($6))
-        and ($7::text[] is null or d.country = any($7))
-        and ($8::text[] is null or d.platform = any($8))
-        and ($9::text[] is null or d.app_version = any($9))
-        and ($10::text[] is null or d.offering = any($10))
-        and not exists (
-            select from json_to_recordset($11::text::json) as f (tag text, prefix text, allowed text[], bare boolean)
-            where not (
-                case f.tag when 'variants' then d.variants else d.attributes end && f.allowed
-                or f.bare and not exists (
-                    select from unnest(case f.tag when 'variants' then d.variants else d.attributes end) as v (one)
-                    where starts_with(v.one, f.prefix)
-                )
-            )
-        )
-),
-by_day as (
-    select s.kind, s.n, greatest(s.day, $16 - 1) as day, c.segment, c.tag, s.currency,
-        sum(s.quantity)::bigint as quantity, sum(s.micros)::bigint as micros, sum(s.tax)::bigint as tax,
-        sum(s.commission)::bigint as commission, sum(s.usd)::bigint as usd, sum(s.tax_usd)::bigint as tax_usd,
-        sum(s.commission_usd)::bigint as commission_usd, sum(s.unconverted)::bigint as unconverted
-    from cells c
-    cross join lateral (
-        select k.kind, k.n, k.day, k.currency, k.quantity, k.micros, k.tax, k.commission, k.usd, k.tax_usd, k.commission_usd, k.unconverted
-        from unnest($20::integer[], $21::integer[], $22::boolean[]) as r (first, last, levels)
-        cross join lateral (
-            select * from chart_days s
-            where s.project_id = $1 and s.cell = c.id and s.kind = any(case when r.levels then $15 else $14 end::smallint[])
-                and s.day >= r.first and s.day <= r.last
-            offset 0
-        ) as k
-        union all
-        select k.kind, k.n, k.day, k.currency, k.quantity, k.micros, k.tax, k.commission, k.usd, k.tax_usd, k.commission_usd, k.unconverted
-        from unnest($23::integer[], $24::integer[], $25::boolean[]) as r (first, last, levels)
-        cross join lateral (
-            select * from chart_months s
-            where s.project_id = $1 and s.cell = c.id and s.kind = any(case when r.levels then $15 else $14 end::smallint[])
-                and s.day >= r.first and s.day <= r.last
-            offset 0
-        ) as k
-    ) as s
-    group by 1, 2, 3, 4, 5, 6
-)
-select b.kind, b.n,
-    case
-        when b.day < $16 then null
-        when $17 = 'day' then b.day
-        when $17 = 'week' then b.day - (b.day + 4) % 7
-        else date_trunc('month', date '1970-01-01' + b.day)::date - date '1970-01-01'
-    end as period,
-    b.segment, b.tag, b.currency,
-    sum(b.quantity)::bigint as quantity, sum(b.micros)::bigint as micros, sum(b.tax)::bigint as tax,
-    sum(b.commission)::bigint as commission, sum(b.usd)::bigint as usd, sum(b.tax_usd)::bigint as tax_usd,
-    sum(b.commission_usd)::bigint as commission_usd, sum(b.unconverted)::bigint as unconverted
-from by_day b
-group by 1, 2, 3, 4, 5, 6;
-
--- name: chart_rest
--- the sums of what is in no cell yet: the tail, and facts whose time has come since; for a test clock all facts
--- $3 is a test clock or ''. The other parameters are those of chart_sums; $15 is the last day and $18 the time.
-with rest as materialized (
-    select t.kind, t.n, t.day, t.currency, t.dimension, t.quantity, t.micros, t.tax, t.commission, t.usd, t.tax_usd, t.commission_usd, t.unconverted
-    from chart_tail t
-    where t.project_id = $1 and t.kind = any($14::smallint[]) and t.day <= $15 and $3::text = ''
-    union all
-    select a.kind, a.n, (a.at / 86400000)::integer, a.currency, a.dimension, a.quantity, a.micros, a.tax, a.commission, a.usd, a.tax_usd, a.commission_usd, a.unconverted
-    from chart_ahead a
-    where a.project_id = $1 and a.clock = $3::text and a.at <= $18 and a.at < ($15::bigint + 1) * 86400000
-        and a.kind = any($14::smallint[])
-),
-by_day as (
-    select r.kind, r.n, greatest(r.day, $16 - 1) as day, c.segment, r.currency,
-        sum(r.quantity)::bigint as quantity, sum(r.micros)::bigint as micros, sum(r.tax)::bigint as tax,
-        sum(r.commission)::bigint as commission, sum(r.usd)::bigint as usd, sum(r.tax_usd)::bigint as tax_usd,
-        sum(r.commission_usd)::bigint as commission_usd, sum(r.unconverted)::bigint as unconverted
-    from (
-        select q.kind, q.n, q.day, q.currency, q.dimension,
-            sum(q.quantity)::bigint as quantity, sum(q.micros)::bigint as micros, sum(q.tax)::bigint as tax,
-            sum(q.commission)::bigint as commission, sum(q.usd)::bigint as usd, sum(q.tax_usd)::bigint as tax_usd,
-            sum(q.commission_usd)::bigint as commission_usd, sum(q.unconverted)::bigint as unconverted
-        from rest q
-        group by 1, 2, 3, 4, 5
-    ) as r
-    cross join lateral (
-        select
-        case $12::text
-            when '' then ''
-            when 'product' then d.product
-            when 'duration' then d.duration
-            when 'store' then d.store
-            when 'country' then d.country
-            when 'platform' then d.platform
-            when 'app_version' then d.app_version
-            when 'offering' then d.offering
-            else coalesce((
-                select substr(v.one, length($13::text) + 1)
-                from unnest(case $12::text when 'variants' then d.variants else d.attributes end) as v (one)
-                where starts_with(v.one, $13::text)
-                limit 1
-            ), '')
-        end as segment
-        from chart_dimensions d
-        where d.project_id = $1 and d.id = r.dimension and d.environment = $2
-        and ($4::text[] is null or d.product = any($4))
-        and ($5::text[] is null or d.duration = any($5))
-        and ($6::text[] is null or d.store = any($6))
-        and ($7::text[] is null or d.country = any($7))
-        and ($8::text[] is null or d.platform = any($8))
-        and ($9::text[] is null or d.app_version = any($9))
-        and ($10::text[] is null or d.offering = any($10))
-        and not exists (
-            select from json_to_recordset($11::text::json) as f (tag text, prefix text, allowed text[], bare boolean)
-            where not (
-                case f.tag when 'variants' then d.variants else d.attributes end && f.allowed
-                or f.bare and not exists (
-                    select from unnest(case f.tag when 'variants' then d.variants else d.attributes end) as v (one)
-                    where starts_with(v.one, f.prefix)
-                )
-            )
-        )
-        limit 1
-    ) as c
-    group by 1, 2, 3, 4, 5
-)
-select b.kind, b.n,
-    case
-        when b.day < $16 then null
-        when $17 = 'day' then b.day
-        when $17 = 'week' then b.day - (b.day + 4) % 7
-        else date_trunc('month', date '1970-01-01' + b.day)::date - date '1970-01-01'
-    end as period,
-    b.segment, b.currency,
-    sum(b.quantity)::bigint as quantity, sum(b.micros)::bigint as micros, sum(b.tax)::bigint as tax,
-    sum(b.commission)::bigint as commission, sum(b.usd)::bigint as usd, sum(b.tax_usd)::bigint as tax_usd,
-    sum(b.commission_usd)::bigint as commission_usd, sum(b.unconverted)::bigint as unconverted
-from by_day b
-group by 1, 2, 3, 4, 5;

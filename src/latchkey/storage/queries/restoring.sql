@@ -74,6 +74,11 @@ update projects set sequence_floor = $2 where id = $1;
 update figure_rolls r set position = r.position + $2
 where r.project_id = $1 and r.position = (select f.position from feeds f where f.project_id = $1);
 
+-- name: move_charts_on
+-- charts that are up to date with the feed move on with it
+update chart_rolls r set position = r.position + $2
+where r.project_id = $1 and r.position = (select f.position from feeds f where f.project_id = $1);
+
 -- name: move_feed_on
 -- the next event of a project gets a position this much higher
 update feeds set position = position + $2 where project_id = $1;

@@ -21,6 +21,7 @@ _PROJECTS = query("projects_restored")
 _HIGHEST = query("highest_sequence")
 _SET_FLOOR = query("set_sequence_floor")
 _MOVE_FIGURES = query("move_figures_on")
+_MOVE_CHARTS = query("move_charts_on")
 _MOVE_FEED = query("move_feed_on")
 _MOVE_KEYS = query("move_customer_keys_on")
 _MOVE_KEYS_OF_PROJECT = query("move_customer_keys_of_project_on")
@@ -86,8 +87,9 @@ async def highest_sequence(connection: Connection, project_id: str) -> int:
 async def move_on(connection: Connection, project_id: str, floor: int, positions: int, customers: int) -> None:
     """The caller has announced a change of the catalog, of which the floor is a part."""
     await connection.execute(_SET_FLOOR, project_id, floor)
-    # Figures that are up to date with the feed stay so.
+    # Figures and charts that are up to date with the feed stay so.
     await connection.execute(_MOVE_FIGURES, project_id, positions)
+    await connection.execute(_MOVE_CHARTS, project_id, positions)
     await connection.execute(_MOVE_FEED, project_id, positions)
     await connection.execute(_MOVE_KEYS_OF_PROJECT, project_id, customers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -56,21 +56,21 @@ async def write(
     found, last = await numbers.of(connection, rolls, asked)
     rolls = {id: replace(roll, passed_to=max(roll.passed_to, now)) for id, roll in rolls.items()}
     stored: list[Contribution] = []
-    changes: list[tuple[Place, str, Row]] = []
+    changes: list[tuple[str, Row]] = []
     for place, (environment, origin, facts) in contributed.items():
         project_id = place[0]
         rows = [_row(fact, found[project_id, Combination(environment, FULL.number, fact.dimensions)]) for fact in facts]
         encoded = subjects.encode(_distinct(rows))
         before = known.get(place)
         had = NO_FACTS if before is None or before.facts is None else before.facts
-        if encoded == had and (before is not None and before.origin == origin or not rows):
+        if encoded == had and (not rows or (before is not None and before.origin == origin)):
             continue
         stored.append(Contribution(*place, found[project_id, origin_combination(origin)], encoded))
         if encoded != had and _is_summed(rolls[project_id], place[1]):
-            changes += ((place, environment, row) for row in _difference(had, encoded))
+            changes += ((project_id, row) for row in _difference(had, encoded))
     if not stored and not moved:
         return Written({}, found)
-    placed = await _placed(connection, rolls, changes)
+    placed = await _placed(connection, rolls, found, changes)
     told = {*moved, *(one.project_id for one in stored)}
     tails = {id: sum(one.project_id == id and one.clock is None for one in placed) for id in told}
     rolled = [
@@ -81,22 +81,27 @@ async def write(
 
 
 async def _placed(
-    connection: Connection, rolls: Mapping[str, Roll], changes: Sequence[tuple[Place, str, Row]]
+    connection: Connection, rolls: Mapping[str, Roll], found: Mapping[Asked, int], changes: Sequence[tuple[str, Row]]
 ) -> list[Change]:
+    """Where each change is written: in the past, or ahead. Facts of test clocks always are ahead."""
+    clocks = {(id, number): one.environment for (id, one), number in found.items() if number < 0}
+    unknown = {(id, row[_DIMENSION]) for id, row in changes if row[_DIMENSION] < 0} - clocks.keys()
+    # Of facts that are taken away: their customer may have been on another clock.
+    clocks |= await dimensions.environments(connection, unknown)
     placed: list[Change] = []
-    for number, ((project_id, _), environment, row) in enumerate(changes):
+    for number, (project_id, row) in enumerate(changes):
         roll = rolls[project_id]
-        clock: str | None = None
+        clock: str | None = "" if row[_AT] > roll.passed_to else None
         if row[_DIMENSION] < 0:
-            clock = environment
-        elif row[_AT] > roll.passed_to:
-            clock = ""
+            clock = clocks[project_id, row[_DIMENSION]]
         placed.append(Change(project_id, roll.batch + 1, number, clock, row))
     return placed
 
 
 # Places in a `Row`.
-_AT, _DIMENSION, _QUANTITY = 1, 4, 5
+_AT: Final = 1
+_DIMENSION: Final = 4
+_QUANTITY: Final = 5
 
 
 def _row(fact: Fact, dimension: int) -> Row:
@@ -112,7 +117,9 @@ def _distinct(rows: list[Row]) -> list[Row]:
     for row in rows:
         known = summed.get(row[:_QUANTITY])
         rest = row[_QUANTITY:]
-        summed[row[:_QUANTITY]] = rest if known is None else tuple(map(sum, zip(known, rest, strict=True)))
+        summed[row[:_QUANTITY]] = (
+            rest if known is None else tuple(one + other for one, other in zip(known, rest, strict=True))
+        )
     return sorted((*key, *rest) for key, rest in summed.items() if any(rest))  # type: ignore[misc]
 
 

@@ -43,7 +43,7 @@ class Numbers:
     async def of(
         self, connection: Connection, rolls: Mapping[str, Roll], asked: Collection[Asked]
     ) -> tuple[dict[Asked, int], dict[str, int]]:
-        """The numbers of these combinations, and the last number of each project. Projects are locked. Numbers are given
+        """The numbers of these combinations, and the last number of each project, which is locked. Numbers are given
         out where there is none yet. Call `keep` after the commit."""
         last = {id: roll.dimension for id, roll in rolls.items()}
         found: dict[Asked, int] = {}
@@ -68,7 +68,9 @@ class Numbers:
         def give(one: Asked, cells: list[int], months: list[int]) -> int:
             project_id, combination = one
             last[project_id] += 1
-            number = -last[project_id] if is_clock(combination.environment or Environment.PRODUCTION) else last[project_id]
+            number = (
+                -last[project_id] if is_clock(combination.environment or Environment.PRODUCTION) else last[project_id]
+            )
             added.append(Numbered(project_id, number, combination, cells, months))
             return number
 
@@ -96,4 +98,3 @@ def _cells(combination: Combination) -> list[tuple[Combination, bool]]:
         (Combination(combination.environment, cuboid.number, of), cuboid.by_month)
         for cuboid, of in cells_of(combination.dimensions)
     ]
-

@@ -22,6 +22,7 @@ from latchkey.storage.database import Connection
 from latchkey.storage.engine.writing import Save, save
 from latchkey.storage.errors import CollisionError
 from latchkey.storage.stores import checkouts, handles
+from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.customers.identities import again
 from latchkey.usecases.engine.changes import Changes, load_projects
 from latchkey.usecases.engine.passing_time import next_due_at
@@ -58,6 +59,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         await _forget_in(connection, kept, ids, changes.now())
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
         await settle(connection, project_id, stored.customer, project.catalog)
+        await charts.settle(connection, project_id, stored.customer, project.catalog)
         await handles.forget(connection, project_id, stored.key, ids)
         await checkouts.forget(connection, project_id, ids)
         await customers.erase(connection, project_id, stored.key)

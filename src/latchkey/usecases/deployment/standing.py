@@ -14,7 +14,18 @@ LOOKED_AT, SHOWN = 50, 10
 # A look at a database in trouble must not become part of the trouble.
 PATIENCE_MS = 10_000
 # Tables that grow with the events of a project, and tables that grow with its customers.
-BY_EVENT = frozenset({"events", "deliveries", "attempts", "lanes", "figure_lines", "purchase_transactions"})
+BY_EVENT = frozenset(
+    {
+        "events",
+        "deliveries",
+        "attempts",
+        "lanes",
+        "figure_lines",
+        "chart_subjects",
+        "chart_days",
+        "purchase_transactions",
+    }
+)
 BY_CUSTOMER = frozenset({"customers", "aliases", "customer_emails", "purchase_owners", "store_handles"})
 
 

@@ -223,8 +223,10 @@ class UnitOfWork:
             else:
                 writes.saved.append(one)
             _add_purchases(writes, before, after, moved)
-            # The figures follow the feed and would miss purchases that changed without an event.
-            if sequences[key] == before.customer.sequence and _bought(after) != _bought(before.customer):
+            # Charts and figures follow the feed and would miss what changed without an event.
+            if sequences[key] == before.customer.sequence and (
+                key in self._absorbed or _bought(after) != _bought(before.customer)
+            ):
                 writes.marked.append(before.key)
         ordered = [writes for _, writes in sorted(by_project.items())]
         return Plan(ordered, new_names(saved), self._moved, self._missing, by_tag)

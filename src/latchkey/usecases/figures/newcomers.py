@@ -38,9 +38,11 @@ def next_step(count: Count, seen: Seen, now: Ms) -> tuple[Count, bool]:
     return count, seen.oldest_xid >= (count.mark_xid or 0) or waited >= _PATIENCE
 
 
-def after_counting(count: Count, counted: Counted | None, seen: Seen, now: Ms) -> tuple[Count, bool]:
-    """The third step was taken. Returns whether it must be taken again at once."""
-    if counted is not None and counted.customers == AT_ONCE:
+def after_counting(
+    count: Count, counted: Counted | None, seen: Seen, now: Ms, most: int = AT_ONCE
+) -> tuple[Count, bool]:
+    """The third step was taken, for at most `most` customers. Returns whether it must be taken again at once."""
+    if counted is not None and counted.customers == most:
         return replace(count, counted=counted.last), True
     assert count.mark_id is not None, "without a mark nothing is counted"
     return _marked(count.mark_id, seen, now), False

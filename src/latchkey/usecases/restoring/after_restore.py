@@ -20,6 +20,7 @@ from latchkey.storage.catalog import version
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.restoring import aftermath, identity
 from latchkey.usecases.access import audit
+from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.figures.overview import catch_up
 
 log = structlog.get_logger()
@@ -121,12 +122,14 @@ async def _move_on(database: Database, server: Server, now: Ms, count: Callable[
 
 
 async def _figures(database: Database, project_id: str, now: Ms) -> None:
-    """Up to date with the feed before it moves on. Where that fails, the clock role does it later."""
+    """Figures and charts are brought up to date before the feed moves on. If that fails, the clock role does it."""
     try:
         while not await catch_up(database, project_id, now):
             pass
+        while not await charts.catch_up(database, project_id, now):
+            pass
     except Exception:
-        log.exception("figures not up to date", project_id=project_id)
+        log.exception("figures or charts not up to date", project_id=project_id)
 
 
 async def _quiet(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:

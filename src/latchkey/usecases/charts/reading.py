@@ -1,0 +1,164 @@
+"""Answers questions about facts from the stored sums. The answer is the same as `domain/charts/summing.py` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from latchkey.domain.charts.cuboids import CUBOIDS, FULL, column_of, cuboid_for, is_tag, prefix_of
+from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money
+from latchkey.domain.charts.ranges import ranges_of
+from latchkey.domain.charts.subject import minus, plus
+from latchkey.domain.charts.sums import Day, Filter, Question, Sum
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.refusal import NotFound
+from latchkey.storage.charts import progress, sums
+from latchkey.storage.charts.sums import Asked, Tag, TagFilter
+from latchkey.storage.database import Connection, Database
+from latchkey.usecases.charts.numbers import is_clock
+
+_Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
+_Totals: TypeAlias = dict[_Key, tuple[int, Money]]
+
+
+class Answer(Struct, frozen=True):
+    sums: list[Sum]
+    # The time of the answer: of the last event that is in it, if it is behind.
+    as_of: Ms
+    # How many events are not in it yet.
+    behind: int
+    # The sums are being computed anew: the answer is incomplete.
+    rebuilding: bool = False
+
+
+async def read_sums(database: Database, project_id: str, question: Question, now: Ms) -> Answer:
+    """`now` is the present; customers of a test clock have the clock's time instead."""
+    # One snapshot: a fact that moves from the tail to the sums meanwhile is counted once.
+    async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
+        rolled = await progress.load(connection, project_id)
+        if rolled is None:
+            raise NotFound(f"There is no project {project_id}.", param="project_id")
+        if is_clock(question.environment):
+            found, now = await _on_clock(connection, project_id, question)
+        else:
+            found = await _stored(connection, project_id, question, now)
+            last = min(question.last, now // DAY)
+            _add(found, await sums.read_rest(connection, _asked(project_id, question), "", last, now))
+    behind = max(0, rolled.head - rolled.position)
+    as_of = min(rolled.rolled_to, now) if behind else now
+    return Answer(_rows(found), as_of, behind, rolled.rebuilding)
+
+
+async def read_values(
+    database: Database, project_id: str, environment: str, dimension: str, limit: int = 100
+) -> list[str]:
+    """The values of a dimension that facts have, the most frequent first. `dimension` as in `Filter`."""
+    column = column_of(dimension)
+    cuboid = FULL if is_clock(environment) else next(one for one in CUBOIDS if one.dimensions == {column})
+    prefix = prefix_of(dimension) if is_tag(dimension) else ""
+    async with database.acquire() as connection:
+        found = await sums.values(connection, project_id, environment, column, prefix, cuboid.number, limit)
+    return [one.removeprefix(prefix) for one in found]
+
+
+async def _on_clock(connection: Connection, project_id: str, question: Question) -> tuple[_Totals, Ms]:
+    time = await sums.clock_time(connection, project_id, question.environment)
+    if time is None:
+        raise NotFound(f"There is no test clock {question.environment}.", param="environment")
+    found: _Totals = {}
+    last = min(question.last, time // DAY)
+    asked = _asked(project_id, question)
+    _add(found, await sums.read_rest(connection, asked, question.environment, last, time))
+    return found, time
+
+
+async def _stored(connection: Connection, project_id: str, question: Question, now: Ms) -> _Totals:
+    """The answer from the sums, without the tail."""
+    found: _Totals = {}
+    cuboid = cuboid_for(question)
+    tag = next((one for one in _dimensions(question) if is_tag(one)), None)
+    ranges = ranges_of(question, now // DAY, by_month=cuboid.by_month)
+    if tag is None or cuboid is FULL:
+        rows = await sums.read(connection, _asked(project_id, question), cuboid.number, ranges)
+        _add(found, (one.sum for one in rows))
+        return found
+    # Cells with one variant or value each. "None of them" is everything less all of these.
+    others = tuple(one for one in question.filters if one.dimension != tag)
+    segment = None if question.segment == tag else question.segment
+    plain = question._replace(filters=others, segment=segment)
+    of = Tag(column_of(tag), prefix_of(tag))
+    by_value: dict[str, _Totals] = {}
+    for value, row in await sums.read(connection, _asked(project_id, plain), cuboid.number, ranges, of):
+        _add(by_value.setdefault(value, {}), [row])
+    # An attribute that is empty is the same as none.
+    by_value.pop("", None)
+    wanted = [frozenset(one.values) for one in question.filters if one.dimension == tag]
+    if all("" in values for values in wanted):
+        by_value[""] = _less(await _stored(connection, project_id, plain, now), by_value)
+    for value, totals in by_value.items():
+        if all(value in values for values in wanted):
+            for (kind, n, period, known_segment, currency), (quantity, money) in totals.items():
+                named = value if question.segment == tag else known_segment
+                _add(found, [Sum(kind, n, period, named, currency, quantity, money)])
+    return found
+
+
+def _less(everything: _Totals, by_value: Mapping[str, _Totals]) -> _Totals:
+    left = dict(everything)
+    for totals in by_value.values():
+        for key, (quantity, money) in totals.items():
+            had, amount = left.get(key, (0, NO_MONEY))
+            left[key] = had - quantity, minus(amount, money)
+    return left
+
+
+def _dimensions(question: Question) -> list[str]:
+    asked = [one.dimension for one in question.filters]
+    return asked if question.segment is None else [*asked, question.segment]
+
+
+def _asked(project_id: str, question: Question) -> Asked:
+    filters: dict[str, list[str]] = {}
+    tags: list[TagFilter] = []
+    for one in question.filters:
+        if is_tag(one.dimension):
+            tags.append(_tag_filter(one))
+        else:
+            known = filters.get(one.dimension)
+            filters[one.dimension] = [value for value in one.values if known is None or value in known]
+    segment = Tag()
+    if question.segment is not None:
+        prefix = prefix_of(question.segment) if is_tag(question.segment) else ""
+        segment = Tag(column_of(question.segment), prefix)
+    return Asked(
+        project_id=project_id,
+        environment=question.environment,
+        filters=filters,
+        tags=tags,
+        segment=segment,
+        kinds=question.kinds,
+        levels=[one for one in question.kinds if one in LEVELS],
+        first=question.first,
+        resolution=question.resolution,
+    )
+
+
+def _tag_filter(one: Filter) -> TagFilter:
+    prefix = prefix_of(one.dimension)
+    return TagFilter(column_of(one.dimension), prefix, [prefix + value for value in one.values], bare="" in one.values)
+
+
+def _add(found: _Totals, rows: Iterable[Sum]) -> None:
+    for kind, n, period, segment, currency, quantity, money in rows:
+        if period is None and kind not in LEVELS:
+            continue
+        key = kind, n, period, segment, currency
+        known = found.get(key)
+        found[key] = (quantity, money) if known is None else (known[0] + quantity, plus(known[1], money))
+
+
+def _rows(found: _Totals) -> list[Sum]:
+    rows = [Sum(*key, quantity, money) for key, (quantity, money) in found.items() if quantity or any(money)]
+    return sorted(rows, key=lambda row: (row.kind, row.n, -1 if row.period is None else row.period, *row[3:5]))

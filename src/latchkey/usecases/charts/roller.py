@@ -1,0 +1,348 @@
+"""The roller of the charts: follows each project's feed and keeps the facts and their sums up to date.
+
+A batch is one transaction: the facts of the customers that its events name, the differences to what they had
+contributed before, and the positions in the feeds, of several projects at once. If a roller is killed, its whole batch
+is rolled back. Facts are computed from the customers as they are now, not from the events, so processing a batch twice
+or late is harmless.
+
+Differences go to the tail of the project (`chart_tail`), which every answer reads besides the sums. Now and then the
+tail is folded: added to the sums of all cuboids at once. Facts of the future wait in `chart_ahead` until their time has
+come; most of them are replaced before, by a renewal, and never touch a sum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from secrets import randbelow
+from uuid import UUID
+
+import structlog
+from msgspec import json
+from msgspec.structs import replace
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.charts.fact import Dimensions, Fact, Kind
+from latchkey.domain.charts.facts import Issue, Origin, SubjectKey, facts_of
+from latchkey.domain.charts.subject import NO_ORIGIN, subjects_of
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import MINUTE, Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.charts import books as stored_books
+from latchkey.storage.charts import progress, subjects
+from latchkey.storage.charts.progress import Batch, Newcomer, Roll
+from latchkey.storage.charts.subjects import Issued, Known, Place
+from latchkey.storage.customers.state_format import decode
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.figures.newcomers import Count, Counted, Stretch
+from latchkey.storage.passing import PASSING
+from latchkey.usecases.charts import books
+from latchkey.usecases.charts.books import Contributed, pseudonym
+from latchkey.usecases.charts.numbers import Asked, Numbers
+from latchkey.usecases.figures.newcomers import MOMENT, after_counting, next_step
+from latchkey.usecases.figures.roller import Rolled
+from latchkey.wire.event import Event
+
+# Events per transaction: enough to be worth the round trips, few enough to take a tenth of a second.
+AT_ONCE = 500
+# Projects per transaction.
+PROJECTS = 50
+# New customers without an event, per transaction and project.
+NEWCOMERS_AT_ONCE = 2_000
+# The tail is folded when it is this long, or this old.
+FOLD_AT = 30_000
+TAIL_WAITS: Ms = 10 * MINUTE
+# Seconds between two looks at whether anything is behind. With the batch, charts are at most a second late.
+_LOOK = 0.9
+# Seconds between two batches while there is more to do, so that purchases are not delayed.
+_BREATH = 0.02
+# How often projects are looked through for facts whose time has come, old tails, and customers whose key became visible
+# late.
+_CHORES_EVERY: Ms = 1 * MINUTE
+
+log = structlog.get_logger("latchkey.charts")
+
+_EVENT = json.Decoder(Event)
+
+
+async def run_charts(database: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Runs until `stop` is set. Several may run at once: each skips projects that another has locked."""
+    roller = Roller(database)
+    while not stop.is_set():
+        try:
+            wait = await roller.turn(now())
+        except Exception:
+            # The database may be unreachable. The charts are then late; nothing else depends on them.
+            log.exception("charts failed")
+            wait = _LOOK
+        try:
+            await asyncio.wait_for(stop.wait(), wait)
+        except TimeoutError:
+            continue
+
+
+class Roller:
+    """Decides when to roll. While nothing happens a turn is one short statement."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._work = Work(Catalogs(), Numbers())
+        # When chores were last done, the last customer's key then, and whether customers were left to count.
+        self._looked_at: Ms | None = None
+        self._newest = 0
+        self._uncounted = False
+
+    async def turn(self, now: Ms) -> float:
+        """Rolls what is behind. Returns how many seconds to wait before the next turn."""
+        async with self._database.acquire() as connection:
+            outlook = await progress.look(connection)
+            if outlook.unstarted:
+                await progress.start(connection)
+        chores = self._chores(outlook.newest, now)
+        if not (outlook.behind or outlook.unstarted or chores):
+            return _LOOK
+        rolled = await roll_all(self._database, self._work, now, chores=chores)
+        if chores:
+            self._looked_at, self._newest, self._uncounted = now, outlook.newest, rolled.uncounted
+        return _BREATH if rolled.more else _LOOK
+
+    def _chores(self, newest: int, now: Ms) -> bool:
+        if self._looked_at is None:
+            return True
+        waited = abs(now - self._looked_at)
+        return waited >= (MOMENT if self._uncounted or newest != self._newest else _CHORES_EVERY)
+
+
+class Work:
+    """What a roller keeps from batch to batch."""
+
+    def __init__(self, catalogs: Catalogs, numbers: Numbers) -> None:
+        self.catalogs = catalogs
+        self.numbers = numbers
+
+
+async def roll_all(database: Database, work: Work, now: Ms, *, chores: bool = True) -> Rolled:
+    """One batch of every project that is behind; with `chores` also of those that have anything else to do."""
+    after, more, uncounted = "", False, False
+    while True:
+        held: list[Roll] = []
+        try:
+            async with database.transaction() as connection:
+                held = await progress.take_behind(
+                    connection, after, PROJECTS, chores=chores, now=now, moment=MOMENT, tail_waits=TAIL_WAITS
+                )
+                rolled, found = await _roll(connection, work, held, now)
+            work.numbers.keep({one.project_id: one for one in held}, found)
+        except PASSING:
+            work.numbers.forget()
+            raise
+        except Exception:
+            work.numbers.forget()
+            if not held:
+                raise
+            # One project on which the rules fail must not stop the others.
+            rolled = await _one_by_one(database, work, held, now)
+        more, uncounted = more or rolled.more, uncounted or rolled.uncounted
+        if len(held) < PROJECTS:
+            return Rolled(more, uncounted)
+        after = held[-1].project_id
+
+
+async def roll(database: Database, work: Work, project_id: str, now: Ms, *, wait: bool = False) -> Rolled:
+    """One batch of a project. Without `wait`, a project that another process has locked is skipped."""
+    async with database.transaction() as connection:
+        held = await progress.hold(connection, project_id, wait=wait)
+        rolls = [] if held is None else [held]
+        rolled, found = await _roll(connection, work, rolls, now)
+    work.numbers.keep({one.project_id: one for one in rolls}, found)
+    return rolled
+
+
+async def catch_up(database: Database, project_id: str, now: Ms, *, most: int = 20_000) -> bool:
+    """Processes up to `most` events of the feed. Returns whether the charts are now up to date."""
+    work = Work(Catalogs(), Numbers())
+    async with database.acquire() as connection:
+        found = await progress.load(connection, project_id)
+    head = 0 if found is None else found.head
+    for _ in range(max(1, most // AT_ONCE)):
+        more = (await roll(database, work, project_id, now, wait=True)).more
+        async with database.acquire() as connection:
+            found = await progress.load(connection, project_id)
+        if found is not None and found.position >= head and not more:
+            return True
+    return False
+
+
+async def settle(connection: Connection, project_id: str, customer: Customer, catalog: Catalog) -> None:
+    """Writes the facts of a customer who is about to be erased: the sales stay in the charts."""
+    held = await progress.hold(connection, project_id, wait=True)
+    assert held is not None, "waiting for the lock gets it"
+    places = {(project_id, pseudonym(key)): key for key in subjects_of(customer)}
+    known = await subjects.known(connection, places)
+    contributed = _contributed(held, [(customer, NO_ORIGIN)], catalog, known)
+    await books.write(connection, Numbers(), {project_id: held}, contributed, known, held.passed_to)
+    # Somebody who comes back with the same id is another customer.
+    own = {pseudonym(("", id)) for id in customer.aliases}
+    await subjects.rename(connection, project_id, {one: _random_like(one, held.summed_to) for one in own})
+
+
+def _random_like(subject: UUID, summed_to: UUID | None) -> UUID:
+    """A random key. During a rebuild, on the same side of the place that has been reached."""
+    first, last = 0, 2**128 - 1
+    if summed_to is not None:
+        first, last = (0, summed_to.int) if subject <= summed_to else (summed_to.int + 1, last)
+    return UUID(int=first + randbelow(last - first + 1))
+
+
+async def _one_by_one(database: Database, work: Work, held: Sequence[Roll], now: Ms) -> Rolled:
+    more = uncounted = False
+    for one in held:
+        try:
+            rolled = await roll(database, work, one.project_id, now)
+        except PASSING:
+            raise
+        except Exception:
+            work.numbers.forget()
+            log.exception("charts of a project failed", project_id=one.project_id)
+        else:
+            more, uncounted = more or rolled.more, uncounted or rolled.uncounted
+    return Rolled(more, uncounted)
+
+
+async def _roll(
+    connection: Connection, work: Work, held: Sequence[Roll], now: Ms
+) -> tuple[Rolled, Mapping[Asked, int]]:
+    """One batch of these projects, which the transaction has locked."""
+    if not held:
+        return Rolled(more=False, uncounted=False), {}
+    limit = max(1, AT_ONCE // len(held))
+    rolls = {one.project_id: one for one in held}
+    batches = await progress.next_batches(connection, held, limit)
+    decoded = {batch.project_id: _customers(batch) for batch in batches}
+    await subjects.keep_issues(connection, [one for batch in batches for one in _issues(batch)])
+    counts, newcomers, again = await _count(connection, rolls, batches, now)
+    places = [
+        (id, pseudonym(key)) for id, customers in decoded.items() for one, _ in customers for key in subjects_of(one)
+    ]
+    seen = {(one.project_id, pseudonym(("", one.first_id))): one for one in newcomers}
+    known = await subjects.known(connection, {*places, *seen})
+    contributed: dict[Place, Contributed] = {}
+    for batch in batches:
+        if decoded[batch.project_id]:
+            catalog = await work.catalogs.priced(
+                connection, batch.project_id, batch.catalog_version, batch.rates_version
+            )
+            contributed |= _contributed(rolls[batch.project_id], decoded[batch.project_id], catalog, known)
+    await progress.mark(
+        connection, [(one.project_id, one.key) for place, one in seen.items() if _late(known, place, one)]
+    )
+    for place, one in seen.items():
+        if place not in contributed and (place not in known or known[place].facts is None):
+            contributed[place] = _bare(one)
+    advanced = {batch.project_id: _advanced(rolls[batch.project_id], batch, counts) for batch in batches}
+    moved = [id for id, roll in advanced.items() if roll != rolls[id] or now >= roll.passed_to + MINUTE]
+    written = await books.write(connection, work.numbers, advanced, contributed, known, now, moved)
+    for id, roll in advanced.items():
+        tail = written.tails.get(id, roll.tail)
+        if tail >= FOLD_AT or (tail and abs(now - roll.folded_at) >= TAIL_WAITS):
+            await stored_books.fold(connection, id, now)
+    rolled = Rolled(
+        more=again or any(limit in (one.events, one.marks) for one in batches),
+        uncounted=any(one.mark_id is not None for one in counts.values()),
+    )
+    return rolled, written.numbers
+
+
+def _advanced(roll: Roll, batch: Batch, counts: Mapping[str, Count]) -> Roll:
+    return replace(
+        roll,
+        position=roll.position if batch.position is None else batch.position,
+        rolled_to=roll.rolled_to if batch.committed_at is None else batch.committed_at,
+        count=counts[roll.project_id],
+    )
+
+
+async def _count(
+    connection: Connection, rolls: Mapping[str, Roll], batches: Sequence[Batch], now: Ms
+) -> tuple[dict[str, Count], list[Newcomer], bool]:
+    """The next step of counting new customers in each project, those to count now, and whether there are more."""
+    counts: dict[str, Count] = {}
+    ready: list[Stretch] = []
+    for batch in batches:
+        count, can_be_counted = next_step(rolls[batch.project_id].count, batch.seen, now)
+        counts[batch.project_id] = count
+        if can_be_counted and count.mark_id is not None:
+            ready.append(Stretch(batch.project_id, count.counted, count.mark_id))
+    if not ready:
+        return counts, [], False
+    newcomers = await progress.newcomers(connection, ready, NEWCOMERS_AT_ONCE)
+    seen = {one.project_id: one.seen for one in batches}
+    again = False
+    for one in ready:
+        id = one.project_id
+        keys = [newcomer.key for newcomer in newcomers if newcomer.project_id == id]
+        counted = Counted(len(keys), keys[-1]) if keys else None
+        counts[id], more = after_counting(counts[id], counted, seen[id], now, NEWCOMERS_AT_ONCE)
+        again = again or more
+    return counts, newcomers, again
+
+
+def _bare(one: Newcomer) -> Contributed:
+    """A customer of whom nothing is known but where they came from; the same as `facts_of` says of them."""
+    of = Dimensions(country=one.origin.country, platform=one.origin.platform, app_version=one.origin.app_version)
+    fact = Fact(Kind.CUSTOMER, one.first_seen_at, quantity=1, dimensions=of)
+    return Contributed(one.test_clock_id or Environment.PRODUCTION, one.origin, (fact,))
+
+
+def _late(known: Mapping[Place, Known], place: Place, one: Newcomer) -> bool:
+    """Whether a customer was counted before it was known where they came from. Visits are written a second late."""
+    return place in known and known[place].origin == NO_ORIGIN and one.origin != NO_ORIGIN
+
+
+def _customers(batch: Batch) -> list[tuple[Customer, Origin]]:
+    found: list[tuple[Customer, Origin]] = []
+    for key, state, origin in batch.customers:
+        try:
+            found.append((decode(state), origin))
+        except Exception:
+            # One customer that cannot be decoded must not stop the charts of all others.
+            log.exception("customer left out of charts", customer=key)
+    return found
+
+
+def _issues(batch: Batch) -> list[Issued]:
+    found: list[Issued] = []
+    for body in batch.issues:
+        event = _EVENT.decode(body)
+        if event.store and event.original_transaction_id and event.transaction_id:
+            subject = pseudonym((event.store, event.original_transaction_id))
+            found.append(Issued(batch.project_id, subject, event.event_timestamp_ms, event.transaction_id))
+    return found
+
+
+def _contributed(
+    roll: Roll, customers: Sequence[tuple[Customer, Origin]], catalog: Catalog, known: Mapping[Place, Known]
+) -> dict[Place, Contributed]:
+    contributed: dict[Place, Contributed] = {}
+    for customer, seen in customers:
+        environments = subjects_of(customer)
+        places = {key: (roll.project_id, pseudonym(key)) for key in environments}
+        origins: dict[SubjectKey, Origin] = {}
+        issues: dict[SubjectKey, tuple[Issue, ...]] = {}
+        for key, place in places.items():
+            before = known.get(place)
+            # It stays as it was when the subject was first counted, unless nothing was known then.
+            origins[key] = (before.origin if before is not None else None) or seen
+            if origins[key] == NO_ORIGIN:
+                origins[key] = seen
+            if before is not None and before.issues:
+                issues[key] = before.issues
+        try:
+            facts = facts_of(customer, catalog, origins=origins, issues=issues, attributes=roll.attributes)
+        except Exception:
+            log.exception("customer left out of charts", app_user_id=customer.app_user_id)
+            continue
+        for key, found in facts.items():
+            contributed[places[key]] = Contributed(environments[key], origins[key], found)
+    return contributed

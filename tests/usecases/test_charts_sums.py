@@ -1,0 +1,54 @@
+"""The stored sums: whatever facts are written, replaced and folded, every question gets the plain sum of the facts."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from latchkey.domain.charts.fact import Kind
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.storage.charts.kinds import CODES, KINDS
+from latchkey.storage.database import Database
+from latchkey.usecases.access.projects import create_project
+from tests.usecases.charts_facts import NOON, Books, answer, expected, put, some_books, some_question
+
+_numbers = itertools.count()
+
+
+async def new_project(database: Database) -> str:
+    project_id = f"proj_{next(_numbers)}"
+    await create_project(database, "Shop", NOON, project_id=project_id)
+    return project_id
+
+
+@settings(
+    max_examples=25, derandomize=True, deadline=None, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+@given(seed=st.integers(0, 2**32))
+async def test_every_question_gets_the_plain_sum_of_the_facts(database: Database, seed: int) -> None:
+    chance = Random(seed)
+    project_id = await new_project(database)
+    kept: Books = {}
+    now = NOON - 2 * DAY
+    for _ in range(chance.randrange(1, 8)):
+        batch = some_books(chance)
+        now += chance.choice((0, HOUR, 5 * HOUR, 20 * HOUR))
+        await put(database, project_id, batch, now, fold=chance.random() < 0.4)
+        kept |= batch
+        for _ in range(8):
+            question = some_question(chance)
+            assert await answer(database, project_id, question, now) == expected(kept, question, now), question
+    # Later, without another batch: facts whose time has come count.
+    later = now + chance.choice((HOUR, DAY, 21 * DAY))
+    for _ in range(8):
+        question = some_question(chance)
+        assert await answer(database, project_id, question, later) == expected(kept, question, later), question
+
+
+def test_every_kind_has_a_number_of_its_own() -> None:
+    assert set(CODES) == set(Kind)
+    assert len(KINDS) == len(CODES)
