@@ -93,7 +93,7 @@ class _Making:
                 of = made.of_purchase(
                     one, self._customer, self._catalog, self._origins.get(key, NO_ORIGIN), self._attributes
                 )
-                self._bought[one.environment].append(Bought(one.purchased_at, one.money_back, of))
+                self._bought[one.environment].append(Bought(one.purchased_at, one.id, one.money_back, of))
                 payment = payment_of(one, of, book)
                 if payment is not None:
                     self._payments[one.environment].append(payment)
@@ -108,7 +108,7 @@ class _Making:
         )
         self._payments[subscription.environment] += payments_of(subscription.periods, dimensions, book)
         self._bought[subscription.environment] += [
-            Bought(one.purchased_at, one.money_back, dimensions.of(one))
+            Bought(one.purchased_at, one.id, one.money_back, dimensions.of(one))
             for one in subscription.periods
             if one.period_type is not PeriodType.PROMOTIONAL
         ]
@@ -130,7 +130,7 @@ class _Making:
         payments, bought = self._payments[environment], self._bought[environment]
         of = made.of_customer(customer, self._origins.get(key, NO_ORIGIN), self._attributes)
         if not of.country and bought:
-            of = of._replace(country=min(bought, key=lambda one: one.at).dimensions.country)
+            of = of._replace(country=min(bought, key=lambda one: one[:2]).dimensions.country)
         add_customer(self._books[key], customer, of, payments, bought)
         if customer.enrollments:
             add_enrollments(self._books[key], customer.enrollments, of, payments, bought)

@@ -24,15 +24,17 @@ _WINDOWS = tuple(
 )
 
 
-# When it was bought; when all of it was given back (1) and that was reversed (-1); what it was.
-Held: TypeAlias = tuple[Ms, Sequence[tuple[Ms, int]], Dimensions]
-_at = itemgetter(0)
+# When it was bought, and its id; when all of it was given back (1) and that was reversed (-1); what it was.
+Held: TypeAlias = tuple[Ms, str, Sequence[tuple[Ms, int]], Dimensions]
+_at = itemgetter(0, 1)
 
 
 class Bought(NamedTuple):
     """Anything bought, a trial included, with or without money."""
 
     at: Ms
+    # Orders purchases of the same millisecond.
+    id: str
     money_back: tuple[MoneyBack, ...]
     dimensions: Dimensions
 
@@ -66,11 +68,11 @@ def add_customer(
 
 
 def paid(payment: Paid) -> Held:
-    return payment.at, [(at, whole) for at, whole, _ in payment.back], payment.dimensions
+    return payment.at, payment.id, [(at, whole) for at, whole, _ in payment.back], payment.dimensions
 
 
 def held(bought: Bought) -> Held:
-    return bought.at, _whole(bought.money_back) if bought.money_back else (), bought.dimensions
+    return bought.at, bought.id, _whole(bought.money_back) if bought.money_back else (), bought.dimensions
 
 
 def _whole(facts: tuple[MoneyBack, ...]) -> list[tuple[Ms, int]]:
@@ -89,13 +91,14 @@ def window_of(days: int) -> int:
 
 def transitions(found: Sequence[Held]) -> Iterator[tuple[Ms, int, Dimensions]]:
     """When somebody came to have any of these that is not refunded (1), and when the last one was refunded (-1)."""
-    if not any(back for _, back, _ in found):
-        at, _, of = min(found, key=_at)
+    if not any(back for _, _, back, _ in found):
+        at, _, _, of = min(found, key=_at)
         yield at, 1, of
         return
     count = 0
     shown: Dimensions | None = None
-    for at, change, of in sorted(_steps(found), key=lambda one: (one[0], -one[1])):
+    # Within one millisecond, what was bought comes before what was given back.
+    for at, change, _, of in sorted(_steps(found), key=lambda one: (one[0], -one[1], one[2])):
         count += change
         if count > 0 and shown is None:
             shown = of
@@ -105,12 +108,12 @@ def transitions(found: Sequence[Held]) -> Iterator[tuple[Ms, int, Dimensions]]:
             shown = None
 
 
-def _steps(found: Sequence[Held]) -> Iterator[tuple[Ms, int, Dimensions]]:
-    for at, back, of in found:
-        yield at, 1, of
+def _steps(found: Sequence[Held]) -> Iterator[tuple[Ms, int, str, Dimensions]]:
+    for at, id, back, of in found:
+        yield at, 1, id, of
         for back_at, whole in back:
             if whole:
-                yield back_at, -whole, of
+                yield back_at, -whole, id, of
 
 
 class _People:

@@ -65,12 +65,15 @@ def as_seen(found: list[Segment]) -> list[Segment]:
     return result
 
 
-def _end(subscription: Subscription, period: Period, graces: Mapping[str, Ms]) -> Ms:
-    if period is subscription.periods[-1]:
+def _end(subscription: Subscription, place: int, graces: Mapping[str, Ms]) -> Ms:
+    periods = subscription.periods
+    if place == len(periods) - 1:
         return subscription.access_ends_at
+    period = periods[place]
     end = period.access_ends_at
-    if graces and end == period.ends_at:
-        return max(end, graces.get(period.id, end))
+    if graces and end == period.ends_at and period.id in graces:
+        # The next period ends the grace period.
+        return max(end, min(graces[period.id], periods[place + 1].purchased_at))
     return end
 
 
@@ -78,8 +81,8 @@ def _in_a_row(subscription: Subscription, graces: Mapping[str, Ms]) -> list[Segm
     """The usual case: no two periods overlap. None if two do."""
     found: list[Segment] = []
     last: Ms | None = None
-    for period in subscription.periods:
-        start, end = period.starts_at, _end(subscription, period, graces)
+    for place, period in enumerate(subscription.periods):
+        start, end = period.starts_at, _end(subscription, place, graces)
         if last is not None and start < last:
             return None
         if start < end:
@@ -92,8 +95,9 @@ def _overlapping(subscription: Subscription, graces: Mapping[str, Ms]) -> list[S
     found: list[Segment] = []
     # What later periods cover, in order of time.
     covered: list[tuple[Ms, Ms]] = []
-    for period in reversed(subscription.periods):
-        start, end = period.starts_at, _end(subscription, period, graces)
+    for place in reversed(range(len(subscription.periods))):
+        period = subscription.periods[place]
+        start, end = period.starts_at, _end(subscription, place, graces)
         at = start
         for taken_from, taken_until in covered:
             if taken_from >= end:

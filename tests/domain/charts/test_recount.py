@@ -1,0 +1,79 @@
+"""The facts of a customer add up to what a receiver of the events would count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latchkey.domain.charts.fact import Fact, Kind
+from latchkey.domain.charts.facts import Issue, SubjectKey, facts_of
+from latchkey.wire.event import Event
+from tests.domain.book import Book
+from tests.domain.charts.feed import recount, sums_of
+from tests.domain.lives import Life, lives
+from tests.domain.retelling import retellings
+from tests.domain.shop import CATALOG, NOON
+
+# STATUS and RETAINED_SOON are about now, and tested on their own; ENROLLED_* too.
+TOLD = frozenset(Kind) - {
+    Kind.STATUS,
+    Kind.RETAINED_SOON,
+    Kind.ENROLLED,
+    Kind.ENROLLED_CONVERTED,
+    Kind.ENROLLED_PAYER,
+    Kind.ENROLLED_REVENUE,
+    Kind.ENROLLED_SQUARE,
+}
+
+
+def issues_of(events: list[Event]) -> dict[SubjectKey, list[Issue]]:
+    """As the roller keeps them."""
+    found: dict[SubjectKey, list[Issue]] = defaultdict(list)
+    for one in events:
+        if one.type == "BILLING_ISSUE":
+            grace = one.grace_period_expires_at_ms
+            issue = Issue(one.event_timestamp_ms, str(one.transaction_id), grace if isinstance(grace, int) else None)
+            found[str(one.store), str(one.original_transaction_id)].append(issue)
+    return found
+
+
+def facts_after(book: Book, events: list[Event]) -> list[Fact]:
+    found = facts_of(book.customer, book.catalog, origins={}, issues=issues_of(events), attributes=())
+    return [fact for facts in found.values() for fact in facts]
+
+
+def check(book: Book, events: list[Event]) -> None:
+    facts = [fact for fact in facts_after(book, events) if fact.kind in TOLD]
+    counted, expected = sums_of(facts, book.now), recount(events, book.customer.first_seen_at, book.now)
+    assert {key: one for key, one in counted.items() if expected.get(key) != one} == {
+        key: one for key, one in expected.items() if counted.get(key) != one
+    }
+
+
+@given(lives())
+def test_as_it_happens(life: Life) -> None:
+    check(life.book, [one.wire for one in life.book.told])
+
+
+@given(st.data())
+def test_told_in_any_order_and_several_times(data: st.DataObject) -> None:
+    life = data.draw(lives(with_own_acts=False))
+    book = data.draw(retellings(life)).of(life)
+    check(book, [one.wire for one in book.told])
+
+
+@given(lives(longest=8), lives(longest=8, who="$RCAnonymousID:" + "a" * 32, prefix="q"))
+def test_of_two_customers_who_are_merged(life: Life, other: Life) -> None:
+    now = max(life.ended_at, other.ended_at)
+    other.book.pass_time(now)
+    life.book.pass_time(now)
+    events = [one.wire for one in other.book.told]
+    life.book.absorb(other.book, now)
+    check(life.book, [*events, *(one.wire for one in life.book.told)])
+
+
+def test_the_oracle_knows_the_same_catalog() -> None:
+    assert CATALOG.products["pro_monthly"].price.micros == 9_990_000
+    assert NOON
