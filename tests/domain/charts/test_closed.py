@@ -1,0 +1,125 @@
+"""What has passed does not change, and what was given back leaves nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from hypothesis import given
+
+from latchkey.domain.charts.fact import LEVELS, Fact, Kind
+from latchkey.domain.charts.facts import facts_of
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.identity import transfer
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
+from latchkey.domain.purchases.subscription import Period
+from tests.domain.charts.feed import Amounts, Key, sums_of
+from tests.domain.charts.test_recount import issues_of
+from tests.domain.lives import Life, lives
+from tests.domain.shop import CATALOG, someone
+
+# Money and numbers of the past, as they were published.
+CLOSED = {
+    Kind.PAYMENT,
+    Kind.REFUND,
+    Kind.CUSTOMER,
+    Kind.PAYING_CUSTOMER,
+    Kind.ACTIVE,
+    Kind.NEW,
+    Kind.RETURN,
+    Kind.EXPANSION,
+    Kind.CONTRACTION,
+    Kind.CHURN,
+    Kind.TRIAL,
+    Kind.TRIAL_STARTED,
+    Kind.TRIAL_ENDED,
+    Kind.RENEWAL_DUE,
+}
+# Of these the number stays, but not what became of it so far (n).
+BY_OUTCOME = {Kind.TRIAL_STARTED, Kind.TRIAL_ENDED}
+# A reversed refund gives access back for all the time that was paid.
+BY_ACCESS = CLOSED - {Kind.PAYMENT, Kind.REFUND, Kind.CUSTOMER, Kind.PAYING_CUSTOMER, Kind.TRIAL_STARTED}
+
+
+def facts_in(life: Life, customer: Customer, now: Ms) -> list[Fact]:
+    events = [one.wire for one in life.book.told if one.committed_at <= now]
+    found = facts_of(customer, CATALOG, origins={}, issues=issues_of(events), attributes=())
+    return [fact for facts in found.values() for fact in facts]
+
+
+def published(facts: list[Fact], kinds: set[Kind], now: Ms) -> dict[Key, Amounts]:
+    """All sums by day, of the days that are over."""
+    return sums_of(
+        (one._replace(n=0) if one.kind in BY_OUTCOME else one for one in facts if one.kind in kinds),
+        now // DAY * DAY - 1,
+    )
+
+
+@given(lives())
+def test_later_events_do_not_change_the_days_that_are_over(life: Life) -> None:
+    reversed_any = any("reverse" in act for act in life.acts)
+    kinds = CLOSED - BY_ACCESS if reversed_any else CLOSED
+    hindsight = facts_in(life, life.book.customer, life.ended_at)
+    for now, customer in dict(life.book.states).items():
+        assert published(facts_in(life, customer, now), kinds, now) == published(hindsight, kinds, now)
+
+
+@given(lives())
+def test_who_got_everything_back_has_brought_in_nothing(life: Life) -> None:
+    now = life.ended_at
+    customer = refunded(life.book.customer, now)
+    facts = facts_in(life, customer, now)
+    totals: dict[Kind, int] = defaultdict(int)
+    money: dict[tuple[Kind, str], int] = defaultdict(int)
+    for one in facts:
+        if one.at <= now or one.kind not in LEVELS:
+            totals[one.kind] += one.quantity
+            money[one.kind, one.currency] += one.money.micros
+    assert totals[Kind.PAYMENT] == totals[Kind.REFUND] == totals[Kind.REFUNDED_PAYMENT]
+    for currency in {one.currency for one in facts}:
+        assert money[Kind.PAYMENT, currency] == money[Kind.REFUND, currency]
+        assert money[Kind.SEEN_REVENUE, currency] == 0
+    assert (totals[Kind.SEEN_PAYER], totals[Kind.SEEN_REVENUE], totals[Kind.ACTIVE]) == (0, 0, 0)
+    assert totals[Kind.PAYING_CUSTOMER] == int(totals[Kind.PAYMENT] > 0)
+    trials = totals[Kind.TRIAL_STARTED]
+    free = any(one.kind is PurchaseKind.ONE_TIME and not one.price.micros for one in customer.purchases)
+    assert totals[Kind.SEEN_CONVERTED] == int(trials > 0 or free)
+
+
+def refunded(customer: Customer, now: Ms) -> Customer:
+    def back(one: Period | Purchase) -> tuple[MoneyBack, ...]:
+        if not one.price.micros or one.refunded_at is not None:
+            return one.money_back
+        return (*one.money_back, MoneyBack(max(now, one.purchased_at), number=len(one.money_back)))
+
+    return replace(
+        customer,
+        subscriptions=tuple(
+            replace(one, periods=tuple(replace(period, money_back=back(period)) for period in one.periods))
+            for one in customer.subscriptions
+        ),
+        purchases=tuple(
+            replace(one, money_back=back(one)) if one.kind is PurchaseKind.ONE_TIME else one
+            for one in customer.purchases
+        ),
+    )
+
+
+@given(lives())
+def test_a_transfer_moves_no_fact_of_a_purchase(life: Life) -> None:
+    source = life.book.customer
+    if not source.subscriptions and not source.purchases:
+        return
+    moved = transfer(source, someone("bob", source.first_seen_at), life.ended_at)
+    before = facts_of(source, CATALOG, origins={}, issues={}, attributes=())
+    after = facts_of(moved.target, CATALOG, origins={}, issues={}, attributes=())
+    left = facts_of(moved.source, CATALOG, origins={}, issues={}, attributes=())
+    variantless = {key: [_without_variants(one) for one in facts] for key, facts in before.items() if key[0]}
+    assert {key: list(facts) for key, facts in after.items() if key[0]} == variantless
+    assert {one.kind for facts in left.values() for one in facts} <= {Kind.CUSTOMER, Kind.ENROLLED}
+
+
+def _without_variants(one: Fact) -> Fact:
+    """The enrollments stay with the customer."""
+    return one._replace(dimensions=one.dimensions._replace(variants=()))
