@@ -1,0 +1,1 @@
+"""The pages of charts: their addresses, tables and words."""

@@ -1,0 +1,107 @@
+"""What the form of a chart offers, with titles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from latchkey.dashboard.charting.asking import UNKNOWN, Offered, View, filterable, query_of, segmentable, without
+from latchkey.dashboard.charting.ranges import RANGES
+from latchkey.dashboard.charting.titles import value_title
+from latchkey.domain.charts.definition import title_of
+
+Option = tuple[str, str]
+# How many values of a dimension can be ticked.
+MOST_VALUES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    ranges: Sequence[Option]
+    environments: Sequence[Option]
+    currencies: Sequence[Option]
+    # "Nothing" first; empty if the chart cannot be broken down.
+    segments: Sequence[Option]
+    filters: Sequence[Option]
+    # Name, title, options.
+    selectors: Sequence[tuple[str, str, Sequence[Option]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A filter with its values to tick."""
+
+    dimension: str
+    title: str
+    # Value as in an address, title, whether it is ticked.
+    values: Sequence[tuple[str, str, bool]]
+    # The query of the page without this filter.
+    without: str
+
+
+def choices_of(view: View, offered: Offered) -> Choices:
+    definition = view.definition
+    segments = segmentable(definition, offered)
+    used = {one.dimension for one in view.request.filters} | {view.adding}
+    return Choices(
+        list(RANGES.items()),
+        [(one.slug, one.title) for one in offered.environments],
+        [(one, one) for one in offered.currencies],
+        [("", "Nothing"), *((one, dimension_title(one, offered)) for one in segments)] if segments else [],
+        [
+            ("", "Choose…"),
+            *((one, dimension_title(one, offered)) for one in filterable(definition, offered) if one not in used),
+        ],
+        [
+            (
+                one.name,
+                one.title,
+                [(choice.id, choice.title) for choice in one.choices or offered.choices.get(one.name, ())],
+            )
+            for one in definition.selectors
+        ],
+    )
+
+
+def shown_filters(view: View) -> list[str]:
+    """The dimensions whose values the form shows: those of filters, and the one that was just added."""
+    used = [one.dimension for one in view.request.filters]
+    return used if not view.adding or view.adding in used else [*used, view.adding]
+
+
+def applied(view: View, offered: Offered, values: Mapping[str, Sequence[str]]) -> list[Applied]:
+    """`values` has what can be ticked, by dimension. Ticked values are listed even if nothing is counted for them."""
+    ticked = {one.dimension: one.values for one in view.request.filters}
+    found = []
+    for dimension in shown_filters(view):
+        chosen = ticked.get(dimension, ())
+        listed = [*values.get(dimension, ()), *(one for one in chosen if one not in values.get(dimension, ()))]
+        found.append(
+            Applied(
+                dimension,
+                dimension_title(dimension, offered),
+                [(one or UNKNOWN, value_title(dimension, one), one in chosen) for one in listed],
+                query_of(without(view, dimension), offered),
+            )
+        )
+    return found
+
+
+def asked_words(view: View, offered: Offered) -> str:
+    """In one line, for the page and for paper: what is shown."""
+    request = view.request
+    said = [view.environment.title]
+    if not view.definition.is_snapshot:
+        said += [f"{request.first} to {request.last}", f"by {request.resolution}"]
+    if request.segment:
+        said.append(f"broken down by {dimension_title(request.segment, offered).lower()}")
+    for one in request.filters:
+        values = " or ".join(value_title(one.dimension, value) for value in one.values)
+        said.append(f"{dimension_title(one.dimension, offered)}: {values}")
+    if view.definition.has_money:
+        said.append(request.currency)
+    return " · ".join(said)
+
+
+def dimension_title(dimension: str, offered: Offered) -> str:
+    return offered.dimensions.get(dimension) or title_of(dimension)

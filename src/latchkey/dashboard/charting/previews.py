@@ -1,0 +1,109 @@
+"""Charts as small cards: the number, its change, and a line. For the list of charts and the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from latchkey.dashboard.charting import words
+from latchkey.dashboard.charting.asking import Environment
+from latchkey.dashboard.charting.ranges import today
+from latchkey.dashboard.charting.showing import Headline, headline, main_series
+from latchkey.dashboard.drawing.spark import Spark, spark
+from latchkey.domain.charts.chart import USD, ChartData, ChartRequest, Drawing, Series, Value
+from latchkey.domain.charts.definition import Definition
+from latchkey.domain.charts.definitions import BY_NAME, CHARTS
+from latchkey.domain.charts.sums import Resolution
+
+SECTIONS = {
+    "Revenue": ("mrr", "mrr_movement", "arr", "revenue"),
+    "Subscriptions": ("actives", "actives_movement", "actives_new", "subscription_status"),
+    "Trials": ("trials", "trials_movement", "trials_new", "trial_conversion_rate"),
+    "Customers": ("customers_new", "customers_paying", "initial_conversion", "conversion_to_paying"),
+    "Retention and LTV": (
+        "subscription_retention",
+        "cohort_explorer",
+        "ltv_per_customer",
+        "ltv_per_paying_customer",
+    ),
+    "Health": ("churn", "renewal_rate", "billing_recovery", "refund_rate"),
+    "Experiments": ("experiment_results",),
+}
+# The list of charts shows this many days, by day.
+DAYS = 28
+# Charts whose preview is a line over these days.
+LINES = tuple(
+    one.name for one in CHARTS if one.drawing not in (Drawing.HEAT_MAP, Drawing.INTERVALS) and not one.is_snapshot
+)
+
+
+def requests(names: Sequence[str], environment: Environment, days: int, currency: str = USD) -> list[ChartRequest]:
+    """The last days, today among them, compared with as many before. A year is shown by week."""
+    last = today(environment.now)
+    return [
+        ChartRequest(
+            name=name,
+            environment=environment.id,
+            first=last - timedelta(days=days - 1),
+            last=last,
+            resolution=Resolution.DAY if days <= 92 else Resolution.WEEK,
+            currency=currency,
+            compare=True,
+        )
+        for name in names
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    definition: Definition
+    # None for charts that are no line: cohorts, experiments.
+    headline: Headline | None
+    spark: Spark | None
+    # For those, the first sentence of the definition.
+    about: str
+
+
+def preview(definition: Definition, data: ChartData | None) -> Preview:
+    main = main_series(data) if data else None
+    if data is None or main is None:
+        return Preview(definition, None, None, definition.words.partition(". ")[0].rstrip(".") + ".")
+    values = [words.number_of(value, main.unit) for value in main.values]
+    running = sum(not one.complete for one in data.periods[-2:])
+    return Preview(definition, _headline(data, main), spark(values, running=running), "")
+
+
+def grouped(found: Mapping[str, ChartData]) -> list[tuple[str, list[Preview]]]:
+    """All charts under their headings."""
+    return [(title, [preview(BY_NAME[name], found.get(name)) for name in names]) for title, names in SECTIONS.items()]
+
+
+def _headline(data: ChartData, main: Series) -> Headline | None:
+    match data.definition.name:
+        case "churn":
+            return _changed(data, main, _churn(data.series), _churn(data.previous.series if data.previous else ()))
+        case "trial_conversion_rate":
+            earlier = data.previous.series if data.previous else ()
+            return _changed(data, main, _decided(data.series), _decided(earlier))
+        case _:
+            return headline(data)
+
+
+def _changed(data: ChartData, main: Series, value: Value, before: Value) -> Headline:
+    good = data.definition.name == "churn"
+    moved, kind = words.change(value, before, main.unit, falling_is_good=good)
+    return Headline(main.title, words.full(value, main.unit, data.currency), "overall", moved, kind)
+
+
+def _churn(series: tuple[Series, ...]) -> Value:
+    """Over all days together: a day's churn would be a thirtieth of a month's."""
+    found = {one.measure: one.total or 0 for one in series if one.segment is None}
+    start = found.get("actives", 0)
+    return (found["expired"] - found["returned"]) / start if start else None
+
+
+def _decided(series: tuple[Series, ...]) -> Value:
+    """The rate, unless all trials still run: then nothing is known yet."""
+    found = {one.measure: one.total for one in series if one.segment is None}
+    return None if not found or found["trials"] == found["pending"] else found["conversion_rate"]

@@ -1,0 +1,66 @@
+"""Ranges of dates that have a name. Days are UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+
+from latchkey.domain.charts.sums import Resolution
+from latchkey.domain.instants import Ms
+
+Range = tuple[date, date]
+# Any two dates, from the fields beside it.
+DATES = "dates"
+RANGES = {
+    "7d": "Last 7 days",
+    "28d": "Last 28 days",
+    "90d": "Last 90 days",
+    "12m": "Last 12 months",
+    "24m": "Last 24 months",
+    "month": "This month",
+    "last_month": "Last month",
+    "year": "This year",
+    "last_year": "Last year",
+    DATES: "These dates",
+}
+# The longest range. Charts by day over it have about 1,100 periods.
+LONGEST = timedelta(days=3 * 366)
+EARLIEST = date(2000, 1, 1)
+
+
+def today(now: Ms) -> date:
+    return datetime.fromtimestamp(now / 1000, UTC).date()
+
+
+def dates_of(name: str, day: date) -> Range:
+    """The dates of a named range, both included. `day` is today."""
+    return _RANGES[name](day)
+
+
+def usual_resolution(span: Range) -> Resolution:
+    """So that a picture has neither two points nor four hundred."""
+    days = (span[1] - span[0]).days + 1
+    return Resolution.DAY if days <= 92 else Resolution.WEEK if days <= 190 else Resolution.MONTH
+
+
+def _months_back(day: date, months: int) -> date:
+    place = day.year * 12 + day.month - 1 - months
+    return date(place // 12, place % 12 + 1, 1)
+
+
+def _days(count: int) -> Callable[[date], Range]:
+    return lambda day: (day - timedelta(days=count - 1), day)
+
+
+_RANGES: dict[str, Callable[[date], Range]] = {
+    "7d": _days(7),
+    "28d": _days(28),
+    "90d": _days(90),
+    # Whole months and the one that runs.
+    "12m": lambda day: (_months_back(day, 11), day),
+    "24m": lambda day: (_months_back(day, 23), day),
+    "month": lambda day: (day.replace(day=1), day),
+    "last_month": lambda day: (_months_back(day, 1), day.replace(day=1) - timedelta(days=1)),
+    "year": lambda day: (date(day.year, 1, 1), day),
+    "last_year": lambda day: (date(day.year - 1, 1, 1), date(day.year - 1, 12, 31)),
+}

@@ -1,0 +1,46 @@
+"""The labels below a picture: as many as fit, at three widths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# The most labels in a narrow, a middle and a wide picture. The style sheet shows rank 1 always, rank 2 and 3 from their
+# width on.
+MOST = (4, 7, 12)
+# A label this close to the right edge ends at its point, so that it is not cut off.
+EDGE = 92.0
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    at: float
+    words: str
+    rank: int
+    anchor: str
+
+
+def labels(words: Sequence[str]) -> tuple[Label, ...]:
+    """One for each period that has one. The newest period always has a label."""
+    count = len(words)
+    strides: list[int] = []
+    for most in reversed(MOST):
+        # Each stride is a multiple of the one before: a label of rank 1 is one of rank 2 and 3 as well.
+        stride = strides[-1] if strides else 1
+        step = stride
+        while -(-count // stride) > most:
+            stride += step
+        strides.append(stride)
+    found = []
+    for place in range(count):
+        behind = count - 1 - place
+        rank = next((3 - number for number, stride in reversed(list(enumerate(strides))) if behind % stride == 0), 0)
+        if rank:
+            at = middle(place, count)
+            found.append(Label(at, words[place], rank, "end" if at > EDGE else "middle"))
+    return tuple(found)
+
+
+def middle(place: int, count: int) -> float:
+    """The middle of a period's column, in percent from the left."""
+    return round(100 * (place + 0.5) / max(count, 1), 2)
