@@ -23,6 +23,7 @@ NAMES = {
     "currency_code": "COIN",
     "price_id": "-.DE.EUR",
     "code": "COIN",
+    "chart_name": "mrr",
 }
 
 # A body that each route accepts; a route that is not listed takes none.

@@ -39,6 +39,12 @@ webhook_integration: id project_id name url environment app_id created_at | even
 collaborator: id email role accepted_at has_mfa | name
 audit_log: id project_id action_type target_type target_identifier actor_type actor_identifier occurred_at \
   additional_data
+chart_data: category display_type display_name description resolution values yaxis | documentation_link \
+  last_computed_at start_date end_date yaxis_currency filtering_allowed segmenting_allowed summary segments \
+  segments_limit measures user_selectors unsupported_params
+chart_options: resolutions segments filters | user_selectors
+overview_metrics: metrics
+overview_metric: id name description unit period value last_updated_at last_updated_at_iso8601
 error: type message retryable | param doc_url backoff_ms
 """
 for _line in _OBJECTS.strip().replace("\\\n", "").splitlines():

@@ -4,6 +4,7 @@ Keys are compared by their SHA-256, looked up with every request, and never writ
 as the type of a parameter:
 
     ReadKey, WriteKey                  V2: a secret key of the project in the path; also adds the path to the document
+    ChartsKey                          V2: the same, with the scope `charts` or `read`
     SecretReadKey, SecretWriteKey      V1: a secret key
     AppReadKey, AppWriteKey            V1: any key; the route decides what a public one may do
     ReceiptKey                         V1: the same, but a public key is never rate limited
@@ -156,6 +157,21 @@ class ProjectKey:
         return await project_caller(request.scope[SCOPE_KEY], services, self._scope, project_id)
 
 
+class ProjectChartsKey:
+    """A dependency: a secret key of the project in the path that may read charts. They show nothing that cannot be
+    computed from what the scope `read` shows, so that is enough; a key with `charts` alone reads nothing else."""
+
+    async def __call__(
+        self, request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
+    ) -> Caller:
+        caller = await caller_of(request.scope[SCOPE_KEY], services)
+        require_secret(caller)
+        if "read" not in caller.scopes:
+            require_scope(caller, "charts")
+        require_project(caller, project_id)
+        return caller
+
+
 class PublicOrSecretKey:
     """A dependency: any key; a secret one must have this scope."""
 
@@ -217,6 +233,7 @@ async def app_caller(
 
 ReadKey = Annotated[Caller, Depends(ProjectKey("read"))]
 WriteKey = Annotated[Caller, Depends(ProjectKey("write"))]
+ChartsKey = Annotated[Caller, Depends(ProjectChartsKey())]
 SecretReadKey = Annotated[Caller, Depends(SecretKey("read"))]
 SecretWriteKey = Annotated[Caller, Depends(SecretKey("write"))]
 AppReadKey = Annotated[Caller, Depends(PublicOrSecretKey("read"))]

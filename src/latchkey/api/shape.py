@@ -60,6 +60,14 @@ FIELDS: dict[str, frozenset[str]] = {
         "virtual_currency_balance": "currency_code balance description name",
         "webhook": "id project_id name url environment event_types app_id created_at",
         "collaborator": "id name email role accepted_at has_mfa",
+        "chart_data": (
+            "category display_type display_name description documentation_link last_computed_at start_date end_date "
+            "yaxis_currency filtering_allowed segmenting_allowed resolution values summary yaxis segments "
+            "segments_limit measures user_selectors unsupported_params"
+        ),
+        "chart_options": "resolutions segments filters user_selectors",
+        "overview_metrics": "metrics",
+        "overview_metric": "id name description unit period value last_updated_at last_updated_at_iso8601",
         "audit_log": (
             "id project_id action_type target_type target_identifier actor_type actor_identifier occurred_at "
             "additional_data"

@@ -47,7 +47,9 @@ KeyArgument = Annotated[str, typer.Argument(help="The key's id, as `latchkey key
 def create(
     name: Annotated[str, typer.Option(help="A name, to recognise the key by.")],
     project: ProjectOption = None,
-    scopes: Annotated[str, typer.Option(help="What a secret key may do: read, write, or read,write.")] = "read,write",
+    scopes: Annotated[
+        str, typer.Option(help="What a secret key may do: read, write, charts (only charts), joined by commas.")
+    ] = "read,write",
     rate_limit: Annotated[
         int, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
     ] = keys.RATE_LIMIT,

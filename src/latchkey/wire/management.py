@@ -183,7 +183,7 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     id: str
     project_id: str
     name: str
-    scopes: list[Literal["read", "write"]]
+    scopes: list[Literal["read", "write", "charts"]]
     rate_limit: int
     masked_key: str
     # The key itself, only in the response that creates it.

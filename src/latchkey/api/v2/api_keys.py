@@ -55,7 +55,7 @@ AllowedNetworks = Annotated[
 
 class NewKey(Body):
     name: Name
-    scopes: Annotated[list[Literal["read", "write"]], Field(min_length=1, max_length=2)]
+    scopes: Annotated[list[Literal["read", "write", "charts"]], Field(min_length=1, max_length=3)]
     rate_limit: RateLimit = keys.RATE_LIMIT
     expires_at: Instant | None = None
     allowed_networks: AllowedNetworks = Field(default_factory=list)
@@ -158,7 +158,8 @@ async def revoke_api_key(services: Provided, caller: WriteKey, key_id: str) -> R
 
 def require_own(caller: Caller, scopes: Collection[str], expires_at: int | None, networks: Sequence[str]) -> None:
     """A key cannot make a key that may do more than itself, works longer or from elsewhere."""
-    missing = sorted(set(scopes) - caller.scopes)
+    implied = {"charts"} if "read" in caller.scopes else set()
+    missing = sorted(set(scopes) - caller.scopes - implied)
     if missing:
         raise Forbidden(f"This key lacks the scope '{missing[0]}', so it cannot give it to another.", param="scopes")
     refusal = beyond(caller.rules, expires_at, networks)

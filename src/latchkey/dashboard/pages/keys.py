@@ -32,7 +32,7 @@ async def list_keys(visit: Visit) -> Response:
 
 @pages.get("/keys/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    values = {"name": "", "scopes": list(keys.SCOPES), "rate_limit": str(keys.RATE_LIMIT)}
+    values = {"name": "", "scopes": list(keys.USUAL_SCOPES), "rate_limit": str(keys.RATE_LIMIT)}
     return _form(visit, "key_new.html", {**values, "expires_on": "", "networks": ""})
 
 

@@ -22,7 +22,7 @@ _SET_RULES = query("set_key_rules")
 _ABOUT_TO_EXPIRE = query("keys_about_to_expire")
 
 Kind = Literal["secret", "public"]
-Scope = Literal["read", "write"]
+Scope = Literal["read", "write", "charts"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,9 @@ from latchkey.usecases.access.projects import PUBLIC_PREFIXES, SANDBOX_PREFIXES,
 
 KeyEnvironment = Literal["production", "sandbox"]
 SECRET_PREFIX = "sk_"  # noqa: S105 - a prefix, not a secret
-SCOPES: tuple[Scope, ...] = ("read", "write")
+# `charts` is for keys that read charts and nothing else; `read` includes it.
+SCOPES: tuple[Scope, ...] = ("read", "write", "charts")
+USUAL_SCOPES: tuple[Scope, ...] = ("read", "write")
 RATE_LIMIT = 480
 FASTEST = 1_000_000
 _LETTERS = string.ascii_letters + string.digits
@@ -65,7 +67,7 @@ async def create_secret_key(
     name: str,
     now: Ms,
     *,
-    scopes: Collection[str] = SCOPES,
+    scopes: Collection[str] = USUAL_SCOPES,
     rate_limit: int = RATE_LIMIT,
     expires_at: Ms | None = None,
     allowed_networks: Collection[str] = (),

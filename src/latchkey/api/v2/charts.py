@@ -1,0 +1,231 @@
+"""Charts and the overview, by API and as CSV."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Path, Query, Request
+from msgspec import DecodeError, Struct, ValidationError, json
+from pydantic import AfterValidator, Field
+from starlette.responses import Response
+
+from latchkey.api.authentication import ChartsKey
+from latchkey.api.models import without_nul
+from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
+from latchkey.api.services import Provided
+from latchkey.domain.charts.chart import USD, ChartRequest
+from latchkey.domain.charts.computing.asking import MOST_FILTERS, MOST_VALUES, definition_of
+from latchkey.domain.charts.computing.periods import today_of
+from latchkey.domain.charts.definition import Definition
+from latchkey.domain.charts.sums import Filter, Resolution, date_of
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.refusal import Invalid
+from latchkey.usecases.charts import charts
+from latchkey.usecases.charts.options import read_options
+from latchkey.usecases.rendering import charts as render
+from latchkey.usecases.rendering.chart_csv import chart_csv
+from latchkey.wire import charts as wire
+
+router = Router(prefix="/v2/projects/{project_id}", tags=["V2 charts"])
+
+_RESOLUTIONS = {
+    "0": Resolution.DAY,
+    "1": Resolution.WEEK,
+    "2": Resolution.MONTH,
+    "day": Resolution.DAY,
+    "week": Resolution.WEEK,
+    "month": Resolution.MONTH,
+}
+# Without a start date: so many days, weeks or months until the end date.
+_DEFAULT_DAYS = {Resolution.DAY: 90, Resolution.WEEK: 26 * 7, Resolution.MONTH: 366}
+# Names that the vendor has for dimensions of ours.
+_ALIASES = {"product_duration": "duration", "product_identifier": "product", "product_id": "product"}
+_LONGEST_JSON = 20_000
+
+ChartName = Annotated[str, Path(max_length=64, description="The name of a chart, such as `mrr`.", examples=["mrr"])]
+_Text = Annotated[str, Field(max_length=_LONGEST_JSON), AfterValidator(without_nul)]
+Realtime = Annotated[bool, Query(description="Accepted for the vendor's clients. All charts are up to date.")]
+Currency = Annotated[str, Query(pattern=r"^[A-Z]{3}$", description="The currency of display.")]
+EnvironmentName = Annotated[
+    str,
+    Field(max_length=255),
+    AfterValidator(without_nul),
+    Query(description="`production`, `sandbox`, or the id of a test clock."),
+]
+Day = Annotated[date | None, Query(description="A day, as 2027-01-31 (UTC). Both days are included.")]
+FilterText = Annotated[
+    _Text | None, Query(description='JSON text, such as `[{"name": "country", "values": ["DE", "AT"]}]`.')
+]
+SelectorText = Annotated[_Text | None, Query(description='JSON text, such as `{"revenue_type": "proceeds"}`.')]
+AggregateText = Annotated[
+    _Text | None, Query(description="`average`, `total`, or both with a comma: the answer has no values then.")
+]
+Segment = Annotated[_Text | None, Query(description="The dimension to break down by, such as `country`.")]
+ResolutionId = Annotated[
+    Literal["0", "1", "2", "day", "week", "month"], Query(description="0 or `day`, 1 or `week`, 2 or `month`.")
+]
+Compare = Annotated[bool, Query(description="Also the preceding period of equal length, as `previous`.")]
+Format = Annotated[Literal["json", "csv"] | None, Query(description="`csv` for a table; or send `Accept: text/csv`.")]
+
+
+def _or_csv(shown: dict[int | str, dict[str, Any]]) -> dict[int | str, dict[str, Any]]:
+    shown[200]["content"]["text/csv"] = {"schema": {"type": "string"}}
+    return shown
+
+
+class FilterBody(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    values: list[str]
+
+
+class ChartQuery:
+    """The query parameters of a chart."""
+
+    def __init__(
+        self,
+        realtime: Realtime = True,
+        filters: FilterText = None,
+        selectors: SelectorText = None,
+        aggregate: AggregateText = None,
+        currency: Currency = USD,
+        resolution: ResolutionId = "0",
+        start_date: Day = None,
+        end_date: Day = None,
+        segment: Segment = None,
+        environment: EnvironmentName = "production",
+        compare: Compare = False,
+    ) -> None:
+        self.realtime = realtime
+        self.filters = _filters(filters)
+        self.selectors = _selectors(selectors)
+        self.aggregates = _aggregates(aggregate)
+        self.currency = currency
+        self.resolution = _RESOLUTIONS[resolution]
+        self.start_date, self.end_date = start_date, end_date
+        self.segment = _ALIASES.get(segment, segment) if segment else None
+        self.environment = environment_of(environment)
+        self.compare = compare
+
+    def unsupported(self, definition: Definition) -> wire.UnsupportedParams:
+        names = [one.dimension for one in self.filters if not definition.allows_filter(one.dimension)]
+        allowed = self.segment is None or definition.allows_segment(self.segment)
+        return wire.UnsupportedParams(filters=names, segment=None if allowed else self.segment)
+
+    def request(self, definition: Definition, now: Ms) -> ChartRequest:
+        """Without what the chart cannot do."""
+        today = date_of(today_of(now))
+        last = self.end_date or max(today, self.start_date or today)
+        first = self.start_date or _begin(last, self.resolution)
+        return ChartRequest(
+            name=definition.name,
+            environment=self.environment,
+            first=first,
+            last=last,
+            resolution=self.resolution,
+            filters=tuple(one for one in self.filters if definition.allows_filter(one.dimension)),
+            segment=self.segment if self.segment and definition.allows_segment(self.segment) else None,
+            currency=self.currency,
+            selectors=self.selectors,
+            compare=self.compare,
+        )
+
+
+@router.get("/charts/{chart_name}", responses=_or_csv(shows(wire.Chart)), response_class=Response)
+async def read_chart(
+    services: Provided,
+    caller: ChartsKey,
+    request: Request,
+    chart_name: ChartName,
+    query: Annotated[ChartQuery, Depends()],
+    format: Format = None,
+) -> Response:
+    """A chart: its values by day, week or month, and the definition of what is counted. Filters and segments that the
+    chart cannot do are ignored and named in `unsupported_params`."""
+    definition = definition_of(chart_name)
+    now = services.now()
+    time = await charts.time_of(services.database, caller.project_id, query.environment, now)
+    asked = query.request(definition, time)
+    data = await charts.read_chart(services.database, caller.project_id, asked, now)
+    if format == "csv" or (format is None and _wants_csv(request)):
+        name = f"{definition.name}-{data.request.first}-{data.request.last}.csv"
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(chart_csv(data), headers=headers, media_type="text/csv")
+    return reply(render.chart(data, query.aggregates, query.unsupported(definition)))
+
+
+@router.get("/charts/{chart_name}/options", responses=shows(wire.ChartOptions), response_class=Response)
+async def read_chart_options(
+    services: Provided,
+    caller: ChartsKey,
+    chart_name: ChartName,
+    environment: EnvironmentName = "production",
+) -> Response:
+    """What can be chosen for a chart: resolutions, segments, filters with their most frequent values, and selectors."""
+    found = await read_options(services.database, caller.project_id, environment_of(environment), chart_name)
+    return reply(render.options(found))
+
+
+@router.get("/metrics/overview", responses=shows(wire.OverviewMetrics), response_class=Response)
+async def read_overview_metrics(
+    services: Provided,
+    caller: ChartsKey,
+    currency: Currency = USD,
+    environment: EnvironmentName = "production",
+) -> Response:
+    """The most important numbers: as of now, or over the last 28 days."""
+    found = await charts.read_overview(
+        services.database, caller.project_id, environment_of(environment), currency, services.now()
+    )
+    return reply(render.overview(found))
+
+
+def environment_of(name: str) -> str:
+    known = {one.lower(): one.value for one in Environment}
+    return known.get(name.lower(), name)
+
+
+def _wants_csv(request: Request) -> bool:
+    return request.headers.get("accept", "").split(";")[0].split(",")[0].strip().lower() == "text/csv"
+
+
+def _begin(last: date, resolution: Resolution) -> date:
+    try:
+        first = last - timedelta(days=_DEFAULT_DAYS[resolution] - 1)
+    except OverflowError:
+        raise Invalid("end_date is too early.", param="end_date") from None
+    return first.replace(day=1) if resolution is Resolution.MONTH else first
+
+
+def _filters(text: str | None) -> tuple[Filter, ...]:
+    if not text:
+        return ()
+    try:
+        found = json.decode(text, type=list[FilterBody])
+    except (ValidationError, DecodeError):
+        raise Invalid('filters is JSON such as [{"name": "country", "values": ["DE"]}].', param="filters") from None
+    if len(found) > MOST_FILTERS or any(not 1 <= len(one.values) <= MOST_VALUES for one in found):
+        raise Invalid(
+            f"There are at most {MOST_FILTERS} filters, each with 1 to {MOST_VALUES} values.", param="filters"
+        )
+    return tuple(Filter(_ALIASES.get(one.name, one.name), tuple(one.values)) for one in found)
+
+
+def _selectors(text: str | None) -> dict[str, str]:
+    if not text:
+        return {}
+    try:
+        return json.decode(text, type=dict[str, str])
+    except (ValidationError, DecodeError):
+        raise Invalid('selectors is JSON such as {"revenue_type": "proceeds"}.', param="selectors") from None
+
+
+def _aggregates(text: str | None) -> tuple[str, ...]:
+    if not text:
+        return ()
+    found = tuple(dict.fromkeys(one.strip() for one in text.split(",")))
+    if not set(found) <= set(render.AGGREGATES):
+        raise Invalid("aggregate is average, total, or average,total.", param="aggregate")
+    return found

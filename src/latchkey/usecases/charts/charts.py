@@ -1,0 +1,135 @@
+"""A chart of a project, from the sums that the roller keeps. No customer or event is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from latchkey.domain.charts.chart import USD, ChartData, ChartRequest
+from latchkey.domain.charts.computing.asking import before, checked, definition_of, questions_of
+from latchkey.domain.charts.computing.compute import compute
+from latchkey.domain.charts.computing.periods import today_of
+from latchkey.domain.charts.sums import Question, Resolution, Sum, date_of, day_of
+from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.tariff.rates import GOOD_FOR_DAYS, NO_RATES, Rates
+from latchkey.storage.database import Database
+from latchkey.storage.experiments import experiments
+from latchkey.storage.money import rates as stored_rates
+from latchkey.storage.sandbox import clocks
+from latchkey.usecases.charts.reading import Answer, read_sums
+
+# The overview counts flows over this many days, today included.
+OVERVIEW_DAYS = 28
+# What the overview shows: the charts' own names.
+OVERVIEW = ("trials", "actives", "mrr", "arr", "revenue", "customers_new", "customers_paying")
+
+
+async def read_chart(database: Database, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
+    """`now` is the present; in the environment of a test clock the clock's time takes its place."""
+    time = await time_of(database, project_id, request.environment, now)
+    request = checked(request, time)
+    definition = definition_of(request.name)
+    compares = request.compare and definition.has_comparison
+    request = replace(request, compare=compares)
+    answer = await _read(database, project_id, questions_of(request), now)
+    earlier = await _read(database, project_id, questions_of(before(request)), now) if compares else None
+    data = compute(
+        request,
+        answer.sums,
+        time,
+        rates=await _rates(database, request),
+        earlier=earlier.sums if earlier is not None else (),
+        variants=await _variants(database, project_id, request),
+    )
+    return replace(data, as_of=answer.as_of, behind=answer.behind)
+
+
+async def read_overview(
+    database: Database, project_id: str, environment: str, currency: str, now: Ms, *, compare: bool = False
+) -> Mapping[str, ChartData]:
+    """By name: the charts of OVERVIEW over the last OVERVIEW_DAYS, by day, with one reading of the sums."""
+    time = await time_of(database, project_id, environment, now)
+    today = date_of(today_of(time))
+    asked = [
+        checked(
+            ChartRequest(
+                name=name,
+                environment=environment,
+                first=today - timedelta(days=OVERVIEW_DAYS - 1),
+                last=today,
+                currency=currency,
+                compare=compare,
+            ),
+            time,
+        )
+        for name in OVERVIEW
+    ]
+    answer = await _read(database, project_id, _together(asked), now)
+    earlier = await _read(database, project_id, _together([before(one) for one in asked]), now) if compare else None
+    rates = await _rates(database, replace(asked[0], name="mrr"))
+    found: dict[str, ChartData] = {}
+    for one in asked:
+        kinds = definition_of(one.name).kinds
+        data = compute(
+            one,
+            [row for row in answer.sums if row.kind in kinds],
+            time,
+            rates=rates,
+            earlier=[row for row in earlier.sums if row.kind in kinds] if earlier is not None else (),
+        )
+        found[one.name] = replace(data, as_of=answer.as_of, behind=answer.behind)
+    return found
+
+
+async def time_of(database: Database, project_id: str, environment: str, now: Ms) -> Ms:
+    """The time in an environment."""
+    if environment in (Environment.PRODUCTION, Environment.SANDBOX):
+        return now
+    async with database.acquire() as connection:
+        clock = await clocks.load(connection, project_id, environment)
+    if clock is None:
+        raise NotFound(f"There is no test clock {environment[:40]!r} in this project.", param="environment")
+    return clock.now
+
+
+def _together(requests: Sequence[ChartRequest]) -> tuple[Question, ...]:
+    """One question for all of them: they have the same days and no filters."""
+    kinds = tuple(dict.fromkeys(kind for one in requests for kind in definition_of(one.name).kinds))
+    return (questions_of(requests[0])[0]._replace(kinds=kinds, resolution=Resolution.DAY),)
+
+
+async def _read(database: Database, project_id: str, questions: Sequence[Question], now: Ms) -> Answer:
+    rows: list[Sum] = []
+    for question in questions:
+        answer = await read_sums(database, project_id, question, now)
+        rows += answer.sums
+    # The first one is the oldest, but only the customers of the cohort can differ.
+    return Answer(rows, answer.as_of, answer.behind)
+
+
+async def _rates(database: Database, request: ChartRequest) -> Rates:
+    if request.currency == USD or not definition_of(request.name).has_money:
+        return NO_RATES
+    # As far back as the period that it is compared with, and as a rate counts.
+    first = before(request).first if request.compare else request.first
+    days = (request.last - first).days + GOOD_FOR_DAYS + 2
+    async with database.acquire() as connection:
+        found = await stored_rates.listed(connection, request.currency, day_of(request.last), days)
+    return NO_RATES.plus(one.rate for one in found)
+
+
+async def _variants(database: Database, project_id: str, request: ChartRequest) -> Sequence[str]:
+    """Of the chosen experiment, in their order."""
+    id = request.selectors.get("experiment")
+    if id is None:
+        return ()
+    if not id:
+        raise Invalid("Choose an experiment with the selector 'experiment'.", param="selectors")
+    async with database.acquire() as connection:
+        found = await experiments.load(connection, project_id, id)
+    if found is None:
+        raise NotFound(f"There is no experiment {id[:40]!r} in this project.", param="selectors")
+    return [one.id for one in found.variants]

@@ -1,0 +1,48 @@
+"""What a reader may choose for a chart in this project: filters with their values, segments, selectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latchkey.domain.charts.computing.asking import definition_of
+from latchkey.domain.charts.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
+from latchkey.domain.charts.options import Dimension, Options
+from latchkey.storage.database import Database
+from latchkey.storage.experiments import experiments
+from latchkey.usecases.charts.reading import read_attributes, read_values
+
+# Values of one dimension.
+MOST_VALUES = 100
+# Of each of the two kinds of dimensions that a project makes itself.
+MOST_DIMENSIONS = 50
+
+
+async def read_options(database: Database, project_id: str, environment: str, name: str) -> Options:
+    definition = definition_of(name)
+    async with database.acquire() as connection:
+        tests = await experiments.page(connection, project_id, None, MOST_DIMENSIONS)
+    found: list[Dimension] = []
+    plain = [*definition.filters, *(one for one in definition.segments if one not in definition.filters)]
+    for id in plain:
+        is_stored = id in definition.filters
+        values = await read_values(database, project_id, environment, id, MOST_VALUES) if is_stored else []
+        found.append(_dimension(definition, id, title_of(id), None, [Choice(one, one) for one in values]))
+    for test in tests:
+        variants = [Choice(one.id, one.id) for one in test.variants]
+        found.append(_dimension(definition, EXPERIMENT + test.id, test.name, "Experiments", variants))
+    for attribute in await read_attributes(database, project_id):
+        id = ATTRIBUTE + attribute
+        values = await read_values(database, project_id, environment, id, MOST_VALUES)
+        found.append(_dimension(definition, id, attribute, "Attributes", [Choice(one, one) for one in values]))
+    choices = tuple(Choice(one.id, one.name) for one in tests)
+    selectors = tuple(
+        replace(one, choices=choices, default=choices[0].id if choices else "") if one.name == "experiment" else one
+        for one in definition.selectors
+    )
+    return Options(replace(definition, selectors=selectors), tuple(found))
+
+
+def _dimension(definition: Definition, id: str, title: str, group: str | None, values: list[Choice]) -> Dimension:
+    # The value that stands for "not known" can be filtered by, too.
+    named = tuple(one if one.id else Choice("", "Not known") for one in values)
+    return Dimension(id, title, group, named, definition.allows_filter(id), definition.allows_segment(id))

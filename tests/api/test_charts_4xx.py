@@ -1,0 +1,76 @@
+"""Charts that are refused, and keys that may not read them."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from tests.api.client import Shop
+from tests.api.management import get, post, refused
+
+WRONG = [
+    ("start_date=yesterday", "start_date"),
+    ("start_date=2027-02-30", "start_date"),
+    ("start_date=2027-01-03&end_date=2027-01-02", "start_date"),
+    ("start_date=1900-01-01&end_date=2027-01-02", "start_date"),
+    ("start_date=2015-01-01&end_date=2027-01-02", "resolution"),
+    ("end_date=0001-01-01", "end_date"),
+    ("resolution=3", "resolution"),
+    ("resolution=quarter", "resolution"),
+    ("currency=euro", "currency"),
+    ("realtime=perhaps", "realtime"),
+    ("aggregate=median", "aggregate"),
+    ("format=xml", "format"),
+    ("filters=country", "filters"),
+    ("filters={}", "filters"),
+    ('filters=[{"name":"country"}]', "filters"),
+    ('filters=[{"name":"country","values":[]}]', "filters"),
+    ('filters=[{"name":"country","values":[1]}]', "filters"),
+    ('filters=[{"name":"country","values":["DE"],"not":true}]', "filters"),
+    ("filters=" + "x" * 20_001, "filters"),
+    ("selectors=[]", "selectors"),
+    ('selectors={"revenue_type":1}', "selectors"),
+    ('selectors={"revenue_type":"net"}', "selectors"),
+    ('selectors={"colour":"red"}', "selectors"),
+    ("environment=%00", "environment"),
+]
+
+
+async def test_400_for_a_chart_with_something_wrong(shop: Shop) -> None:
+    for query, param in WRONG:
+        reply = await get(shop, f"charts/revenue?{quote(query, safe='=&%')}")
+        refused(reply, 400, "parameter_error", param)
+    refused(await get(shop, "charts/experiment_results"), 400, "parameter_error", "selectors")
+    refused(await get(shop, "metrics/overview?currency=x"), 400, "parameter_error", "currency")
+
+
+async def test_404_for_what_is_not_there(shop: Shop) -> None:
+    for path in ("charts/profit", "charts/customers_active", "charts/profit/options"):
+        refused(await get(shop, path), 404, "resource_missing", "chart_name")
+    for path in ("charts/mrr", "metrics/overview"):
+        refused(await get(shop, f"{path}?environment=clk_none"), 404, "resource_missing", "environment")
+    missing = quote('{"experiment":"exp_none"}')
+    refused(await get(shop, f"charts/experiment_results?selectors={missing}"), 404, "resource_missing", "selectors")
+
+
+async def test_a_key_for_charts_reads_charts_and_nothing_else(shop: Shop) -> None:
+    made = await post(shop, "api_keys", {"name": "board", "scopes": ["charts"]})
+    assert (made.status, made.json()["scopes"]) == (201, ["charts"])
+    key = made.json()["key"]
+    for path in ("charts/mrr", "charts/mrr/options", "metrics/overview"):
+        assert (await get(shop, path, key=key)).status == 200
+    for path in ("", "customers", "events", "products"):
+        refused(await get(shop, path, key=key), 403, "authorization_error", None)
+    read = (await post(shop, "api_keys", {"name": "reader", "scopes": ["read"]})).json()["key"]
+    assert (await get(shop, "charts/mrr", key=read)).status == 200
+    write = (await post(shop, "api_keys", {"name": "writer", "scopes": ["write"]})).json()["key"]
+    refused(await get(shop, "charts/mrr", key=write), 403, "authorization_error", None)
+    # It gives nobody what it does not have itself.
+    mine = {"name": "more", "scopes": ["charts"]}
+    refused(await post(shop, "api_keys", mine, key=write), 403, "authorization_error", "scopes")
+
+
+async def test_what_a_chart_cannot_do_is_named_and_ignored(shop: Shop) -> None:
+    asked = quote('[{"name":"product","values":["x"]},{"name":"country","values":["DE"]}]')
+    body = (await get(shop, f"charts/customers_new?filters={asked}&segment=attribution")).json()
+    assert body["unsupported_params"] == {"filters": ["product"], "segment": "attribution"}
+    assert "segments" not in body
