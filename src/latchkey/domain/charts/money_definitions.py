@@ -20,12 +20,14 @@ _MONTHLY = (
     "subscriptions count until they expire, and so do those in a grace period."
 )
 _INTRO = (
-    "A paid introductory period counts by its own length: 9.99 for three months adds 3.33 a month. In older RevenueCat "
-    "charts it can count by the product's length."
+    "A paid introductory period counts by its own length: 9.99 for three months adds 3.33 a month, where RevenueCat's "
+    "older charts can show 9.99. A period that is not of days, weeks or months counts by months of 30 days; RevenueCat "
+    "takes 28."
 )
 _ON_ITS_DAY = (
     "A refund counts on the day of the refund, so a closed period never changes. RevenueCat's older charts take it "
-    "from the period of the payment."
+    "from the period of the payment. A payment that was collected in a grace period counts on the day it was "
+    "collected; RevenueCat counts it on the day it was due."
 )
 
 MRR = Definition(
