@@ -39,6 +39,7 @@ from tests.api.conftest import opened
 from tests.api.doings import app_key
 from tests.api.routes import Route, routes_of
 from tests.contract.administration_story import administer
+from tests.contract.charts_story import chart
 from tests.contract.checkout_story import sell
 from tests.contract.exports_story import export
 from tests.contract.ledger_story import look_up
@@ -175,6 +176,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await connect(story, shop)
     await offer(story)
     await look_up(story, shop)
+    await chart(story.ask, shop)
     await clear(story)
     await administer(story.ask, shop)
     await sell(story, shop)

@@ -99,6 +99,11 @@ UNSAID = (
     "A program does not end before it begins",
     "Give commission_rate, tax_rate, or both",
     "Two entries begin on the same day",
+    "is JSON such as",  # a parameter that is itself JSON
+    "The first day is after the last day",
+    "A chart covers at most",
+    "A chart has at most",
+    "is too early",
 )
 
 
