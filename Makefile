@@ -11,7 +11,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick setup check fmt types lint bench lock clean chaos screenshots image
+.PHONY: help run test quick setup check fmt types lint bench lock clean chaos screenshots image docs docs-serve
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,6 +67,13 @@ chaos: setup ## random trouble (WHAT=delivery, consumer, stores or failover; SEE
 	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(or $(filter stores failover,$(WHAT)),delivery)).chaos \
 		$(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
+
+docs: setup ## build the site of the documentation in site/; a broken link or anchor fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "site/index.html. To read it with search: make docs-serve"
+
+docs-serve: docs ## build the site and serve it at http://127.0.0.1:8000
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000
 
 screenshots: setup ## take the pictures of the docs anew (FOLDER=/tmp/pictures for elsewhere)
 	@$(BIN)/python -m tests.dashboard.screenshots $(if $(FOLDER),--folder $(FOLDER))

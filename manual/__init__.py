@@ -1,0 +1,1 @@
+"""Builds the site of the documentation: `make docs` (decision 0108)."""
