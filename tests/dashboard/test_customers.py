@@ -80,7 +80,7 @@ async def test_a_customer_is_found_by_id_alias_email_and_transaction(site: Site,
     await page.keyboard.press("/")
     await page.keyboard.type("nobody at all")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("heading", name="Nobody is found")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
     assert await serious_findings(page) == []
 
 

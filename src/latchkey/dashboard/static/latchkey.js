@@ -41,9 +41,46 @@ window.addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
 });
 
-// On a phone the menu starts collapsed.
+// On a wide screen the menu is open; the style sheet does that where the browser knows how.
 const menu = document.querySelector("details.menu");
-if (menu && matchMedia("(max-width: 56rem)").matches) menu.open = false;
+const narrow = matchMedia("(max-width: 56rem)");
+if (menu) {
+  menu.open = !narrow.matches;
+  narrow.addEventListener("change", () => (menu.open = !narrow.matches));
+  document.addEventListener("click", (event) => {
+    if (narrow.matches && menu.open && !event.target.closest(".side")) menu.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !narrow.matches || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
+// On a phone a plain table is shown as one block for each row, with the heading of its column beside each cell. Tables
+// with a class of their own say themselves what becomes of them.
+const MOST_COLUMNS = 9;
+for (const table of document.querySelectorAll(".wide > table:not([class])")) stack(table);
+
+export function stack(table) {
+  const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => cell.textContent.trim());
+  const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
+  const plain = rows.every((row) => row.cells.length === heads.length);
+  if (table.tHead?.rows.length !== 1 || !plain || heads.length > MOST_COLUMNS) return;
+  table.classList.add("stacked");
+  // Their own display takes away what they are to a screen reader.
+  table.setAttribute("role", "table");
+  for (const group of [table.tHead, ...table.tBodies]) group.setAttribute("role", "rowgroup");
+  for (const row of table.rows) row.setAttribute("role", "row");
+  for (const cell of table.tHead.rows[0].cells) cell.setAttribute("role", "columnheader");
+  for (const row of rows) {
+    [...row.cells].forEach((cell, place) => {
+      cell.dataset.label = heads[place];
+      if (heads[place].length > 13) cell.classList.add("tall");
+      cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
+    });
+  }
+}
 
 const themes = document.querySelector("[data-theme-switch]");
 if (themes) {
@@ -60,24 +97,15 @@ if (themes) {
   });
 }
 
-// `/` focuses the search; `g` and the first letter of a menu item open its page: g o, g c, g e, g w …
+// `g` and the first letter of a menu item open its page: g o, g c, g e, g w … `find.js` has the keys of the search.
 let going = 0;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
-  if (event.key === "/") {
-    const search = document.querySelector("input[type=search]");
-    if (search) {
-      event.preventDefault();
-      search.focus();
-    } else {
-      const customers = [...document.querySelectorAll(".menu a")].find((link) => link.textContent === "Customers");
-      if (customers) location.assign(customers.href);
-    }
-  } else if (event.key === "g") {
+  if (event.key === "g") {
     going = Date.now();
   } else if (Date.now() - going < 1200) {
     going = 0;
-    const links = [...document.querySelectorAll(".menu a")];
+    const links = [...document.querySelectorAll(".menu nav a")];
     const found = links.find((link) => link.textContent[0].toLowerCase() === event.key.toLowerCase());
     if (found) location.assign(found.href);
   }

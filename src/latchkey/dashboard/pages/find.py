@@ -1,0 +1,112 @@
+"""The search box of every page: a page of results, and the same as JSON while somebody types."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from latchkey.dashboard import texts
+from latchkey.dashboard.customer_address import address
+from latchkey.dashboard.page import Pages
+from latchkey.dashboard.page_index import entries_for
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.customers.attributes import visible
+from latchkey.storage.finding import Named
+from latchkey.usecases.customers.search import Match
+from latchkey.usecases.finding.finding import Findings, find
+
+pages = Pages()
+
+WHILE_TYPING, ON_A_PAGE = 6, 25
+# Where a thing has its page, and what its group is called.
+_NAMED = {
+    "product": ("Products", ("catalog", "products")),
+    "entitlement": ("Entitlements", ("catalog", "entitlements")),
+    "offering": ("Offerings", ("catalog", "offerings")),
+    "experiment": ("Experiments", ("experiments",)),
+    "webhook": ("Webhooks", ("webhooks",)),
+    "key": ("API keys", ("keys",)),
+    "app": ("Apps", ("apps",)),
+}
+
+
+class Result(msgspec.Struct, frozen=True):
+    title: str
+    detail: str
+    href: str
+
+
+class Group(msgspec.Struct, frozen=True):
+    title: str
+    results: list[Result]
+
+
+class Results(msgspec.Struct, frozen=True):
+    groups: list[Group]
+    # What else there is to say.
+    note: str = ""
+
+
+@pages.get("/find")
+async def show_results(visit: Visit) -> Response:
+    text = visit.query.raw("q")
+    results = await _results(visit, text, ON_A_PAGE)
+    found = [one for group in results.groups for one in group.results]
+    if len(found) == 1 and not results.note:
+        return await visit.to(found[0].href)
+    return visit.page("found.html", sought=text, results=results)
+
+
+@pages.get("/find.json")
+async def list_results(visit: Visit) -> Response:
+    results = await _results(visit, visit.query.raw("q"), WHILE_TYPING)
+    return Response(msgspec.json.encode(results), media_type="application/json")
+
+
+async def _results(visit: Visit, text: str, limit: int) -> Results:
+    found = await find(visit.database, visit.services.catalogs, visit.project_id, text, visit.now, limit=limit)
+    named: dict[str, list[Result]] = {}
+    for one in found.named:
+        named.setdefault(_NAMED[one.kind][0], []).append(_named(visit, one))
+    entries = [one for one in entries_for(text) if visit.may(one.needs)]
+    here = Group("Pages", [Result(one.title, "", visit.path(*one.pieces)) for one in entries])
+    groups = [
+        Group("Customers", [_customer(visit, one) for one in found.customers]),
+        Group("Transactions", [_transaction(visit, one) for one in found.buyers]),
+        Group("Events", _event(visit, found)),
+        *(Group(title, results[:limit]) for title, _ in _NAMED.values() if (results := named.get(title))),
+    ]
+    # Whoever types the beginning of a page's name means the page.
+    begun = bool(entries) and entries[0].title.casefold().startswith(text.strip().casefold())
+    groups = [here, *groups] if begun else [*groups, here]
+    note = "More customers match. Type more of the id or e-mail address." if found.more else ""
+    if found.erased:
+        note = "There was a purchase with this id. Its customer was erased."
+    return Results([one for one in groups if one.results], note)
+
+
+def _customer(visit: Visit, match: Match) -> Result:
+    customer = match.view.customer
+    attributes = visible(customer)
+    told = [attributes[name].value for name in ("$displayName", "$email") if name in attributes]
+    also = [f"also {match.matched}"] if match.matched not in (customer.app_user_id, *told) else []
+    return Result(customer.app_user_id, ", ".join([*told, *also]), address(visit, customer.app_user_id))
+
+
+def _transaction(visit: Visit, match: Match) -> Result:
+    customer = match.view.customer.app_user_id
+    return Result(match.matched, f"bought by {customer}", address(visit, customer))
+
+
+def _event(visit: Visit, found: Findings) -> list[Result]:
+    if found.event is None:
+        return []
+    event = found.event.event
+    return [Result(event.id, f"{event.type}, {texts.instant(event.occurred_at)}", visit.path("events", event.id))]
+
+
+def _named(visit: Visit, one: Named) -> Result:
+    _, pieces = _NAMED[one.kind]
+    # The page of one key shows how to change it.
+    own = one.kind != "key" or visit.may("manage")
+    return Result(one.name or one.id, one.id, visit.path(*pieces, one.id) if own else visit.path(*pieces))

@@ -1,0 +1,115 @@
+"""No page is wider than the screen, on a phone, a tablet and a desk; the header of a phone is one line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+from playwright.async_api import Browser, expect
+
+from latchkey.dashboard.application import EVERY_PAGE
+from latchkey.dashboard.page import Page as Declared
+from latchkey.domain.team.account import Role
+from tests.api.doings import did, make_clock, told
+from tests.dashboard.site import Site, serious_findings, visiting
+
+WIDTHS = (390, 820, 1440)
+ONE_LINE = 64
+# Longer than any column, without a place to break.
+LONG = "w" * 90
+# Pages that are no pages, or that need something that this site does not have.
+ELSEWHERE = re.compile(
+    r"\.csv$|\.json$|/static/|/stream|/live|/count|/fresh|/rows|/openid|/invitations/|/sign-in|/forgotten|/database|/download"
+    r"|/preview|/replays/|/journal/|/exports/\{|/pretend-store|/setup|/audit/|/team/\{|/bulk|/export"
+)
+# What is measured: pixels beyond the edge, texts that are cut off, and the header's height.
+MEASURE = """() => {
+    const root = document.documentElement;
+    const cut = [...document.querySelectorAll('main *, header *')].filter(one => {
+        if (!one.checkVisibility({visibilityProperty: true}) || one.closest('svg, input, .hidden-words')) return false;
+        const hides = ['hidden', 'clip'].includes(getComputedStyle(one).overflowX);
+        return hides && one.clientWidth > 4 && one.scrollWidth > one.clientWidth + 1;
+    });
+    const tables = [...document.querySelectorAll('main table')].filter(one => {
+        const box = one.getBoundingClientRect();
+        return box.width && box.right > root.clientWidth + 1 && !one.closest('.wide');
+    });
+    return {
+        beyond: root.scrollWidth - root.clientWidth,
+        cut: [...cut, ...tables].map(one => one.outerHTML.slice(0, 200)),
+        header: document.querySelector('header.side')?.getBoundingClientRect().height ?? 0,
+    };
+}"""
+
+
+async def _filled(site: Site) -> dict[str, str]:
+    """What stands in the places of paths."""
+    customer = f"user-{LONG}"
+    hook = (await site.hook(f"/{LONG}", name=LONG))["id"]
+    for product in ("pro_monthly", "coins_100", "pro_lifetime"):
+        await did(site, "purchase", customer, product)
+    await site.note(customer, __email=f"{LONG}@example.com", __displayName=LONG)
+    keys = (await site.client.get(f"/v2/projects/{site.project_id}/api_keys")).json()["items"]
+    return {
+        "project_id": site.project_id,
+        "customer_id": customer,
+        "event_id": (await told(site, customer))[0]["id"],
+        "webhook_id": hook,
+        "product_id": "pro_monthly",
+        "entitlement_id": "pro",
+        "offering_id": "ofrng_demo_default",
+        "package_id": "pkge_demo_monthly",
+        "placement_id": "onboarding",
+        "clock_id": await make_clock(site, name=LONG),
+        "code": "COIN",
+        "app_id": "app_demo",
+        "key_id": keys[0]["id"],
+    }
+
+
+def _path(page: Declared, known: dict[str, str]) -> str | None:
+    names = re.findall(r"\{(\w+)", page.path)
+    if page.method != "GET" or ELSEWHERE.search(page.path) or not set(names) <= known.keys():
+        return None
+    return re.sub(r"\{(\w+)[^}]*\}", lambda name: quote(known[name[1]], safe=""), page.path)
+
+
+async def test_no_page_is_wider_than_the_screen(site: Site, browser: Browser) -> None:
+    known = await _filled(site)
+    paths = [path for page in EVERY_PAGE if (path := _path(page, known)) is not None]
+    assert len(paths) > 30
+    wrong: list[tuple[str, int, Any]] = []
+    async with visiting(browser, site, Role.OWNER, viewport={"width": WIDTHS[0], "height": 844}) as visitor:
+        page = await visitor.open()
+        for path in paths:
+            reply = await page.goto(site.url + path)
+            assert reply is not None
+            assert reply.status == 200, path
+            for width in WIDTHS:
+                await page.set_viewport_size({"width": width, "height": 844})
+                seen = await page.evaluate(MEASURE)
+                tall = width == WIDTHS[0] and seen["header"] > ONE_LINE
+                if seen["beyond"] > 0 or seen["cut"] or tall:
+                    wrong.append((path, width, seen))
+            await page.set_viewport_size({"width": WIDTHS[0], "height": 844})
+    assert not wrong
+
+
+async def test_the_menu_of_a_phone_opens_and_closes(site: Site, browser: Browser) -> None:
+    phone = {"width": 390, "height": 844}
+    async with visiting(browser, site, Role.OWNER, viewport=phone) as visitor:
+        page = await visitor.open("/money")
+        link = page.get_by_role("link", name="Audit log")
+        await expect(link).to_be_hidden()
+        await page.get_by_text("Menu", exact=True).click()
+        await expect(link).to_be_visible()
+        assert await serious_findings(page) == []
+        await page.keyboard.press("Escape")
+        await expect(link).to_be_hidden()
+    async with visiting(browser, site, Role.OWNER, viewport=phone, java_script_enabled=False) as visitor:
+        page = await visitor.open("/money")
+        await page.get_by_text("Menu", exact=True).click()
+        await page.get_by_role("link", name="Audit log").click()
+        await page.set_viewport_size({"width": 1440, "height": 844})
+        await expect(page.get_by_role("link", name="Money")).to_be_visible()
