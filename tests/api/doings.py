@@ -92,7 +92,7 @@ async def app_key(shop: Shop, store: AppStore) -> str:
 # The counts of requests, and logs.
 ABOUT_REQUESTS = ("rate_windows", "audit_entries")
 # Written in the background, about once a second.
-LATER = ("request_log", "key_uses")
+LATER = ("request_log", "key_uses", "facet_rolls", "facet_marks", "customer_facets")
 
 
 async def count_rows(shop: Shop, apart_from: Collection[str] = ABOUT_REQUESTS) -> dict[str, int]:

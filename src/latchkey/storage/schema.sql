@@ -1400,6 +1400,133 @@ create table restores (
     primary key (system_identifier, database_oid, timeline)
 );
 
+-- Customer lists (decision 104). The roller's progress in a project: the last event of the feed that is in the facets, and
+-- how far it has walked through the customers by their ids (as in figure_rolls).
+create table facet_rolls (
+    project_id text primary key references projects (id) on delete cascade,
+    position bigint not null default 0,
+    counted bigint not null default 0,
+    mark_id bigint,
+    mark_xid bigint,
+    marked_at bigint
+) with (fillfactor = 50);
+
+-- Customers who changed without an event: those who were seen after an hour or more, or in another country, whose
+-- purchases changed silently, and those who are gone.
+create table facet_marks (
+    project_id text not null,
+    id bigint generated always as identity,
+    customer_id bigint not null,
+    primary key (project_id, id)
+);
+
+-- What lists of customers filter and sort by, written by the roller some seconds after each change. Only instants, which
+-- readers compare with their own time: nothing here goes stale because time passes. `delete_customer` deletes it.
+create table customer_facets (
+    project_id text not null,
+    customer_id bigint not null,
+    environment text not null,
+    test_clock_id text,
+    first_seen_at bigint not null,
+    last_seen_at bigint not null,
+    country text,
+    runs_until bigint,
+    renews_until bigint,
+    trial_until bigint,
+    grace_from bigint,
+    grace_until bigint,
+    billing_issue_at bigint,
+    granted_until bigint,
+    bought boolean not null,
+    owns boolean not null,
+    spent_usd bigint not null,
+    refunded_usd bigint not null,
+    products text[] not null,
+    -- Until when each of them gives or gave access.
+    product_untils bigint[] not null,
+    stores text[] not null,
+    primary key (customer_id, project_id)
+);
+-- Lists are planned with their actual filter and with statistics, so these may begin with project_id. They hide the customer,
+-- and all other queries hide the project: a lookup of one customer can use the primary key alone.
+create index customer_facets_last_seen on customer_facets (project_id, last_seen_at, (customer_id + 0));
+create index customer_facets_first_seen on customer_facets (project_id, first_seen_at, (customer_id + 0));
+create index customer_facets_spent on customer_facets (project_id, spent_usd, (customer_id + 0));
+create index customer_facets_country on customer_facets (project_id, country, last_seen_at, (customer_id + 0));
+create index customer_facets_trial on customer_facets (project_id, trial_until) where trial_until is not null;
+create index customer_facets_granted on customer_facets (project_id, granted_until) where granted_until is not null;
+create index customer_facets_issue on customer_facets (project_id, billing_issue_at) where billing_issue_at is not null;
+create index customer_facets_products on customer_facets using gin (products);
+
+-- Saved filters of customer lists.
+create table customer_segments (
+    project_id text not null references projects (id) on delete cascade,
+    id text not null,
+    name text not null,
+    -- The filter in its text form, the columns and the order.
+    filter json not null,
+    columns text[] not null,
+    sort text not null,
+    created_at bigint not null,
+    updated_at bigint not null,
+    primary key (project_id, id)
+);
+create unique index customer_segments_by_name on customer_segments (lower(name), project_id);
+
+-- What the team wrote about a customer. `delete_customer` deletes it; a merge moves it.
+create table customer_notes (
+    project_id text not null,
+    customer_id bigint not null,
+    id text not null,
+    -- The account that wrote it, and its e-mail address at that time.
+    account_id text not null,
+    author text not null,
+    body text not null,
+    created_at bigint not null,
+    edited_at bigint,
+    primary key (project_id, customer_id, id)
+);
+
+-- Grants to many customers at once. A draft is the preview; it is deleted after a day.
+create table bulk_grants (
+    project_id text not null references projects (id) on delete cascade,
+    id text not null,
+    state text not null check (state in ('draft', 'running', 'done', 'stopped')),
+    entitlement_id text not null,
+    -- A named length, or an instant; both null: for ever.
+    duration text,
+    ends_at bigint,
+    -- Whether customers who have the entitlement when their turn comes are left out.
+    skip_holders boolean not null,
+    -- Where its customers came from, in words.
+    source text not null,
+    actor text not null,
+    created_at bigint not null,
+    started_at bigint,
+    finished_at bigint,
+    total integer not null,
+    -- Of the preview.
+    holders integer not null,
+    unknown_ids text[] not null,
+    -- Fencing, as in exports.
+    lease_until bigint not null default 0,
+    token bigint not null default 0,
+    primary key (project_id, id)
+);
+create index bulk_grants_running on bulk_grants (lease_until) where state = 'running';
+
+create table bulk_grant_customers (
+    project_id text not null,
+    grant_id text not null,
+    number integer not null,
+    customer_key bigint not null,
+    app_user_id text not null,
+    -- 'granted', 'skipped' or 'failed'; null while it waits.
+    outcome text,
+    error text,
+    primary key (project_id, grant_id, number)
+);
+
 -- Everything that a change to customers of one project writes, in one statement: customers, who owns which purchase,
 -- virtual currency, the queue of deliveries and the events. A call outside a transaction is a transaction of its own, so a
 -- purchase is written and committed in one round trip (decision 84).
@@ -1486,6 +1613,8 @@ begin
         insert into figure_marks (project_id, customer_id)
         select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
         insert into chart_marks (project_id, customer_id)
+        select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
+        insert into facet_marks (project_id, customer_id)
         select of_project, case when n.who < 0 then made[-n.who] else n.who end from unnest(mark_whos) as n (who);
     end if;
     if cardinality(told_whos) = 0 then

@@ -1,28 +1,106 @@
-"""Customers: the newest, and the search."""
+"""Customers: lists by filter, saved segments, the search, and any list as CSV."""
 
 from __future__ import annotations
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.page import Pages
+from latchkey.dashboard.customer_filter import SORTS, STATUSES, Chosen, read_chosen
+from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import first_purchase
+from latchkey.dashboard.statuses import status_of
 from latchkey.dashboard.visit import Visit
-from latchkey.domain.access.entitlements import active
-from latchkey.domain.customers.attributes import visible
-from latchkey.usecases.customers.search import Found, Match, newest, search
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.facets import facets_of
+from latchkey.domain.customers.filter import NAMES, Sort
+from latchkey.domain.customers.promotion import STORE
+from latchkey.domain.refusal import Refusal
+from latchkey.usecases.catalog.products import list_products
+from latchkey.usecases.customer_lists.columns import COLUMNS, DEFAULT, needs_customer
+from latchkey.usecases.customer_lists.csv_file import csv_pieces
+from latchkey.usecases.customer_lists.listing import Counted, Entry, count, list_page
+from latchkey.usecases.customer_lists.segments import delete_segment, list_segments, save_segment
+from latchkey.usecases.customers.search import Found, newest, search
+from latchkey.usecases.engine.changes import load_projects
+from latchkey.usecases.money.fees import TITLES
 from latchkey.usecases.rendering.view import View
 
 pages = Pages()
 
 ON_A_PAGE = 50
+# The most products in the list of suggestions.
+SUGGESTED = 500
 
 
 @pages.get("/customers")
 async def show_customers(visit: Visit) -> Response:
     text = visit.query.raw("q")
-    if not text.strip():
-        return await _newest(visit)
+    if text.strip():
+        return await _found(visit, text)
+    try:
+        chosen, error = await read_chosen(visit, visit.query), None
+    except Refusal as refusal:
+        chosen, error = Chosen(), refusal
+    if chosen.filter.is_empty and chosen.sort is Sort.KEY:
+        return await _newest(visit, chosen, error)
+    after = visit.query.text("after") or None
+    listing = await list_page(
+        visit.database,
+        visit.project_id,
+        chosen.filter,
+        visit.now,
+        sort=chosen.sort,
+        after=after,
+        limit=ON_A_PAGE,
+        whole=needs_customer(chosen.columns),
+    )
+    counted = await count(visit.database, visit.project_id, chosen.filter, visit.now)
+    return await _page(
+        visit,
+        chosen,
+        listing.entries,
+        more=visit.path("customers", **chosen.query, after=listing.next) if listing.next else None,
+        counted=counted,
+        complete=listing.complete,
+        is_first=after is None,
+    )
+
+
+@pages.get("/customers.csv")
+async def download(visit: Visit) -> Response:
+    """The whole list, not only a page of it."""
+    chosen = await read_chosen(visit, visit.query)
+    pieces = csv_pieces(
+        visit.database, visit.services.catalogs, visit.project_id, chosen.filter, chosen.columns, visit.now
+    )
+    headers = {"content-disposition": 'attachment; filename="customers.csv"', "cache-control": "no-store"}
+    return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@pages.post("/segments", Needs.GRANT, "segment.saved")
+async def save(visit: Visit) -> Response:
+    chosen = await read_chosen(visit, visit.form)
+    visit.audit(visit.form.text("name"), filter=chosen.query)
+    saved = await save_segment(
+        visit.database,
+        visit.project_id,
+        visit.form.needed("name"),
+        chosen.filter,
+        chosen.columns,
+        chosen.sort,
+        visit.now,
+    )
+    return await visit.to(visit.path("customers", segment=saved.id), f"The segment {saved.name!r} is saved.")
+
+
+@pages.post("/segments/{segment_id}/delete", Needs.GRANT, "segment.deleted")
+async def delete(visit: Visit) -> Response:
+    visit.form.confirmed()
+    await delete_segment(visit.database, visit.project_id, visit.param("segment_id"))
+    return await visit.to(visit.path("customers"), "The segment is deleted. Its customers are not affected.")
+
+
+async def _found(visit: Visit, text: str) -> Response:
     everything = visit.query.ticked("all")
     found = await search(
         visit.database,
@@ -34,11 +112,13 @@ async def show_customers(visit: Visit) -> Response:
         limit=ON_A_PAGE,
     )
     if len(found.matches) == 1 and not found.more and not everything:
-        return await visit.to(_of(visit, found.matches[0].view, q=text if found.whole else None))
-    return _page(visit, [_row(visit, one.view, one) for one in found.matches], text=text, found=found)
+        view = found.matches[0].view
+        return await visit.to(address(visit, view.customer.app_user_id, q=text if found.whole else None))
+    return await _page(visit, Chosen(), [_entry(one.view) for one in found.matches], text=text, found=found)
 
 
-async def _newest(visit: Visit) -> Response:
+async def _newest(visit: Visit, chosen: Chosen, error: Refusal | None) -> Response:
+    """Straight from the customers: somebody who was created a moment ago is there."""
     before = visit.query.number("before", 0, high=2**63 - 1)
     listing = await newest(
         visit.database,
@@ -48,45 +128,76 @@ async def _newest(visit: Visit) -> Response:
         before=before or None,
         limit=ON_A_PAGE,
     )
-    more = visit.path("customers", before=listing.before) if listing.before else None
-    rows = [_row(visit, view) for view in listing.views]
-    purchase = "" if rows else await first_purchase(visit)
-    return _page(visit, rows, more=more, is_first=not before, purchase=purchase)
+    more = visit.path("customers", **chosen.query, before=listing.before) if listing.before else None
+    purchase = "" if listing.views else await first_purchase(visit)
+    entries = [_entry(view) for view in listing.views]
+    return await _page(visit, chosen, entries, more=more, is_first=not before, purchase=purchase, error=error)
 
 
-def _page(
+async def _page(
     visit: Visit,
-    rows: list[dict[str, object]],
+    chosen: Chosen,
+    entries: list[Entry],
     *,
     text: str = "",
     found: Found | None = None,
     more: str | None = None,
+    counted: Counted | None = None,
+    complete: bool = True,
     is_first: bool = False,
     purchase: str = "",
+    error: Refusal | None = None,
 ) -> Response:
+    async with visit.database.acquire() as connection:
+        projects = await load_projects(connection, visit.services.catalogs, {visit.project_id})
+    catalog = projects[visit.project_id].catalog
+    products = await list_products(visit.database, visit.project_id, limit=SUGGESTED)
+    status, words = status_of(error) if error is not None else (200, "")
     return visit.page(
         "customers.html",
+        status,
         here="customers",
-        rows=rows,
+        error=words,
+        chosen=chosen,
+        given={name: visit.query.text(name) if error else chosen.query.get(name, "") for name in NAMES},
+        rows=[_row(visit, entry, chosen.columns, catalog) for entry in entries],
+        matches=found.matches if found else [],
+        columns=COLUMNS,
+        default_columns=DEFAULT,
+        statuses=STATUSES,
+        sorts=SORTS,
+        segments=sorted(await list_segments(visit.database, visit.project_id), key=lambda one: one.name.lower()),
+        products=[one.id for one in products],
+        stores=_stores(chosen),
         text=text,
         found=found,
         more=more,
+        counted=counted,
+        complete=complete,
         is_first=is_first,
         purchase=purchase,
     )
 
 
-def _row(visit: Visit, view: View, match: Match | None = None) -> dict[str, object]:
-    attributes = visible(view.customer)
+def _row(visit: Visit, entry: Entry, columns: tuple[str, ...], catalog: Catalog) -> dict[str, object]:
+    id = entry.app_user_id or ""
     return {
-        "customer": view.customer,
-        "href": _of(visit, view),
-        "entitlements": list(active(view.customer, view.catalog, view.now)),
-        "email": attributes["$email"].value if "$email" in attributes else None,
-        "last_seen": view.last_seen,
-        "match": match,
+        "id": id,
+        "href": address(visit, id),
+        "on_clock": entry.facets.test_clock_id is not None,
+        "now": entry.now,
+        "cells": [(name, COLUMNS[name].kind, COLUMNS[name].value(entry, catalog)) for name in columns],
     }
 
 
-def _of(visit: Visit, view: View, **query: object) -> str:
-    return address(visit, view.customer.app_user_id, **query)
+def _entry(view: View) -> Entry:
+    """A customer that was read itself, as an entry of a list."""
+    facets = facets_of(view.customer, view.last_seen.at, view.last_seen.country)
+    return Entry(view.key, facets, view.now, None, view.customer.app_user_id, view.customer)
+
+
+def _stores(chosen: Chosen) -> list[tuple[str, str]]:
+    """Those that Latchkey knows, and one of the operator's own if the filter names it."""
+    named = [(name, title) for name, title in TITLES.items() if name != STORE]
+    own = chosen.filter.store
+    return [("", "Any"), *named, *([(own, own)] if own is not None and own not in TITLES else [])]

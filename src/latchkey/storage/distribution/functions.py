@@ -76,6 +76,25 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "insert into chart_marks (project_id, id, customer_id)\n"
             "        select of_project, nextval('public.chart_marks_id_seq'),",
         ),
+        (
+            "insert into facet_marks (project_id, customer_id)\n        select of_project,",
+            "insert into facet_marks (project_id, id, customer_id)\n"
+            "        select of_project, nextval('public.facet_marks_id_seq'),",
+        ),
+    ),
+    "touch_customers": (
+        (
+            "insert into facet_marks (project_id, customer_id)\n    select project_id, id",
+            "insert into facet_marks (project_id, id, customer_id)\n"
+            "    select project_id, nextval('public.facet_marks_id_seq'), id",
+        ),
+    ),
+    "delete_customer": (
+        (
+            "insert into facet_marks (project_id, customer_id) values ($1, $2)",
+            "insert into facet_marks (project_id, id, customer_id)"
+            " values ($1, nextval('public.facet_marks_id_seq'), $2)",
+        ),
     ),
     "add_import_skips": (
         ("(project_id, import_id, file, line, reason)", "(project_id, import_id, n, file, line, reason)"),
@@ -93,12 +112,15 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
         ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
     ),
-    "charts_batch": (
-        ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
-        ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
+    **dict.fromkeys(
+        ("charts_batch", "facets_batch"),
+        (
+            ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
+            ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
+        ),
     ),
     **dict.fromkeys(
-        ("look_at_figures", "look_at_charts"),
+        ("look_at_figures", "look_at_charts", "look_at_facets"),
         (
             (
                 "coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest",

@@ -187,6 +187,15 @@ _SPECIAL: Final[dict[str, Route]] = {
     "chart_environments_of": _by_project(2),
     "add_chart_dimensions": _by_project(16),
     "write_charts": ByProject((Columns(1, 4), Columns(5, 20), Columns(21, 37), Columns(38, 49))),
+    # Customer lists.
+    "look_at_facets": EachShard(_DUE, merge="sums"),
+    "start_facets": EachShard("new projects, wherever they are"),
+    "take_facets_behind": EachShard(_DUE, limit=2, sorted=True),
+    "facets_batch": _by_project(2),
+    "facets_stretch": _by_project(3),
+    "write_facets": ByProject((Columns(1, 2), Columns(3, 23), Columns(24, 29))),
+    "list_facets": AtProject(),
+    "count_facets": AtProject(),
     # Their project is their first parameter.
     "write_changes": AtProject(),
     "offering_choice": AtProject(),
@@ -233,6 +242,9 @@ clear_offering_override last_seen_country find_delivery lock_lanes hurry_lane re
 committed_at events_to_replay load_handles handles_of_purchase still_to_ask set_check_at set_acknowledge_at
 newest_clocks customers_on_clock
 highest_sequence move_figures_on move_charts_on move_feed_on move_customer_keys_of_project_on read_purchases_again
+await_facets forget_facets customer_list_standing add_note change_note delete_note count_notes notes_of_customer
+past_troubles_of_customer
+highest_sequence move_figures_on move_feed_on move_customer_keys_of_project_on read_purchases_again
 """
 
 # Reference and local tables only, or none.
@@ -244,11 +256,13 @@ await_turn_to_guess begin_audit_entry begin_export_run begin_half_sign_in begin_
 catalog_grid catalog_version change_export claim_announcements claim_checkouts claim_export claim_mail
 claim_notifications clear_notice clear_staging clock_by_id clocks_of_project confirm_second_factor
 connected_apps count_accounts count_failed_notifications count_failed_sign_ins count_mails count_product_prices
-count_recovery_codes count_staged count_store_troubles create_account create_app create_clock create_currency
+count_recovery_codes count_segments count_staged count_store_troubles create_account create_app create_clock
+create_currency
 create_entitlement create_experiment create_export create_invitation create_key create_offering create_package
 create_placement create_webhook credited_products currency_codes database_time delete_app delete_clock
 delete_currency delete_entitlement delete_export delete_offering delete_package delete_placement delete_product
-delete_product_price delete_product_prices delete_store_credentials delete_webhook detach_from_package drop_part
+delete_product_price delete_product_prices delete_segment delete_store_credentials delete_webhook
+detach_from_package drop_part
 end_session end_session_of_account end_sessions_of_account ensure_store_connection experiment_by_id
 file_notifications find_account find_account_by_openid find_by_name
 find_citus find_half_sign_in find_invitation find_key
@@ -262,16 +276,17 @@ keys_about_to_expire known_products known_rates last_export_runs link_openid lis
 list_audit_entries_between list_audit_entries_by list_audit_entries_of list_currencies list_entitlements
 list_experiments list_export_runs list_exports list_healings list_keys list_missing_rates list_notifications
 list_offerings list_operators list_parts list_placements list_products list_products_of_entitlement
-list_projects list_rates list_requests list_requests_of_key list_webhooks load_a_sealed_secret load_account
+list_projects list_rates list_requests list_requests_of_key list_segments list_webhooks load_a_sealed_secret
+load_account
 load_app load_audit_entry load_catalog load_checkout load_currency load_entitlement load_entitlements
 load_event_traces load_export load_fees load_key load_key_uses load_notification load_offering load_package
-load_placement load_product load_product_prices load_project load_restore load_second_factor
+load_placement load_product load_product_prices load_project load_restore load_second_factor load_segment
 load_store_connection load_store_connections load_webhook lock_health lock_import lock_key lock_owners
 lock_parts lock_rates lock_store_connection lock_webhook log_requests logged_keys logged_routes look_at_nodes
 look_at_server look_at_shard_rows look_at_shards look_at_standbys look_at_tables members_of_project move_clock
 move_customer_keys_on next_notification_due next_staged node_of_project note_failed_sign_in note_healing
 note_history_read note_missing_rates note_moved note_notified note_server note_store_check open_part open_session
-operational_event_place order_packages packages_of_offering packages_of_offerings packages_with_product
+operational_event_place order_packages plan_each_list packages_of_offering packages_of_offerings packages_with_product
 page_of_operational_events password_of place_projects postpone_mail postpone_notification products_crediting
 products_granting products_of_packages projects_of_account projects_of_webhooks projects_restored
 prunable_webhooks prune_checkouts prune_event_traces prune_notifications prune_request_log prune_requests_of_key
@@ -280,7 +295,7 @@ receipt_shown_by_another record_announcement remove_grants remove_mail remove_me
 remove_second_factor rename_entitlement rename_package renew_export replay_alone replays_of_webhook
 reprocess_notification reprocess_notifications reset_webhook_health revoke_key revoke_operator role_of
 rotate_notification_token rotate_webhook_secret rules_of_keys run_export_now running_services save_checkout
-save_fees save_health save_product save_product_price save_rates_reading save_rates_version
+save_fees save_health save_product save_product_price save_rates_reading save_rates_version save_segment
 save_store_credentials sell_demo_base_plans server_confirms server_found server_identity server_role
 sessions_of_account set_checkout_check set_checkout_handle set_current_offering set_fallback_placement
 set_key_rules set_notice set_password set_product_credit set_sequence_floor share_clock size_of_spread_part

@@ -71,6 +71,10 @@ TABLES: Final[dict[str, Place]] = {
     "import_skips": "by project",
     # The last key of a customer in each project; only a distributed database has rows here.
     "customer_keys": "by project",
+    "facet_rolls": "by project",
+    "facet_marks": "by project",
+    "customer_facets": "by project",
+    "customer_notes": "by project",
     # On the coordinator alone: of the whole deployment, of accounts, or of few rows that one process works through.
     "rate_windows": "local",
     "request_log": "local",
@@ -97,6 +101,9 @@ TABLES: Final[dict[str, Place]] = {
     "checkouts": "local",
     "import_rows": "local",
     "import_ids": "local",
+    "customer_segments": "local",
+    "bulk_grants": "local",
+    "bulk_grant_customers": "local",
     "exports": "local",
     "export_runs": "local",
     "schema_migrations": "local",

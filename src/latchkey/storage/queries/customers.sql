@@ -100,11 +100,14 @@ where email is not null
 on conflict do nothing;
 
 -- name: move_aliases
--- move the ids of a merged customer to the one it was merged into, with its offering unless that one has its own
+-- move the ids of a merged customer to the one it was merged into, with its notes, and its offering unless that one has its own
 with override as (
     update offering_overrides set customer_id = $3
     where project_id = $1 and customer_id = $2
         and not exists (select from offering_overrides k where k.project_id = $1 and k.customer_id = $3)
+),
+notes as (
+    update customer_notes set customer_id = $3 where project_id = $1 and customer_id = $2
 )
 update aliases set customer_id = $3 where project_id = $1 and customer_id = $2;
 
@@ -157,6 +160,10 @@ with
     ids as (delete from aliases where project_id = $1 and customer_id = $2),
     addresses as (delete from customer_emails where project_id || '' = $1 and customer_id = $2),
     override as (delete from offering_overrides where project_id = $1 and customer_id = $2),
+    facets as (delete from customer_facets where customer_id = $2 and project_id || '' = $1),
+    -- The roller may be about to write the facets that it has just read.
+    marked as (insert into facet_marks (project_id, customer_id) values ($1, $2)),
+    notes as (delete from customer_notes where project_id = $1 and customer_id = $2),
     movements as (delete from currency_transactions where project_id = $1 and customer_id = $2),
     absorbed as (delete from absorbed_customers where project_id = $1 and customer_id = $2)
 delete from customers where project_id = $1 and id = $2;

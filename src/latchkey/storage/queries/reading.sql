@@ -130,18 +130,21 @@ where (select k.xmin = $2::xid and k.revoked_at is null from api_keys k where k.
     and (select p.catalog_version = $4 from projects p where p.id = $3);
 
 -- name: touch_customers
--- write when and from where customers were last seen; rows are locked in the same order everywhere
-with seen as (
-    select *
-    from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
-        as seen (project_id, id, at, platform, platform_version, app_version, country)
-),
-locked as (
-    select c.project_id, c.id
+-- write when and from where customers were last seen; rows are locked in the same order everywhere. Who was not seen for
+-- an hour, or not in this country, is marked for the lists of customers.
+with locked as (
+    select c.project_id, c.id, c.last_seen_at as was_at, c.last_seen_country as was_in,
+        seen.at, seen.platform, seen.platform_version, seen.app_version, seen.country
     from customers c
-    join seen using (project_id, id)
+    join unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
+        as seen (project_id, id, at, platform, platform_version, app_version, country) using (project_id, id)
     order by c.project_id, c.id
     for no key update of c
+),
+marked as (
+    insert into facet_marks (project_id, customer_id)
+    select project_id, id from locked
+    where at / 3600000 > was_at / 3600000 or country is not null and was_in is distinct from country
 )
 update customers c
 set last_seen_at = greatest(c.last_seen_at, seen.at),
@@ -154,6 +157,5 @@ set last_seen_at = greatest(c.last_seen_at, seen.at),
     end,
     last_seen_app_version = coalesce(seen.app_version, c.last_seen_app_version),
     last_seen_country = coalesce(seen.country, c.last_seen_country)
-from locked
-join seen using (project_id, id)
-where c.project_id = locked.project_id and c.id = locked.id;
+from locked seen
+where c.project_id = seen.project_id and c.id = seen.id;

@@ -1,0 +1,99 @@
+"""A customer list in a URL: its filter, columns and order, read from the query and written into links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from latchkey.dashboard.form import Form
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.customers.facets import Status
+from latchkey.domain.customers.filter import EVERYBODY, NAMES, Filter, Sort, parse, written
+from latchkey.usecases.customer_lists.columns import DEFAULT, chosen
+from latchkey.usecases.customer_lists.segments import Segment, load_segment
+
+# What the page calls each status, and the colour of its badge.
+STATUSES: dict[Status, tuple[str, str]] = {
+    Status.ACTIVE: ("Active", "good"),
+    Status.TRIAL: ("Trial", "accent"),
+    Status.IN_GRACE_PERIOD: ("Grace period", "warn"),
+    Status.BILLING_ISSUE: ("Billing issue", "bad"),
+    Status.CANCELLED: ("Cancelled, still active", "warn"),
+    Status.EXPIRED: ("Expired", ""),
+    Status.ONE_TIME_PURCHASE: ("One-time purchase", "good"),
+    Status.NEVER_BOUGHT: ("Never bought", ""),
+    Status.GRANTED: ("Granted", "accent"),
+}
+SORTS: dict[Sort, str] = {
+    Sort.KEY: "Newest first",
+    Sort.LAST_SEEN: "Last seen",
+    Sort.FIRST_SEEN: "First seen",
+    Sort.SPENT: "Most spent",
+}
+_TITLES = {
+    "product_id": "Product",
+    "spent_from": "Spent at least (USD)",
+    "spent_to": "Spent at most (USD)",
+    "country": "Country",
+    "store": "Store",
+    "environment": "Environment",
+    "last_seen_after": "Last seen after",
+    "last_seen_before": "Last seen before",
+    "first_seen_after": "First seen after",
+    "first_seen_before": "First seen before",
+    "trial_ends_within": "Trial ends within days",
+    "product_active": "The product gives access now",
+    "billing_issue": "Has a billing issue",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    filter: Filter = EVERYBODY
+    columns: tuple[str, ...] = DEFAULT
+    sort: Sort = Sort.KEY
+    segment: Segment | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """For links. The default is left out."""
+        said = written(self.filter)
+        if self.columns != DEFAULT:
+            said["columns"] = ",".join(self.columns)
+        if self.sort is not Sort.KEY:
+            said["sort"] = self.sort
+        return said
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """Each condition in words, and its name."""
+        said = written(self.filter)
+        found = []
+        if self.filter.status:
+            titles = [STATUSES[one][0] for one in Status if one in self.filter.status]
+            found.append((" or ".join(titles), "status"))
+        for name, title in _TITLES.items():
+            if name in said:
+                found.append((title if said[name] == "true" else f"{title}: {said[name]}", name))
+        return found
+
+    def without(self, name: str) -> dict[str, str]:
+        return {key: text for key, text in self.query.items() if key != name}
+
+    def like(self, **changes: object) -> dict[str, str]:
+        return replace(self, **changes).query  # type: ignore[arg-type]  # names of fields
+
+
+def given(form: Form) -> dict[str, str]:
+    """The fields of a filter. A status is a box to tick, so there may be several."""
+    return {name: ",".join(form.all(name)) if name == "status" else form.text(name) for name in NAMES}
+
+
+async def read_chosen(visit: Visit, form: Form) -> Chosen:
+    """From the query of a page, or from a form that carries the same fields."""
+    segment_id = form.text("segment")
+    if segment_id:
+        segment = await load_segment(visit.database, visit.project_id, segment_id)
+        return Chosen(segment.filter, segment.columns, segment.sort, segment)
+    columns = [name for one in form.all("columns") for name in one.split(",")]
+    sort = Sort(form.choice("sort", [one.value for one in Sort], default=Sort.KEY.value))
+    return Chosen(parse(given(form)), chosen(columns), sort)

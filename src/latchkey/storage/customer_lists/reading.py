@@ -1,0 +1,160 @@
+"""A page of a customer list, and how many customers it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.facets import Facets
+from latchkey.domain.customers.filter import Filter, Sort
+from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.storage.customers.state_format import decode
+from latchkey.storage.database import Connection, Database, Record
+from latchkey.storage.sql import query
+
+_PLAN_EACH = query("plan_each_list")
+_STANDING = query("customer_list_standing")
+_LIST = query("list_facets")
+_COUNT = query("count_facets")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    # Events that are not in the facets yet.
+    behind: int
+    # Whether all customers were walked through: false for a short time after an upgrade, and for the newest customers.
+    walked: bool
+    # Nobody's now is earlier.
+    earliest: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """After which customer a page begins."""
+
+    value: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    key: int
+    facets: Facets
+    # The customer's own time.
+    now: Ms
+    # None outside a list.
+    place: Place | None
+    # None: the customer was deleted a moment ago.
+    app_user_id: str | None
+    # Only if it was asked for.
+    customer: Customer | None
+
+
+async def plan_each(connection: Connection) -> None:
+    """For this transaction: lists are planned with their filter and the statistics of the table. Planned once and for
+    all, no index could be chosen, because any filter may be empty."""
+    await connection.execute(_PLAN_EACH)
+
+
+async def standing(connection: Connection, project_id: str, now: Ms) -> Standing | None:
+    """None: there is no such project."""
+    row = await connection.fetchrow(_STANDING, project_id, now)
+    return None if row is None else Standing(row["behind"], row["walked"], row["earliest"])
+
+
+async def page(
+    connection: Connection,
+    project_id: str,
+    wanted: Filter,
+    now: Ms,
+    earliest: Ms,
+    *,
+    sort: Sort,
+    after: Place | None,
+    limit: int,
+    whole: bool,
+) -> list[Entry]:
+    """`whole`: with the customers themselves."""
+    value, key = (after.value, after.key) if after is not None else (None, None)
+    rows = await connection.fetch(
+        _LIST, project_id, now, earliest, *arguments(wanted, now), sort, value, key, limit, whole
+    )
+    return [_entry(row) for row in rows]
+
+
+async def count_within(
+    database: Database, timeout_ms: int, project_id: str, wanted: Filter, now: Ms, most: int
+) -> int | None:
+    """Counting ends at `most`. None if it takes longer than `timeout_ms`."""
+    try:
+        async with database.transaction(readonly=True, statement_timeout_ms=timeout_ms) as connection:
+            found = await standing(connection, project_id, now)
+            if found is None:
+                return 0
+            await plan_each(connection)
+            row = await connection.fetchrow(_COUNT, project_id, now, found.earliest, *arguments(wanted, now), most)
+    except asyncpg.QueryCanceledError:
+        return None
+    assert row is not None, "an aggregate always has a row"
+    customers: int = row["customers"]
+    return customers
+
+
+def arguments(wanted: Filter, now: Ms) -> tuple[Any, ...]:
+    """In the order of the queries: $4 to $17."""
+    within = wanted.trial_ends_within
+    return (
+        sorted(wanted.status) or None,
+        wanted.product_id,
+        wanted.product_active,
+        wanted.spent_from,
+        wanted.spent_to,
+        wanted.country,
+        wanted.store,
+        wanted.environment,
+        wanted.last_seen_after.resolved(now) if wanted.last_seen_after else None,
+        wanted.last_seen_before.resolved(now) if wanted.last_seen_before else None,
+        wanted.first_seen_after.resolved(now) if wanted.first_seen_after else None,
+        wanted.first_seen_before.resolved(now) if wanted.first_seen_before else None,
+        within * DAY if within is not None else None,
+        wanted.billing_issue,
+    )
+
+
+def _entry(row: Record) -> Entry:
+    return Entry(
+        row["customer_id"],
+        facets_in(row),
+        row["own_now"],
+        Place(row["sorted_by"], row["customer_id"]),
+        row["app_user_id"],
+        decode(row["state"]) if row["state"] is not None else None,
+    )
+
+
+def facets_in(row: Record) -> Facets:
+    return Facets(
+        environment=Environment(row["environment"]),
+        test_clock_id=row["test_clock_id"],
+        first_seen_at=row["first_seen_at"],
+        last_seen_at=row["last_seen_at"],
+        country=row["country"],
+        runs_until=row["runs_until"],
+        renews_until=row["renews_until"],
+        trial_until=row["trial_until"],
+        grace_from=row["grace_from"],
+        grace_until=row["grace_until"],
+        billing_issue_at=row["billing_issue_at"],
+        granted_until=row["granted_until"],
+        bought=row["bought"],
+        owns=row["owns"],
+        spent_usd=row["spent_usd"],
+        refunded_usd=row["refunded_usd"],
+        products=tuple(row["products"]),
+        product_untils=tuple(row["product_untils"]),
+        stores=tuple(row["stores"]),
+    )

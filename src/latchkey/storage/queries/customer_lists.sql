@@ -1,0 +1,364 @@
+-- name: look_at_facets
+-- whether any project's facets are behind its feed: two sums, because a feed never is behind its facets
+select
+    heads.position > rolled.position or exists (select from facet_marks) as behind,
+    heads.projects > rolled.projects as unstarted,
+    coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest
+from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
+    (select coalesce(sum(position), 0) as position, count(*) as projects from facet_rolls) as rolled;
+
+-- name: start_facets
+-- start the facets of new projects: at the end of the feed, because all customers are walked through from the first
+insert into facet_rolls (project_id, position)
+select f.project_id, f.position from feeds f
+where ($1::text is null or f.project_id = $1)
+    and not exists (select from facet_rolls r where r.project_id = f.project_id)
+order by f.project_id
+on conflict do nothing;
+
+-- name: take_facets_behind
+-- lock the progress of the next projects that are behind, by id, unless another process holds it
+select r.project_id, r.position, r.counted, r.mark_id, r.mark_xid, r.marked_at
+from facet_rolls r
+cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
+where r.project_id > $1
+    and (
+        head.position > r.position
+        or exists (select from facet_marks m where m.project_id = r.project_id)
+        or $3 and (r.marked_at is null or abs($4 - r.marked_at) >= $5)
+            and exists (select from customers c where c.project_id = r.project_id and c.id > r.counted)
+    )
+order by r.project_id
+limit $2
+for update of r skip locked;
+
+-- name: await_facets
+-- lock a project's progress, waiting for another process
+select project_id, position, counted, mark_id, mark_xid, marked_at
+from facet_rolls where project_id = $1
+for update;
+
+-- name: facets_batch
+-- for each of these projects: its next events and marks (which are deleted), the customers they name, those that are gone
+-- A statement of its own after the lock: its snapshot must be newer than what another process has written.
+with held as materialized (
+    select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
+),
+taken as (
+    -- By where the row is stored: a plan made while the table was known to be empty would go through all marks.
+    delete from facet_marks m
+    where m.ctid = any(array(
+        select first.ctid
+        from held h
+        cross join lateral (
+            select k.ctid from facet_marks k where k.project_id = h.project_id order by k.project_id, k.id limit $3
+        ) as first
+    ))
+    returning m.project_id, m.customer_id
+)
+select h.project_id, head.position as head, told.events, told.position, marked.marks,
+    array(select distinct named.one from unnest(told.customers || marked.customers) as named (one)) as named,
+    found.keys, found.states, found.last_seen, found.countries,
+    coalesce(newest.id, 0) as newest,
+    pg_current_xact_id()::text::bigint as xid,
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
+from held h
+cross join lateral (select f.position from feeds f where f.project_id = h.project_id limit 1) as head
+cross join lateral (
+    select count(*) as events, max(e.position) as position, array_agg(e.customer_id) as customers
+    from (
+        select n.position, n.customer_id from events n
+        where n.project_id = h.project_id and n.position > h.position
+        order by n.position
+        limit $3
+    ) as e
+) as told
+cross join lateral (
+    select count(*) as marks, array_agg(t.customer_id) as customers from taken t where t.project_id = h.project_id
+) as marked
+cross join lateral (
+    select array_agg(c.id) as keys, array_agg(c.state) as states, array_agg(c.last_seen_at) as last_seen,
+        array_agg(c.last_seen_country) as countries
+    from customers c
+    where c.project_id = h.project_id and c.id = any(told.customers || marked.customers)
+) as found
+left join lateral (
+    select c.id from customers c where c.project_id = h.project_id order by c.id desc limit 1
+) as newest on true
+order by h.project_id;
+
+-- name: facets_stretch
+-- the next customers of these projects by their keys, after one key and up to another
+select a.project_id, c.id, c.state, c.last_seen_at, c.last_seen_country
+from unnest($1::text[], $2::bigint[], $3::bigint[]) as a (project_id, counted, until)
+cross join lateral (
+    select k.id, k.state, k.last_seen_at, k.last_seen_country from customers k
+    where k.project_id = a.project_id and k.id > a.counted and k.id <= a.until
+    order by k.id
+    limit $4
+) as c;
+
+-- name: write_facets
+-- write a batch: delete the facets of customers that are gone, add or replace others, store the progress
+with gone as (
+    delete from customer_facets f
+    where f.ctid = any(array(
+        select found.ctid
+        from unnest($1::text[], $2::bigint[]) as n (project_id, customer_id)
+        cross join lateral (
+            select k.ctid from customer_facets k
+            where k.customer_id = n.customer_id and k.project_id || '' = n.project_id
+            limit 1
+        ) as found
+    ))
+),
+kept as (
+    insert into customer_facets as f (
+        project_id, customer_id, environment, test_clock_id, first_seen_at, last_seen_at, country, runs_until,
+        renews_until, trial_until, grace_from, grace_until, billing_issue_at, granted_until, bought, owns, spent_usd,
+        refunded_usd, products, product_untils, stores
+    )
+    select n.project_id, n.customer_id, n.environment, n.test_clock_id, n.first_seen_at, n.last_seen_at, n.country,
+        n.runs_until, n.renews_until, n.trial_until, n.grace_from, n.grace_until, n.billing_issue_at, n.granted_until,
+        n.bought, n.owns, n.spent_usd, n.refunded_usd, string_to_array(n.products, E'\x1f'),
+        string_to_array(n.product_untils, ',')::bigint[], string_to_array(n.stores, E'\x1f')
+    from unnest(
+        $3::text[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[], $10::bigint[],
+        $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::boolean[],
+        $18::boolean[], $19::bigint[], $20::bigint[], $21::text[], $22::text[], $23::text[]
+    ) as n (
+        project_id, customer_id, environment, test_clock_id, first_seen_at, last_seen_at, country, runs_until,
+        renews_until, trial_until, grace_from, grace_until, billing_issue_at, granted_until, bought, owns, spent_usd,
+        refunded_usd, products, product_untils, stores
+    )
+    on conflict (customer_id, project_id) do update set
+        environment = excluded.environment,
+        test_clock_id = excluded.test_clock_id,
+        first_seen_at = excluded.first_seen_at,
+        last_seen_at = excluded.last_seen_at,
+        country = excluded.country,
+        runs_until = excluded.runs_until,
+        renews_until = excluded.renews_until,
+        trial_until = excluded.trial_until,
+        grace_from = excluded.grace_from,
+        grace_until = excluded.grace_until,
+        billing_issue_at = excluded.billing_issue_at,
+        granted_until = excluded.granted_until,
+        bought = excluded.bought,
+        owns = excluded.owns,
+        spent_usd = excluded.spent_usd,
+        refunded_usd = excluded.refunded_usd,
+        products = excluded.products,
+        product_untils = excluded.product_untils,
+        stores = excluded.stores
+    -- Most events change nothing here, and then no index is written.
+    where (
+        f.environment, f.test_clock_id, f.first_seen_at, f.last_seen_at, f.country, f.runs_until, f.renews_until,
+        f.trial_until, f.grace_from, f.grace_until, f.billing_issue_at, f.granted_until, f.bought, f.owns, f.spent_usd,
+        f.refunded_usd, f.products, f.product_untils, f.stores
+    ) is distinct from (
+        excluded.environment, excluded.test_clock_id, excluded.first_seen_at, excluded.last_seen_at, excluded.country,
+        excluded.runs_until, excluded.renews_until, excluded.trial_until, excluded.grace_from, excluded.grace_until,
+        excluded.billing_issue_at, excluded.granted_until, excluded.bought, excluded.owns, excluded.spent_usd,
+        excluded.refunded_usd, excluded.products, excluded.product_untils, excluded.stores
+    )
+)
+update facet_rolls r
+set position = n.position, counted = n.counted, mark_id = n.mark_id, mark_xid = n.mark_xid, marked_at = n.marked_at
+from unnest(
+    $24::text[], $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[]
+) as n (project_id, position, counted, mark_id, mark_xid, marked_at)
+where r.project_id = n.project_id;
+
+-- name: forget_facets
+-- delete a project's facets and begin again: the roller walks through all customers
+with gone as (
+    delete from customer_facets where project_id = $1
+)
+update facet_rolls set counted = 0, mark_id = null, mark_xid = null, marked_at = null where project_id = $1;
+
+-- name: plan_each_list
+-- for this transaction: plan each list with its actual filter, with whatever scans and sorts fit it
+select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true);
+
+-- name: customer_list_standing
+-- how far a project's facets are behind, and the earliest now of anybody in it
+select f.position - coalesce(r.position, 0) as behind,
+    not exists (select from customers c where c.project_id = $1 and c.id > coalesce(r.counted, 0)) as walked,
+    least($2::bigint, (select min(t.now_ms) from test_clocks t where t.project_id = $1)) as earliest
+from feeds f
+left join facet_rolls r on r.project_id = f.project_id
+where f.project_id = $1;
+
+-- name: list_facets
+-- a page of the customers that a filter matches, the highest of the chosen value first
+-- Planned with its actual arguments: conditions that are not asked for vanish, and the order is that of an index. $3 is a
+-- lower bound of everybody's now, so that an index can be used; each customer is compared with its own.
+with page as materialized (
+    select f.*, at.now as own_now,
+        case $18::text when 'last_seen' then f.last_seen_at when 'first_seen' then f.first_seen_at when 'spent' then f.spent_usd
+            else f.customer_id end as sorted_by
+    from customer_facets f
+    cross join lateral (
+        select case when f.test_clock_id is null then $2::bigint else (
+            select t.now_ms from test_clocks t where t.project_id = f.project_id and t.id = f.test_clock_id
+        ) end as now
+    ) as at
+    where f.project_id = $1
+        and ($4::text[] is null
+            or 'active' = any($4) and f.runs_until > at.now
+            or 'trial' = any($4) and f.trial_until > $3 and f.trial_until > at.now
+            or 'in_grace_period' = any($4) and f.grace_until > at.now and f.grace_from <= at.now
+            or 'billing_issue' = any($4) and f.billing_issue_at is not null
+            or 'cancelled' = any($4) and f.runs_until > at.now and coalesce(f.renews_until <= at.now, true)
+            or 'expired' = any($4) and f.runs_until <= at.now
+            or 'one_time_purchase' = any($4) and f.owns
+            or 'never_bought' = any($4) and not f.bought
+            or 'granted' = any($4) and f.granted_until > $3 and f.granted_until > at.now)
+        and ($5::text is null or f.products @> array[$5]
+            and (not $6::boolean or f.product_untils[array_position(f.products, $5)] > at.now))
+        and ($7::bigint is null or f.spent_usd >= $7)
+        and ($8::bigint is null or f.spent_usd <= $8)
+        and ($9::text is null or f.country = $9)
+        and ($10::text is null or f.stores @> array[$10])
+        and ($11::text is null or f.environment = $11)
+        and ($12::bigint is null or f.last_seen_at >= $12)
+        and ($13::bigint is null or f.last_seen_at < $13)
+        and ($14::bigint is null or f.first_seen_at >= $14)
+        and ($15::bigint is null or f.first_seen_at < $15)
+        and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16)
+        and (not $17::boolean or f.billing_issue_at is not null)
+        and ($19::bigint is null or (
+            case $18::text when 'last_seen' then f.last_seen_at when 'first_seen' then f.first_seen_at
+                when 'spent' then f.spent_usd else f.customer_id end, f.customer_id + 0
+        ) < ($19, $20::bigint))
+    order by sorted_by desc, f.customer_id + 0 desc
+    limit $21
+)
+select p.*, c.app_user_id, c.state
+from page p
+left join lateral (
+    select k.app_user_id, case when $22::boolean then k.state end as state
+    from customers k
+    where k.project_id = p.project_id and k.id = p.customer_id
+    limit 1
+) as c on true
+order by p.sorted_by desc, p.customer_id desc;
+
+-- name: count_facets
+-- how many customers a filter matches, up to a limit; the parameters are those of list_facets
+select count(*) as customers
+from (
+    select
+    from customer_facets f
+    cross join lateral (
+        select case when f.test_clock_id is null then $2::bigint else (
+            select t.now_ms from test_clocks t where t.project_id = f.project_id and t.id = f.test_clock_id
+        ) end as now
+    ) as at
+    where f.project_id = $1
+        and ($4::text[] is null
+            or 'active' = any($4) and f.runs_until > at.now
+            or 'trial' = any($4) and f.trial_until > $3 and f.trial_until > at.now
+            or 'in_grace_period' = any($4) and f.grace_until > at.now and f.grace_from <= at.now
+            or 'billing_issue' = any($4) and f.billing_issue_at is not null
+            or 'cancelled' = any($4) and f.runs_until > at.now and coalesce(f.renews_until <= at.now, true)
+            or 'expired' = any($4) and f.runs_until <= at.now
+            or 'one_time_purchase' = any($4) and f.owns
+            or 'never_bought' = any($4) and not f.bought
+            or 'granted' = any($4) and f.granted_until > $3 and f.granted_until > at.now)
+        and ($5::text is null or f.products @> array[$5]
+            and (not $6::boolean or f.product_untils[array_position(f.products, $5)] > at.now))
+        and ($7::bigint is null or f.spent_usd >= $7)
+        and ($8::bigint is null or f.spent_usd <= $8)
+        and ($9::text is null or f.country = $9)
+        and ($10::text is null or f.stores @> array[$10])
+        and ($11::text is null or f.environment = $11)
+        and ($12::bigint is null or f.last_seen_at >= $12)
+        and ($13::bigint is null or f.last_seen_at < $13)
+        and ($14::bigint is null or f.first_seen_at >= $14)
+        and ($15::bigint is null or f.first_seen_at < $15)
+        and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16)
+        and (not $17::boolean or f.billing_issue_at is not null)
+    limit $18
+) as matching;
+
+-- name: list_segments
+-- a project's saved filters, by name; by id after one for the API
+select id, name, filter, columns, sort, created_at, updated_at
+from customer_segments
+where project_id = $1 and ($2::text is null or id > $2)
+order by id
+limit $3;
+
+-- name: load_segment
+-- one saved filter
+select id, name, filter, columns, sort, created_at, updated_at
+from customer_segments where project_id = $1 and id = $2;
+
+-- name: save_segment
+-- save a filter; one with the same name, in any case of letters, is replaced
+insert into customer_segments as s (project_id, id, name, filter, columns, sort, created_at, updated_at)
+values ($1, $2, $3, $4, $5, $6, $7, $7)
+on conflict (lower(name), project_id) do update
+set name = excluded.name, filter = excluded.filter, columns = excluded.columns, sort = excluded.sort,
+    updated_at = excluded.updated_at
+returning id, name, filter, columns, sort, created_at, updated_at;
+
+-- name: count_segments
+-- how many saved filters a project has
+select count(*) as segments from customer_segments where project_id = $1;
+
+-- name: delete_segment
+-- delete a saved filter
+delete from customer_segments where project_id = $1 and id = $2 returning id;
+
+-- name: add_note
+-- what somebody wrote about a customer
+insert into customer_notes (project_id, customer_id, id, account_id, author, body, created_at)
+select $1, $2, $3, $4, $5, $6, $7
+from customers c where c.project_id = $1 and c.id = $2
+-- Erasing the customer waits, or this does: no note is left without its customer.
+for key share of c
+returning id;
+
+-- name: change_note
+-- its author writes it differently
+update customer_notes set body = $5, edited_at = $6
+where project_id = $1 and customer_id = $2 and id = $3 and account_id = $4
+returning id;
+
+-- name: delete_note
+-- its author deletes it
+delete from customer_notes where project_id = $1 and customer_id = $2 and id = $3 and account_id = $4
+returning id;
+
+-- name: count_notes
+-- how many notes a customer has
+select count(*) as notes from customer_notes where project_id = $1 and customer_id = $2;
+
+-- name: notes_of_customer
+-- what was written about a customer, newest first
+select id, account_id, author, body, created_at, edited_at
+from customer_notes
+where project_id = $1 and customer_id = $2
+order by created_at desc, id desc
+limit $3;
+
+-- name: past_troubles_of_customer
+-- the latest events that say when a payment failed, a pause began, and what followed
+select e.type, e.occurred_at, e.body
+from (
+    select customer_id from (values ($2::bigint)) as own (customer_id)
+    union all
+    select a.absorbed_id from absorbed_customers a where a.project_id = $1 and a.customer_id = $2
+) as who
+cross join lateral (
+    select n.type, n.occurred_at, n.body from events n
+    where n.customer_id = who.customer_id and n.project_id = $1
+        and n.type in ('BILLING_ISSUE', 'SUBSCRIPTION_PAUSED', 'EXPIRATION')
+    order by n.sequence desc
+    limit $3
+) as e
+order by e.occurred_at desc
+limit $3;

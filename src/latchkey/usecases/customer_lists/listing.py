@@ -1,0 +1,98 @@
+"""A page of the customers that a filter matches, and how many there are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from latchkey.domain.customers.filter import Filter, Sort
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.storage.customer_lists import reading
+from latchkey.storage.customer_lists.reading import Entry as Entry
+from latchkey.storage.customer_lists.reading import Place
+from latchkey.storage.database import Connection, Database
+
+# Counting ends here, so that a page never waits for the count of a million.
+MOST_COUNTED = 10_000
+# A count that takes longer than this is given up.
+_COUNTED_WITHIN_MS = 1_000
+_CURSOR = re.compile(r"(-?\d{1,19})\.(\d{1,19})")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    entries: list[Entry]
+    # Where the next page begins; None at the end.
+    next: str | None
+    # Whether all customers have their facets: not so for a while after an upgrade.
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    # None: it could not be counted in time.
+    customers: int | None
+    # There are more than that.
+    more: bool = False
+
+
+async def list_page(
+    database: Database,
+    project_id: str,
+    wanted: Filter,
+    now: Ms,
+    *,
+    sort: Sort = Sort.LAST_SEEN,
+    after: str | None = None,
+    limit: int = 50,
+    whole: bool = False,
+) -> Listing:
+    """`whole`: with the customers themselves, not only their facets."""
+    async with database.transaction(readonly=True) as connection:
+        standing = await _standing(connection, project_id, now)
+        await reading.plan_each(connection)
+        entries = await reading.page(
+            connection,
+            project_id,
+            wanted,
+            now,
+            standing.earliest,
+            sort=sort,
+            after=_place(after),
+            limit=limit + 1,
+            whole=whole,
+        )
+    next = _cursor(entries[limit - 1].place) if len(entries) > limit else None
+    # Who was deleted a moment ago has no row any more.
+    shown = [one for one in entries[:limit] if one.app_user_id is not None]
+    return Listing(shown, next, standing.walked)
+
+
+async def count(database: Database, project_id: str, wanted: Filter, now: Ms) -> Counted:
+    found = await reading.count_within(database, _COUNTED_WITHIN_MS, project_id, wanted, now, MOST_COUNTED + 1)
+    if found is None:
+        return Counted(None)
+    return Counted(min(found, MOST_COUNTED), found > MOST_COUNTED)
+
+
+async def _standing(connection: Connection, project_id: str, now: Ms) -> reading.Standing:
+    standing = await reading.standing(connection, project_id, now)
+    if standing is None:
+        raise NotFound(f"There is no project {project_id}.", param="project_id")
+    return standing
+
+
+def _cursor(place: Place | None) -> str:
+    assert place is not None, "every entry of a list has its place"
+    return f"{place.value}.{place.key}"
+
+
+def _place(cursor: str | None) -> Place | None:
+    if not cursor:
+        return None
+    found = _CURSOR.fullmatch(cursor)
+    values = (int(found[1]), int(found[2])) if found else None
+    if values is None or any(abs(one) >= 2**63 for one in values):
+        raise Invalid("That is not the cursor of a list.", param="starting_after")
+    return Place(*values)

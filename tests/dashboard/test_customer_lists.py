@@ -1,0 +1,127 @@
+"""Lists of customers on the dashboard: filters in the URL, segments, CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import expect
+
+from latchkey.domain.team.account import Role
+from latchkey.usecases.customer_lists.roller import FacetRoller, catch_up
+from tests.dashboard.accessibility import serious_findings
+from tests.dashboard.asking import Person, somebody
+from tests.dashboard.customer_stories import last_audit
+from tests.dashboard.site import Site, Visitor
+from tests.dashboard.test_customers import fits
+
+
+async def rolled(site: Site) -> None:
+    """Everything that has happened is in the lists."""
+    roller = FacetRoller(site.database)
+    for step in range(8):
+        await roller.turn(site.clock.now + 6000 * step)
+    assert await catch_up(site.database, site.project_id, site.clock.now + 60_000)
+
+
+@pytest.fixture(scope="module")
+async def people(site: Site) -> Site:
+    await rolled(site)
+    await site.act("purchase", "tara", "pro_monthly", trial=True)
+    await site.act("purchase", "carl", "pro_monthly")
+    await site.act("cancel", "carl", "pro_monthly")
+    await site.act("purchase", "yves", "pro_yearly")
+    await site.note("visitor", __email="visitor@example.com")
+    await rolled(site)
+    return site
+
+
+def below(site: Site, path: str) -> str:
+    return site.path(path).removeprefix(site.url)
+
+
+async def listed(person: Person, site: Site, query: str) -> list[str]:
+    reply = await person.get(f"{below(site, '/customers.csv')}?{query}")
+    assert reply.status == 200, reply
+    lines = reply.body.decode().split("\r\n")
+    return [line.split(",")[0] for line in lines[1:] if line]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["visitor", "yves", "carl", "tara"]),
+        ("status=trial", ["tara"]),
+        ("status=cancelled", ["carl"]),
+        ("status=trial,never_bought", ["visitor", "tara"]),
+        ("status=trial&status=never_bought", ["visitor", "tara"]),
+        ("product_id=pro_yearly&product_active=true", ["yves"]),
+        ("spent_from=5&spent_to=50", ["carl"]),
+        ("trial_ends_within=7", ["tara"]),
+        ("environment=production", ["visitor"]),
+        ("last_seen_before=1d", []),
+    ],
+)
+async def test_a_csv_has_the_customers_of_its_filter(people: Site, query: str, expected: Sequence[str]) -> None:
+    assert await listed(await somebody(people, Role.VIEWER), people, query) == expected
+
+
+async def test_a_filter_that_cannot_be_understood_says_what_is_wrong(people: Site) -> None:
+    person = await somebody(people, Role.VIEWER)
+    for query, words in (
+        ("status=asleep", b"A status is one of"),
+        ("spent_from=much", b"US dollars"),
+        ("last_seen_after=yesterday", b"or days ago"),
+        ("country=Germany", b"two letters"),
+        ("columns=shoe_size", b"A column is one of"),
+    ):
+        reply = await person.get(f"{below(people, '/customers')}?{query}")
+        assert reply.status == 400, query
+        assert words in reply.body
+    for query in ("segment=seg_none", "status=trial&after=x", "status=trial&after=1.99999999999999999999"):
+        assert (await person.get(f"{below(people, '/customers')}?{query}")).status in (400, 404), query
+
+
+async def test_somebody_filters_saves_a_segment_and_chooses_columns(people: Site, support: Visitor) -> None:
+    page = await support.open("/customers")
+    assert await serious_findings(page) == []
+    await page.get_by_text("Filter, columns and order").click()
+    await page.get_by_label("Trial", exact=True).check()
+    await page.get_by_label("Never bought").check()
+    await page.get_by_label("Products", exact=True).check()
+    await page.get_by_label("Order").select_option("last_seen")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator("tbody tr")).to_have_count(2)
+    await expect(page.get_by_text("2 customers", exact=True)).to_be_visible()
+    await expect(page.get_by_role("columnheader", name="Products")).to_be_visible()
+    await expect(page.get_by_role("link", name="Trial or Never bought")).to_be_visible()
+    assert "status=" in urlsplit(page.url).query, "a link shares the list"
+    await page.get_by_text("Save as a segment…").click()
+    await page.get_by_label("Name", exact=True).last.fill("To win")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("status")).to_contain_text("is saved")
+    await expect(page.get_by_role("link", name="To win")).to_have_attribute("aria-current", "page")
+    await expect(page.locator("tbody tr")).to_have_count(2)
+    assert (await last_audit(people))[:3] == ("segment.saved", "To win", "done")
+    assert await serious_findings(page) == []
+    for width in (390, 820):
+        await page.set_viewport_size({"width": width, "height": 844})
+        assert await fits(page), width
+    await page.get_by_role("link", name="Trial or Never bought").click()
+    await expect(page.locator("tbody tr")).to_have_count(4)
+
+
+async def test_a_viewer_saves_nothing_and_a_segment_is_deleted_with_a_confirmation(people: Site) -> None:
+    viewer, support = await somebody(people, Role.VIEWER), await somebody(people, Role.SUPPORT)
+    start = below(people, "/segments")
+    assert (await viewer.post(start, {"name": "x", "status": "trial"})).status == 403
+    assert (await support.post(start, {"name": "All", "status": ""})).status == 400, "a segment needs a filter"
+    saved = await support.post(start, {"name": "Trials", "status": "trial"})
+    assert saved.status == 303
+    id = saved.headers["location"].partition("segment=")[2]
+    again = await support.post(start, {"name": "TRIALS", "status": "expired"})
+    assert again.headers["location"].endswith(id), "the same name is the same segment"
+    assert (await support.post(f"{start}/{id}/delete", {})).status == 400
+    assert (await support.post(f"{start}/{id}/delete", {"confirm": "yes"})).status == 303
+    assert (await support.post(f"{start}/{id}/delete", {"confirm": "yes"})).status == 404

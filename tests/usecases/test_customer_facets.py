@@ -1,0 +1,319 @@
+"""Customer lists: whatever happens, the stored facets are those of the customers, and a list has exactly the customers
+that its filter matches."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+from typing import TypeVar
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.facets import Facets, Status, facets_of, statuses
+from latchkey.domain.customers.filter import Filter, Sort, When, matches
+from latchkey.domain.instants import DAY, MINUTE, Ms
+from latchkey.domain.purchases.purchase import Environment, PurchaseKind
+from latchkey.domain.purchases.standing import Standing, standing_of
+from latchkey.domain.purchases.summary import SubscriptionStatus, gives_access, summary_of
+from latchkey.storage.customer_lists.reading import facets_in
+from latchkey.storage.customers.records import LastSeen
+from latchkey.storage.customers.state_format import decode
+from latchkey.storage.database import Database
+from latchkey.storage.engine import presence
+from latchkey.usecases.customer_lists.csv_file import csv_pieces
+from latchkey.usecases.customer_lists.listing import Listing, count, list_page
+from latchkey.usecases.customer_lists.roller import FacetRoller, catch_up, rebuild
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
+from tests.usecases.conftest import Shop
+from tests.usecases.test_figures_roller import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
+
+T = TypeVar("T")
+COUNTRIES = ("DE", "US", None)
+
+
+async def walk(shop: Shop) -> None:
+    """Everything is in the facets afterwards. New customers are marked first and walked to some seconds later."""
+    roller = FacetRoller(shop.database)
+    for _ in range(8):
+        shop.time += 6000
+        await roller.turn(shop.time)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+
+
+async def kept(shop: Shop) -> dict[int, Facets]:
+    rows = await shop.database.pool.fetch("select * from customer_facets where project_id = $1", shop.project_id)
+    return {row["customer_id"]: facets_in(row) for row in rows}
+
+
+async def computed(shop: Shop) -> dict[int, Facets]:
+    rows = await shop.database.pool.fetch("select * from customers where project_id = $1", shop.project_id)
+    return {row["id"]: facets_of(decode(row["state"]), row["last_seen_at"], row["last_seen_country"]) for row in rows}
+
+
+async def own_times(shop: Shop) -> dict[int, Ms]:
+    rows = await shop.database.pool.fetch(
+        "select c.id, t.now_ms from customers c join test_clocks t on t.project_id = c.project_id"
+        " and t.id = c.test_clock_id where c.project_id = $1",
+        shop.project_id,
+    )
+    return {row["id"]: row["now_ms"] for row in rows}
+
+
+async def seen(shop: Shop, chance: Random) -> None:
+    """Some customers are seen, some of them elsewhere than before."""
+    rows = await shop.database.pool.fetch("select id from customers where project_id = $1 order by id", shop.project_id)
+    notes = [
+        ((shop.project_id, row["id"]), LastSeen(shop.time, country=chance.choice(COUNTRIES)))
+        for row in rows
+        if chance.random() < 0.5
+    ]
+    async with shop.database.acquire() as connection:
+        await presence.write(connection, notes)
+
+
+def some_filter(chance: Random, now: Ms) -> Filter:
+    def maybe(value: T) -> T | None:
+        return value if chance.random() < 0.2 else None
+
+    def when() -> When:
+        return When(days=chance.choice((1, 7, 30, 200))) if chance.random() < 0.5 else When(at=now - 20 * DAY)
+
+    return Filter(
+        status=frozenset(chance.sample(list(Status), chance.choice((0, 0, 1, 2)))),
+        product_id=maybe(chance.choice(PRODUCTS)),
+        product_active=chance.random() < 0.5,
+        spent_from=maybe(chance.choice((0, 5_000_000))),
+        spent_to=maybe(chance.choice((0, 50_000_000))),
+        country=maybe("DE"),
+        store=maybe("test_store"),
+        environment=maybe(chance.choice(list(Environment))),
+        last_seen_after=maybe(when()),
+        last_seen_before=maybe(when()),
+        first_seen_after=maybe(when()),
+        first_seen_before=maybe(when()),
+        trial_ends_within=maybe(chance.choice((1, 30))),
+        billing_issue=chance.random() < 0.1,
+    )
+
+
+async def listed(shop: Shop, wanted: Filter, sort: Sort, now: Ms, limit: int) -> list[int]:
+    found: list[int] = []
+    after: str | None = None
+    while True:
+        page: Listing = await list_page(
+            shop.database, shop.project_id, wanted, now, sort=sort, after=after, limit=limit
+        )
+        found += [one.key for one in page.entries]
+        after = page.next
+        if after is None:
+            return found
+
+
+def sorted_by(sort: Sort, key: int, facets: Facets) -> tuple[int, int]:
+    by = {Sort.LAST_SEEN: facets.last_seen_at, Sort.FIRST_SEEN: facets.first_seen_at, Sort.SPENT: facets.spent_usd}
+    return by.get(sort, key), key
+
+
+@settings(
+    max_examples=12, derandomize=True, deadline=None, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+@given(seed=st.integers(0, 2**32))
+async def test_whatever_happens_a_list_has_exactly_the_customers_that_its_filter_matches(
+    database: Database, seed: int
+) -> None:
+    chance = Random(seed)
+    shop = await new_shop(database)
+    await create_clock(database, shop.project_id, "clock", "Clock", shop.time - 3 * DAY, shop.time)
+    for user in (*NAMED, *ANONYMOUS):
+        trial = chance.random() < 0.4
+        await shop.act("purchase", user, "pro_monthly" if trial else chance.choice(PRODUCTS), trial=trial)
+    for _ in range(chance.randrange(10, 30)):
+        await something(shop, chance)
+        if chance.random() < 0.2:
+            await seen(shop, chance)
+        if chance.random() < 0.3:
+            await catch_up(database, shop.project_id, shop.time)
+    await create_customer(shop.changes, shop.project_id, "nobody yet")
+    await seen(shop, chance)
+    await walk(shop)
+
+    facets = await kept(shop)
+    now = await computed(shop)
+    assert {key: within_the_hour(one) for key, one in facets.items()} == {
+        key: within_the_hour(one) for key, one in now.items()
+    }
+
+    rows = await database.pool.fetch("select id, state from customers where project_id = $1", shop.project_id)
+    for row in rows:
+        at = shop.time + chance.choice((0, DAY, 5 * DAY, 8 * DAY, 40 * DAY))
+        assert statuses(facets[row["id"]], at) == plainly(decode(row["state"]), at)
+
+    own = await own_times(shop)
+    for _ in range(12):
+        at = shop.time + chance.choice((0, DAY, 8 * DAY, 40 * DAY))
+        wanted, sort = some_filter(chance, at), chance.choice(list(Sort))
+        expected = sorted(
+            (key for key, one in facets.items() if matches(one, wanted, at, own.get(key))),
+            key=lambda key: sorted_by(sort, key, facets[key]),
+            reverse=True,
+        )
+        assert await listed(shop, wanted, sort, at, chance.choice((1, 2, 100))) == expected, wanted
+        assert (await count(database, shop.project_id, wanted, at)).customers == len(expected)
+
+
+def plainly(customer: Customer, now: Ms) -> frozenset[Status]:
+    """The statuses from the customer, as V2 and the explanation of access see its purchases."""
+    bought = [one for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME]
+    timed = [one for one in bought if one.ends_at is not None]
+    subscriptions = customer.subscriptions
+    seen = [(one, summary_of(one, Catalog(), now), standing_of(one, now)) for one in subscriptions]
+    runs = any(one.gives_access for _, one, _ in seen) or any(gives_access(one, now) for one in timed)
+    renews = any(
+        one.status.goes_on and one.current.refunded_at is None and one.access_ends_at > now for one in subscriptions
+    )
+    failing = {Standing.PAYMENT_FAILED, Standing.BILLING_RETRY}
+    held = {
+        Status.ACTIVE: runs,
+        Status.TRIAL: any(one.status is SubscriptionStatus.TRIALING for _, one, _ in seen),
+        Status.IN_GRACE_PERIOD: any(standing is Standing.IN_GRACE for _, _, standing in seen),
+        Status.BILLING_ISSUE: any(
+            standing in failing
+            or (standing is Standing.IN_GRACE and one.status.billing_issue_at is not None and one.status.goes_on)
+            for one, _, standing in seen
+        ),
+        Status.CANCELLED: runs and not renews,
+        Status.EXPIRED: bool(subscriptions or timed) and not runs,
+        Status.ONE_TIME_PURCHASE: any(one.ends_at is None and gives_access(one, now) for one in bought),
+        Status.NEVER_BOUGHT: not subscriptions and not bought,
+        Status.GRANTED: any(
+            one.kind is PurchaseKind.PROMOTIONAL and gives_access(one, now) for one in customer.purchases
+        ),
+    }
+    return frozenset(status for status, has in held.items() if has)
+
+
+def within_the_hour(facets: Facets) -> dict[str, object]:
+    fields = {name: getattr(facets, name) for name in facets.__slots__}
+    return {**fields, "last_seen_at": facets.last_seen_at // (60 * MINUTE)}
+
+
+async def statuses_of(shop: Shop, user: str, now: Ms) -> set[str]:
+    found = set()
+    for status in Status:
+        page = await list_page(shop.database, shop.project_id, Filter(status=frozenset({status})), now)
+        if any(one.app_user_id == user for one in page.entries):
+            found.add(status.value)
+    return found
+
+
+async def test_the_status_follows_the_time_without_a_write(shop: Shop) -> None:
+    await catch_up(shop.database, shop.project_id, shop.time)
+    began = shop.time
+    await shop.act("purchase", product="pro_monthly", trial=True)
+    await shop.act("cancel")
+    await catch_up(shop.database, shop.project_id, shop.time)
+    assert await statuses_of(shop, "alice", began) == {"active", "trial", "cancelled"}
+    assert await statuses_of(shop, "alice", began + 8 * DAY) == {"expired"}
+    soon = Filter(trial_ends_within=7)
+    assert len((await list_page(shop.database, shop.project_id, soon, began)).entries) == 1
+    assert not (await list_page(shop.database, shop.project_id, Filter(trial_ends_within=6), began)).entries
+    assert not (await list_page(shop.database, shop.project_id, soon, began + 8 * DAY)).entries
+
+
+async def test_a_customer_on_a_test_clock_is_listed_by_the_time_of_the_clock(shop: Shop) -> None:
+    await catch_up(shop.database, shop.project_id, shop.time)
+    await create_clock(shop.database, shop.project_id, "clock", "Clock", shop.time, shop.time)
+    await create_customer(shop.changes, shop.project_id, "tina", "clock")
+    await shop.act("purchase", user="tina", product="pro_monthly", trial=True)
+    await catch_up(shop.database, shop.project_id, shop.time)
+    later = shop.time + 100 * DAY
+    assert await statuses_of(shop, "tina", later) == {"active", "trial"}
+    await advance(shop.changes, shop.project_id, "clock", to=shop.time + 8 * DAY)
+    await catch_up(shop.database, shop.project_id, shop.time)
+    assert await statuses_of(shop, "tina", later) == {"active"}
+
+
+async def test_merged_transferred_and_erased_customers_leave_nothing_behind(shop: Shop) -> None:
+    await catch_up(shop.database, shop.project_id, shop.time)
+    await shop.act("purchase", user=ANONYMOUS[0], product="pro_monthly")
+    await shop.act("purchase", user="alice", product="coins_100")
+    await catch_up(shop.database, shop.project_id, shop.time)
+    assert len(await kept(shop)) == 2
+    await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
+    await catch_up(shop.database, shop.project_id, shop.time)
+    [merged] = (await kept(shop)).values()
+    assert merged.products == ("coins_100", "pro_monthly")
+    await shop.act("purchase", user="bob", product="coins_100")
+    await transfer(shop.changes, shop.project_id, "alice", "bob")
+    await catch_up(shop.database, shop.project_id, shop.time)
+    assert sorted(one.bought for one in (await kept(shop)).values()) == [False, True]
+    await erase(shop.changes, shop.project_id, "bob")
+    assert len(await kept(shop)) == 1, "erased with the customer, not later"
+    await catch_up(shop.database, shop.project_id, shop.time)
+    assert await kept(shop) == await computed(shop)
+    assert not await shop.database.pool.fetchval("select count(*) from facet_marks")
+
+
+async def test_facets_written_while_their_customer_is_erased_are_deleted(shop: Shop) -> None:
+    """The roller has read the customer, the erasure commits, the roller writes: the erasure's mark takes it back."""
+    await catch_up(shop.database, shop.project_id, shop.time)
+    await shop.act("purchase", product="pro_monthly")
+    await catch_up(shop.database, shop.project_id, shop.time)
+    stale = "insert into customer_facets select * from stale"
+    await shop.database.pool.execute("create table stale as select * from customer_facets")
+    await erase(shop.changes, shop.project_id, "alice")
+    await shop.database.pool.execute(stale)
+    page = await list_page(shop.database, shop.project_id, Filter(), shop.time)
+    assert not page.entries, "nobody without a customer is listed"
+    await catch_up(shop.database, shop.project_id, shop.time)
+    assert await kept(shop) == {}
+
+
+async def test_facets_are_made_anew_at_will(shop: Shop) -> None:
+    for number in range(5):
+        await shop.act("purchase", user=f"user{number}", product="pro_monthly")
+    await create_customer(shop.changes, shop.project_id, "visitor")
+    await walk(shop)
+    before = await kept(shop)
+    assert len(before) == 6
+    await rebuild(shop.database, shop.project_id)
+    assert await kept(shop) == {}
+    await walk(shop)
+    assert await kept(shop) == before == await computed(shop)
+
+
+async def test_being_seen_again_within_the_hour_writes_no_mark(shop: Shop) -> None:
+    await create_customer(shop.changes, shop.project_id, "alice")
+    key = await shop.database.pool.fetchval("select id from customers")
+    marks = []
+    for after, country in ((1, None), (2, "DE"), (3, "DE"), (60 * MINUTE, None), (61 * MINUTE, "DE")):
+        async with shop.database.acquire() as connection:
+            await presence.write(connection, [((shop.project_id, key), LastSeen(shop.time + after, country=country))])
+        marks.append(await shop.database.pool.fetchval("select count(*) from facet_marks"))
+    assert marks == [0, 1, 1, 2, 2]
+
+
+async def test_a_csv_has_the_whole_list_and_no_formula(shop: Shop) -> None:
+    users = ["=1+1", "@cmd", "plain", *(f"user{number}" for number in range(450))]
+    for user in users:
+        await create_customer(shop.changes, shop.project_id, user)
+    await walk(shop)
+    pieces = [
+        piece
+        async for piece in csv_pieces(
+            shop.database, shop.changes.catalogs, shop.project_id, Filter(), ("status", "spent"), shop.time
+        )
+    ]
+    lines = b"".join(pieces).decode().split("\r\n")
+    assert len(pieces) == 1 + 3
+    assert lines[0] == "customer_id,status,spent"
+    assert set(lines[1:-1]) == {
+        f"{prefix}{user},never_bought,0"
+        for prefix, user in itertools.chain((("'", user) for user in users[:2]), (("", user) for user in users[2:]))
+    }

@@ -1,0 +1,103 @@
+"""Facets are kept by index alone, with plans made while the tables were empty; a list is planned with its filter."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.domain.customers.filter import EVERYBODY, Filter, Sort
+from latchkey.storage.customer_lists import reading
+from latchkey.storage.database import Database
+from latchkey.storage.sql import query
+from tests.storage.plans import plan_of
+
+NOW = 1_800_000_000_000
+WRITTEN = (
+    "text[], bigint[], text[], bigint[], text[], text[], bigint[], bigint[], text[], bigint[], bigint[], bigint[], "
+    "bigint[], bigint[], bigint[], bigint[], boolean[], boolean[], bigint[], bigint[], text[], text[], text[], "
+    "text[], bigint[], bigint[], bigint[], bigint[], bigint[]"
+)
+# Each query, the types of its parameters, the lookups it must make.
+PLANS: dict[str, tuple[str, list[str]]] = {
+    "take_facets_behind": (
+        "text, integer, boolean, bigint, bigint",
+        ["(project_id > $1)", "feeds_pkey", "((project_id = r.project_id) AND (id > r.counted))", "facet_marks_pkey"],
+    ),
+    "facets_batch": (
+        "text[], bigint[], integer",
+        [
+            '(project_id = h.project_id) AND ("position" > h."position")',
+            "(project_id = h.project_id) AND (id = ANY (",
+            "Tid Scan on facet_marks m",
+            "Index Only Scan Backward using customers_pkey",
+        ],
+    ),
+    "facets_stretch": ("text[], bigint[], bigint[], integer", ["(project_id = a.project_id) AND (id > a.counted)"]),
+    "write_facets": (WRITTEN, ["using customer_facets_pkey", "Tid Scan on customer_facets f"]),
+    "delete_customer": ("text, bigint", ["using customer_facets_pkey", "customer_notes_pkey"]),
+    "notes_of_customer": ("text, bigint, integer", ["(project_id = $1) AND (customer_id = $2)"]),
+    "past_troubles_of_customer": ("text, bigint, integer", ["of_customer", "(project_id = $1)"]),
+    "touch_customers": (
+        "text[], bigint[], bigint[], text[], text[], text[], text[]",
+        ["customers_pkey"],
+    ),
+}
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+async def test_facets_are_looked_up_by_index(database: Database, name: str, analyzed: bool) -> None:
+    types, lookups = PLANS[name]
+    async with database.acquire() as connection:
+        if analyzed:
+            await connection.execute("analyze")
+        plan = "\n".join(await plan_of(connection, name, types))
+    for lookup in lookups:
+        assert lookup in plan, plan
+    assert "Seq Scan" not in plan, plan
+
+
+@pytest.fixture
+async def crowd(database: Database) -> Database:
+    """20,000 customers, of whom one in a hundred is on trial."""
+    await database.pool.execute(
+        """
+        insert into customer_facets
+        select 'proj_crowd', n, 'PRODUCTION', null, $1::bigint - n * 1000, $1 - n * 500,
+            case n % 20 when 0 then 'LI' else 'US' end,
+            case when n % 3 = 0 then $1 + n end, null, case when n % 100 = 0 then $1 + n * 1000 end,
+            null, null, null, null,
+            n % 3 = 0, false, n % 1000, 0, case when n % 500 = 0 then array['rare'] else '{}' end,
+            case when n % 500 = 0 then array[$1 + n] else '{}'::bigint[] end, '{}'
+        from generate_series(1, 20000) as n
+        """,
+        NOW,
+    )
+    await database.pool.execute("analyze customer_facets")
+    return database
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sort", "index"),
+    [
+        (EVERYBODY, Sort.LAST_SEEN, "customer_facets_last_seen"),
+        (EVERYBODY, Sort.FIRST_SEEN, "customer_facets_first_seen"),
+        (EVERYBODY, Sort.SPENT, "customer_facets_spent"),
+        (EVERYBODY, Sort.KEY, "customer_facets_pkey"),
+        (Filter(country="LI"), Sort.LAST_SEEN, "customer_facets_country"),
+        (Filter(product_id="rare"), Sort.LAST_SEEN, "customer_facets_products"),
+        (Filter(trial_ends_within=1), Sort.SPENT, "customer_facets_trial"),
+        (Filter(billing_issue=True), Sort.SPENT, "customer_facets_issue"),
+    ],
+)
+async def test_a_list_uses_the_index_that_fits_its_filter(
+    crowd: Database, wanted: Filter, sort: Sort, index: str
+) -> None:
+    async with crowd.transaction(readonly=True) as connection:
+        await reading.plan_each(connection)
+        rows = await connection.fetch(
+            f"explain {query('list_facets')}",
+            "proj_crowd", NOW, NOW, *reading.arguments(wanted, NOW), sort, NOW, 2**62, 51, False,
+        )  # fmt: skip
+    plan = "\n".join(row[0] for row in rows)
+    assert index in plan, plan
+    assert "Seq Scan" not in plan, plan
