@@ -7,14 +7,16 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latchkey.domain.catalog import ProductKind
 from latchkey.domain.charts.fact import Fact, Kind
 from latchkey.domain.charts.facts import Issue, SubjectKey, facts_of
+from latchkey.domain.instants import Duration
 from latchkey.wire.event import Event
 from tests.domain.book import Book
-from tests.domain.charts.feed import recount, sums_of
+from tests.domain.charts.feed import MONTHS, TRIAL_PRICE, recount, sums_of
 from tests.domain.lives import Life, lives
 from tests.domain.retelling import retellings
-from tests.domain.shop import CATALOG, NOON
+from tests.domain.shop import CATALOG
 
 # STATUS and RETAINED_SOON are about now, and tested on their own; ENROLLED_* too.
 TOLD = frozenset(Kind) - {
@@ -59,7 +61,7 @@ def test_as_it_happens(life: Life) -> None:
 
 @given(st.data())
 def test_told_in_any_order_and_several_times(data: st.DataObject) -> None:
-    life = data.draw(lives(with_own_acts=False))
+    life = data.draw(lives(with_own_acts=False, longest=10))
     book = data.draw(retellings(life)).of(life)
     check(book, [one.wire for one in book.told])
 
@@ -74,6 +76,7 @@ def test_of_two_customers_who_are_merged(life: Life, other: Life) -> None:
     check(life.book, [*events, *(one.wire for one in life.book.told)])
 
 
-def test_the_oracle_knows_the_same_catalog() -> None:
-    assert CATALOG.products["pro_monthly"].price.micros == 9_990_000
-    assert NOON
+def test_the_recount_knows_the_lengths_and_prices_of_the_catalog() -> None:
+    sold = {one.id: one for one in CATALOG.products.values() if one.kind is ProductKind.SUBSCRIPTION}
+    assert {id: one.duration for id, one in sold.items()} == {id: Duration(months=n) for id, n in MONTHS.items()}
+    assert [one.price.micros for one in sold.values() if one.trial] == [TRIAL_PRICE]
