@@ -34,7 +34,6 @@ CLOSED = {
     Kind.TRIAL,
     Kind.TRIAL_STARTED,
     Kind.TRIAL_ENDED,
-    Kind.RENEWAL_DUE,
 }
 # Of these the number stays, but not what became of it so far (n).
 BY_OUTCOME = {Kind.TRIAL_STARTED, Kind.TRIAL_ENDED}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from latchkey.domain.catalog import ProductKind
 from latchkey.domain.charts.fact import Fact, Kind
 from latchkey.domain.charts.facts import Issue, SubjectKey, facts_of
+from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import Duration
 from latchkey.wire.event import Event
 from tests.domain.book import Book
@@ -63,7 +65,19 @@ def test_as_it_happens(life: Life) -> None:
 def test_told_in_any_order_and_several_times(data: st.DataObject) -> None:
     life = data.draw(lives(with_own_acts=False, longest=10))
     book = data.draw(retellings(life)).of(life)
-    check(book, [one.wire for one in book.told])
+    if not has_untold_grace(book):
+        check(book, [one.wire for one in book.told])
+
+
+def has_untold_grace(book: Book) -> bool:
+    """A failed payment that the service hears of after it was made good is not told, so no receiver can know that there
+    was a grace period."""
+    told = {one.event.transaction_id for one in book.told if one.event.type is EventType.BILLING_ISSUE}
+    return any(
+        after.paid_from is not None and before.id not in told
+        for one in book.customer.subscriptions
+        for before, after in pairwise(one.periods)
+    )
 
 
 @given(lives(longest=8), lives(longest=8, who="$RCAnonymousID:" + "a" * 32, prefix="q"))
