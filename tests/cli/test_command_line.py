@@ -24,6 +24,7 @@ WITHOUT_JSON = {
     "serve",
     "device",
     "receiver",
+    "cluster follow",
     "push sandbox",
     "emulate apple",
     "emulate google",

@@ -41,7 +41,7 @@ def migrate(
         typer.Option(
             "--distributed",
             help="Also spread the rows of projects over the nodes of a Citus cluster. Only once; stop all processes "
-            "before, if there are rows.",
+            "before, if there are rows (or use `latchkey cluster`).",
         ),
     ] = False,
     shards: Annotated[

@@ -21,6 +21,7 @@ from latchkey.storage.distribution.nodes import DIRECT, Nodes, Place, address
 from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.errors import DatabaseUnreachableError, NoPrimaryError
 from latchkey.storage.primary import Primary
+from latchkey.storage.relocating.progress import require_filled
 
 Record = asyncpg.Record
 # asyncpg's classes are generic only for the type checker, hence the quotes.
@@ -117,6 +118,7 @@ class Database:
                 return None
             # Citus finds the node of a statement by the values of its parameters.
             self._server_settings["plan_cache_mode"] = "force_custom_plan"
+            await require_filled(connection)
             directory = await load_directory(connection)
             self._nodes = directory.nodes = Nodes(self._connect_to_node)
             return connection_class(directory)
