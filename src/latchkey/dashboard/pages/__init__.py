@@ -42,6 +42,7 @@ from latchkey.dashboard.pages import (
     team,
     webhook_setup,
     webhooks,
+    welcome,
 )
 from latchkey.dashboard.pages import clocks as test_clocks
 
@@ -57,6 +58,7 @@ ALL = tuple(
         database,
         second_factor,
         overview,
+        welcome,
         find,
         customers,
         customer_profile,

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from latchkey.dashboard import texts
 from latchkey.dashboard.charts import Chart, Kind, chart
 from latchkey.dashboard.page import Pages
+from latchkey.dashboard.pages.welcome import welcome
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.figures import definitions as rules
@@ -58,6 +59,7 @@ async def show_overview(visit: Visit) -> Response:
         standing=await standing_of(visit.services.stores, visit.project_id),
         missing_rates=await missing_rates.listed(visit.database, visit.project_id, visit.now),
         purchase="" if anybody else await first_purchase(visit),
+        **await welcome(visit),
     )
 
 

@@ -1,0 +1,48 @@
+"""The first steps in a project: which are done, as the data says, and as is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_LOAD = query("load_onboarding")
+_FOUND = query("found_of_onboarding")
+_DELIVERED = query("has_delivered")
+_KEEP = query("keep_onboarding")
+_DISMISS = query("dismiss_onboarding")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    done: frozenset[str] = frozenset()
+    dismissed: bool = False
+
+
+async def load(connection: Connection, project_id: str) -> Kept:
+    row = await connection.fetchrow(_LOAD, project_id)
+    return Kept() if row is None else Kept(frozenset(row["done"]), row["dismissed_at"] is not None)
+
+
+async def found(connection: Connection, project_id: str) -> frozenset[str]:
+    """Of a store, a product and a test event, those that the project has or had lately."""
+    row = await connection.fetchrow(_FOUND, project_id)
+    assert row is not None, "a select without a table has a row"
+    return frozenset(name for name in ("store", "product", "test_event") if row[name])
+
+
+async def has_delivered(connection: Connection, project_id: str) -> bool:
+    """Whether a webhook of the project has got one of its newest events."""
+    got: bool = await connection.fetchval(_DELIVERED, project_id)
+    return got
+
+
+async def keep(connection: Connection, project_id: str, done: AbstractSet[str]) -> None:
+    await connection.execute(_KEEP, project_id, sorted(done))
+
+
+async def dismiss(connection: Connection, project_id: str, now: Ms) -> None:
+    await connection.execute(_DISMISS, project_id, now)

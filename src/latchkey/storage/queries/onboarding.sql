@@ -1,0 +1,43 @@
+-- name: load_onboarding
+-- the first steps that a project has done, and whether somebody dismissed the list
+select done, dismissed_at from onboarding where project_id = $1;
+
+-- name: found_of_onboarding
+-- the first steps that the data shows: a store that accepts the credentials, a product, and a test event to a webhook
+-- among the newest entries of the audit log
+select
+    exists (
+        select from store_connections
+        where project_id = $1 and credentials is not null and check_result <> 'refused'
+    ) as store,
+    exists (select from products where project_id = $1 and deleted_at is null) as product,
+    exists (
+        select from (
+            select a.action, a.outcome from audit_entries a where a.project_id = $1 order by a.position desc limit 500
+        ) as newest
+        where newest.action = 'webhook.tested' and newest.outcome = 'done'
+    ) as test_event;
+
+-- name: has_delivered
+-- whether one of the newest deliveries of a project's webhooks has arrived
+select exists (
+    select
+    from (select key from webhooks where project_id = $1 and deleted_at is null order by id limit 20) as w
+    cross join lateral (
+        select d.status from deliveries d
+        where d.project_id = $1 and d.webhook_key = w.key
+        order by d.created_at desc
+        limit 20
+    ) as newest
+    where newest.status = 'delivered'
+);
+
+-- name: keep_onboarding
+-- remember the first steps that a project has done
+insert into onboarding (project_id, done) values ($1, $2)
+on conflict (project_id) do update set done = excluded.done;
+
+-- name: dismiss_onboarding
+-- nobody in the project wants to see the first steps any more
+insert into onboarding (project_id, dismissed_at) values ($1, $2)
+on conflict (project_id) do update set dismissed_at = excluded.dismissed_at;

@@ -1,0 +1,44 @@
+"""The first steps in a project, and which of them are done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from latchkey.domain.instants import Ms
+from latchkey.storage import onboarding
+from latchkey.storage.database import Database
+
+Step = Literal["store", "product", "test_event", "delivery"]
+STEPS: Final[tuple[Step, ...]] = get_args(Step)
+
+
+@dataclass(frozen=True, slots=True)
+class Checklist:
+    done: frozenset[str]
+
+    @property
+    def left(self) -> int:
+        return len(STEPS) - len(self.done)
+
+
+async def checklist(database: Database, project_id: str) -> Checklist | None:
+    """None if everything is done, or somebody has dismissed it. Then this is a single lookup."""
+    async with database.acquire() as connection:
+        kept = await onboarding.load(connection, project_id)
+        if kept.dismissed or kept.done >= set(STEPS):
+            return None
+        done = kept.done | await onboarding.found(connection, project_id)
+        if "delivery" not in done and await onboarding.has_delivered(connection, project_id):
+            # Whoever gets real events need not send one to try.
+            done |= {"delivery", "test_event"}
+        if done != kept.done:
+            # A step stays done: a product that is deleted later was made all the same.
+            await onboarding.keep(connection, project_id, done)
+    return Checklist(done) if done < set(STEPS) else None
+
+
+async def dismiss(database: Database, project_id: str, now: Ms) -> None:
+    """For everybody in the project, for good."""
+    async with database.acquire() as connection:
+        await onboarding.dismiss(connection, project_id, now)
