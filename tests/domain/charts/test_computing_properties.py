@@ -88,7 +88,7 @@ def flows(draw: st.DrawFn) -> list[Fact]:
     return [Fact(kind, at, draw(st.integers(0, 8)), currency, draw(st.integers(1, 3)), money, draw(DIMENSIONS))]
 
 
-BOOKS = st.lists(subscriptions() | trials() | flows(), max_size=10).map(
+BOOKS = st.lists(subscriptions() | trials() | flows(), max_size=6).map(
     lambda found: [one for some in found for one in some]
 )
 NAMES = st.sampled_from(sorted(MEASURES))
@@ -107,7 +107,7 @@ def test_segments_add_up_to_the_total(
     definition = BY_NAME[name]
     if segment not in definition.segments:
         return
-    request = ask(name, "2026-01-04", "2026-03-31", resolution, currency=currency)
+    request = ask(name, "2026-02-08", "2026-03-31", resolution, currency=currency)
     whole = of_all(chart(request, facts, rates=RATES))
     data = chart(replace(request, segment=segment), facts, rates=RATES)
     total = of_all(data)
@@ -130,10 +130,10 @@ def test_segments_add_up_to_the_total(
 
 @given(BOOKS, CHOSEN_CURRENCY, RESOLUTIONS)
 def test_movements_explain_the_levels(facts: list[Fact], currency: str, resolution: Resolution) -> None:
-    request = ask("mrr_movement", "2026-01-01", "2026-03-31", resolution, currency=currency)
+    request = ask("mrr_movement", "2026-02-08", "2026-03-31", resolution, currency=currency)
     movement = chart(request, facts, rates=RATES)
     levels = of_all(chart(replace(request, name="mrr"), facts, rates=RATES))["mrr"]
-    day_before = FIRST - timedelta(days=1)
+    day_before = request.first - timedelta(days=1)
     start = ask("mrr", str(day_before), str(day_before), Resolution.DAY, currency=currency)
     running = of_all(chart(start, facts, rates=RATES))["mrr"][0] or 0
     parts = [one for one in movement.series if not one.is_net]
@@ -155,7 +155,7 @@ def test_weeks_and_months_agree_with_days(facts: list[Fact], name: str, currency
     definition = BY_NAME[name]
     if definition.is_snapshot:
         return
-    request = ask(name, "2026-01-04", "2026-03-31", Resolution.DAY, currency=currency)
+    request = ask(name, "2026-02-08", "2026-03-31", Resolution.DAY, currency=currency)
     days = chart(request, facts, rates=RATES)
     longer = chart(replace(request, resolution=resolution), facts, rates=RATES)
     daily = of_all(days)

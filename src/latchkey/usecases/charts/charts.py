@@ -8,9 +8,10 @@ from datetime import timedelta
 
 from latchkey.domain.charts.chart import USD, ChartData, ChartRequest
 from latchkey.domain.charts.computing.asking import before, checked, definition_of, questions_of
-from latchkey.domain.charts.computing.compute import compute
+from latchkey.domain.charts.computing.compute import compute, largest_segments
+from latchkey.domain.charts.computing.narrowing import by_month, is_wide, narrowed, with_rest
 from latchkey.domain.charts.computing.periods import today_of
-from latchkey.domain.charts.sums import Question, Resolution, Sum, date_of, day_of
+from latchkey.domain.charts.sums import Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
@@ -34,13 +35,19 @@ async def read_chart(database: Database, project_id: str, request: ChartRequest,
     definition = definition_of(request.name)
     compares = request.compare and definition.has_comparison
     request = replace(request, compare=compares)
-    answer = await _read(database, project_id, questions_of(request), now)
-    earlier = await _read(database, project_id, questions_of(before(request)), now) if compares else None
+    rates = await _rates(database, request)
+    largest: Sequence[str] | None = None
+    if is_wide(request):
+        rough = by_month(request)
+        found = await _read(database, project_id, questions_of(rough), now)
+        largest = largest_segments(rough, found.sums, time, rates=rates)
+    answer = await _read(database, project_id, questions_of(request), now, largest)
+    earlier = await _read(database, project_id, questions_of(before(request)), now, largest) if compares else None
     data = compute(
         request,
         answer.sums,
         time,
-        rates=await _rates(database, request),
+        rates=rates,
         earlier=earlier.sums if earlier is not None else (),
         variants=await _variants(database, project_id, request),
     )
@@ -101,13 +108,17 @@ def _together(requests: Sequence[ChartRequest]) -> tuple[Question, ...]:
     return (questions_of(requests[0])[0]._replace(kinds=kinds, resolution=Resolution.DAY),)
 
 
-async def _read(database: Database, project_id: str, questions: Sequence[Question], now: Ms) -> Answer:
-    rows: list[Sum] = []
-    for question in questions:
-        answer = await read_sums(database, project_id, question, now)
-        rows += answer.sums
-    # The first one is the oldest, but only the customers of the cohort can differ.
-    return Answer(rows, answer.as_of, answer.behind)
+async def _read(
+    database: Database, project_id: str, questions: Sequence[Question], now: Ms, largest: Sequence[str] | None = None
+) -> Answer:
+    """With `largest`: only these segments, and all others as one."""
+    inside, everything = (questions, []) if largest is None else narrowed(questions, largest)
+    answers = [await read_sums(database, project_id, one, now) for one in (*inside, *everything)]
+    rows = [row for one in answers[: len(inside)] for row in one.sums]
+    if everything:
+        rows = with_rest(rows, [row for one in answers[len(inside) :] for row in one.sums])
+    # Events may be counted between two answers. The chart is as old as the oldest of them.
+    return Answer(rows, min(one.as_of for one in answers), max(one.behind for one in answers))
 
 
 async def _rates(database: Database, request: ChartRequest) -> Rates:

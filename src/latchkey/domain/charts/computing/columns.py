@@ -10,8 +10,8 @@ from latchkey.domain.charts.chart import Period
 from latchkey.domain.charts.computing.exchange import Exchange
 from latchkey.domain.charts.computing.periods import index_of
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money
-from latchkey.domain.charts.summing import plus
-from latchkey.domain.charts.sums import Resolution, Sum, day_of, period_of
+from latchkey.domain.charts.subject import plus
+from latchkey.domain.charts.sums import Day, Resolution, Sum, day_of, period_of
 
 Column: TypeAlias = list[int]
 # The kind, n, and for amounts the place of the revenue type.
@@ -62,29 +62,52 @@ def fold(
     exchange: Exchange,
     segment_of: Callable[[Sum], str],
 ) -> dict[str, Columns]:
-    """By segment. The rows may be of days while the periods are longer."""
-    place_of = index_of(tuple(periods), resolution)
+    """By segment. The rows may be of days while the periods are longer. A breakdown by day has many thousands of rows,
+    so the loop does little for each."""
+    length = len(periods)
+    place_of = _Places(periods, resolution)
+    types = range(len(exchange.types))
     found: dict[str, Columns] = {}
+    flows: dict[tuple[str, Kind, int], tuple[Column, list[Column]]] = {}
     levels: dict[tuple[str, Key, str], list[tuple[int, int, Money]]] = defaultdict(list)
     for row in rows:
+        kind, n, period, _, currency, quantity, money = row
         segment = segment_of(row)
-        columns = found.setdefault(segment, Columns(len(periods)))
-        key = row.kind, row.n, 0
-        if row.kind in LEVELS:
-            place = 0 if row.period is None else place_of[period_of(row.period, resolution)] + 1
-            levels[segment, key, row.currency].append((place, row.quantity, row.money))
+        if kind in LEVELS:
+            place = 0 if period is None else place_of[period] + 1
+            levels[segment, (kind, n, 0), currency].append((place, quantity, money))
             continue
-        assert row.period is not None, "only levels have something before the first period"
-        place = place_of[period_of(row.period, resolution)]
-        _column(columns.quantities, key, columns.length)[place] += row.quantity
-        if row.currency:
-            amounts = exchange.shown(row.money, row.currency, row.period, row.quantity)
-            for type, amount in enumerate(amounts):
-                _column(columns.amounts, (row.kind, row.n, type), columns.length)[place] += amount
+        assert period is not None, "only levels have something before the first period"
+        place = place_of[period]
+        known = flows.get((segment, kind, n))
+        if known is None:
+            known = flows[segment, kind, n] = [0] * length, [[0] * length for _ in types]
+        known[0][place] += quantity
+        if currency:
+            for column, amount in zip(known[1], exchange.shown(money, currency, period, quantity), strict=True):
+                column[place] += amount
+    for (segment, kind, n), (quantities, amounts) in flows.items():
+        columns = found.setdefault(segment, Columns(length))
+        columns.quantities[kind, n, 0] = quantities
+        for type in types:
+            columns.amounts[kind, n, type] = amounts[type]
     ends = [day_of(periods[0].first) - 1, *(day_of(one.last) for one in periods)] if periods else []
     for (segment, key, currency), steps in levels.items():
-        _add_level(found[segment], key, currency, steps, ends, exchange)
+        _add_level(found.setdefault(segment, Columns(length)), key, currency, steps, ends, exchange)
     return found
+
+
+class _Places(dict[Day, int]):
+    """The place of the period that a day belongs to."""
+
+    def __init__(self, periods: Sequence[Period], resolution: Resolution) -> None:
+        super().__init__()
+        self._starts = index_of(tuple(periods), resolution)
+        self._resolution = resolution
+
+    def __missing__(self, day: Day) -> int:
+        self[day] = place = self._starts[period_of(day, self._resolution)]
+        return place
 
 
 def _add_level(
@@ -96,26 +119,26 @@ def _add_level(
     exchange: Exchange,
 ) -> None:
     """Adds up what one currency has at the end of each period, and converts it by the rate of that day."""
-    quantities = _column(columns.quantities, key, columns.length + 1)
-    amounts = _column(columns.amounts, key, columns.length + 1)
+    quantities = columns.quantities.setdefault(key, [0] * (columns.length + 1))
+    amounts = columns.amounts.setdefault(key, [0] * (columns.length + 1))
     changes: dict[int, tuple[int, Money]] = {}
     for place, quantity, money in steps:
-        known = changes.get(place, (0, NO_MONEY))
-        changes[place] = known[0] + quantity, plus(known[1], money)
+        known = changes.get(place)
+        changes[place] = (quantity, money) if known is None else (known[0] + quantity, plus(known[1], money))
     running, running_money = 0, NO_MONEY
+    amount = 0
     for place, end in enumerate(ends):
-        if place in changes:
-            running += changes[place][0]
-            running_money = plus(running_money, changes[place][1])
+        change = changes.get(place)
+        if change is not None:
+            running += change[0]
+            running_money = plus(running_money, change[1])
         quantities[place] += running
         if currency:
-            # Those left out are counted once, as of the last period.
-            counted = running if place == len(ends) - 1 else 0
-            amounts[place] += exchange.shown(running_money, currency, end, counted)[0]
-
-
-def _column(columns: dict[Key, Column], key: Key, length: int) -> Column:
-    return columns.setdefault(key, [0] * length)
+            is_last = place == len(ends) - 1
+            # Without a change, only the rate can make another amount. Those left out are counted once, at the end.
+            if change is not None or is_last or exchange.converts(currency):
+                amount = exchange.shown(running_money, currency, end, running if is_last else 0)[0]
+            amounts[place] += amount
 
 
 def added(all: Iterable[Columns], length: int) -> Columns:

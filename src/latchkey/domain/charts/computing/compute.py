@@ -24,6 +24,7 @@ from latchkey.domain.charts.computing.exchange import REVENUE_TYPES, Exchange
 from latchkey.domain.charts.computing.heat import cohort_explorer, retention
 from latchkey.domain.charts.computing.intervals import variant_results
 from latchkey.domain.charts.computing.measures import MEASURES, Measure, weight
+from latchkey.domain.charts.computing.narrowing import REST
 from latchkey.domain.charts.computing.periods import periods_of
 from latchkey.domain.charts.definition import OF_PURCHASES, Definition
 from latchkey.domain.charts.fact import Kind
@@ -87,6 +88,17 @@ def compute(
     return replace(chart, series=series, previous=_aligned(series, then, old_periods))
 
 
+def largest_segments(
+    request: ChartRequest, sums: Iterable[Sum], now: Ms, *, rates: Rates = NO_RATES
+) -> list[str] | None:
+    """The segments of a chart that have a series of their own. None: there are so few that all have."""
+    periods = periods_of(definition_of(request.name), request, now)
+    exchange = Exchange(request.currency, rates, _types(request))
+    folded = fold(sums, periods, request.resolution, exchange, _segmenting(request))
+    largest, has_other = _largest(request, _shared(request, folded, len(periods)), {})
+    return largest if has_other else None
+
+
 def _aligned(series: tuple[Series, ...], then: tuple[Series, ...], periods: tuple[Period, ...]) -> Previous:
     """A series that exists only where it is not zero (exchange rates, product changes) may be missing then."""
     known = {one.id: one for one in then}
@@ -128,7 +140,7 @@ def _shared(request: ChartRequest, folded: Mapping[str, Columns], length: int) -
     found: dict[str, Columns] = {}
     for segment, columns in folded.items():
         rest = {key: column for key, column in columns.quantities.items() if key[0] is not Kind.CUSTOMER}
-        if not rest and not columns.amounts:
+        if not rest:
             continue
         found[segment] = one = Columns(length)
         one.quantities = {**rest, (Kind.CUSTOMER, 0, 0): everyone}
@@ -144,10 +156,11 @@ def _largest(
         return [], False
     weights = {one: weight(request.name, MEASURES[request.name](columns, request)) for one, columns in folded.items()}
     weights |= {one: 0 for one in old if one not in weights}
+    has_rest = weights.pop(REST, None) is not None
     if request.segment == "renewal_number":
         return sorted(weights, key=int), False
     ranked = sorted(weights, key=lambda one: (-weights[one], one))
-    return ranked[:MOST_SEGMENTS], len(ranked) > MOST_SEGMENTS
+    return ranked[:MOST_SEGMENTS], has_rest or len(ranked) > MOST_SEGMENTS
 
 
 def _series(

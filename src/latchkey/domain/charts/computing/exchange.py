@@ -23,6 +23,8 @@ class Exchange:
         self.currency = currency
         self.types = types
         self._rates = rates
+        self._places = [REVENUE_TYPES.index(one) for one in types]
+        self._is_gross = types == REVENUE_TYPES[:1]
         self._left_out = 0
         self._currencies: set[str] = set()
         self._known: dict[Day, Decimal | None] = {}
@@ -48,11 +50,16 @@ class Exchange:
     def left_out(self) -> LeftOut:
         return LeftOut(self._left_out, tuple(sorted(self._currencies)))
 
+    def converts(self, currency: str) -> bool:
+        """Whether amounts of this currency depend on the day shown."""
+        return self.currency not in (USD, currency)
+
     def _chosen(self, gross: int, tax: int, commission: int) -> tuple[int, ...]:
-        if len(self.types) == 1 and self.types[0] == "revenue":
+        if self._is_gross:
             return (gross,)
-        of_type = {"revenue": gross, "revenue_net_of_taxes": gross - tax, "proceeds": gross - tax - commission}
-        return tuple(of_type[one] for one in self.types)
+        net = gross - tax
+        of_type = gross, net, net - commission
+        return tuple([of_type[place] for place in self._places])
 
     def _rate(self, day: Day) -> Decimal | None:
         if day not in self._known:

@@ -1,0 +1,71 @@
+"""Breakdowns that are read in steps show the same as those that are read at once."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from latchkey.domain.charts.chart import Unit
+from latchkey.domain.charts.computing.measures import MEASURES
+from latchkey.domain.charts.computing.narrowing import is_wide
+from latchkey.domain.charts.definitions import BY_NAME
+from latchkey.domain.charts.fact import LEVELS, Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.sums import Resolution
+from latchkey.domain.instants import DAY
+from latchkey.domain.tariff.rates import NO_RATES, DayRate
+from tests.domain.charts.answers import ask, at, chart, chart_in_steps
+
+START = at("2026-01-01")
+RATES = NO_RATES.plus(DayRate("EUR", START // DAY + day, f"1.{day + 100}") for day in range(0, 80, 7))
+SEGMENTED = sorted(name for name in MEASURES if "country" in BY_NAME[name].segments and not BY_NAME[name].is_snapshot)
+
+
+def some_facts(seed: int) -> list[Fact]:
+    chance = Random(seed)
+    found = []
+    for _ in range(400):
+        kind = chance.choice(list(Kind))
+        of = Dimensions(product=chance.choice("abcdefghijklmno"), country=chance.choice("ABCDEFGHIJKLMNO"))
+        micros = chance.randint(1, 50_000_000)
+        money = Money(micros, micros // 7, micros // 5, micros, micros // 7, micros // 5)
+        currency = chance.choice(("USD", "EUR"))
+        when = START + chance.randint(-20, 77) * DAY
+        found.append(Fact(kind, when, chance.randint(0, 8), currency, chance.randint(1, 3), money, of))
+        if kind in LEVELS and chance.random() < 0.5:
+            minus = Money(*(-part for part in money))
+            found.append(found[-1]._replace(at=when + 9 * DAY, quantity=-found[-1].quantity, money=minus))
+    return found
+
+
+@pytest.mark.parametrize("name", SEGMENTED)
+def test_a_breakdown_read_in_steps_is_the_same(name: str) -> None:
+    facts = some_facts(len(name))
+    for segment, currency in (("country", "USD"), ("product", "EUR")):
+        if segment not in BY_NAME[name].segments:
+            continue
+        request = ask(name, "2026-01-04", "2026-03-18", Resolution.DAY, currency=currency, segment=segment)
+        assert is_wide(request)
+        at_once, in_steps = chart(request, facts, rates=RATES), chart_in_steps(request, facts, rates=RATES)
+        assert at_once.left_out == in_steps.left_out
+        assert [one.is_other for one in in_steps.series].count(True) == [one.is_other for one in at_once.series].count(
+            True
+        )
+        known = {one.id: one for one in at_once.series if not one.is_other}
+        # Months can rank segments in another order than days, so the ten need not be the same.
+        shared = [one for one in in_steps.series if one.id in known]
+        assert shared[-1].segment is None
+        assert len(shared) > len(known) / 2
+        for one in shared:
+            for mine, theirs in zip(one.values, known[one.id].values, strict=True):
+                assert (mine is None) == (theirs is None)
+                assert abs((mine or 0) - (theirs or 0)) <= (1e-6 if one.unit is Unit.SHARE else len(facts))
+
+
+def test_few_periods_are_read_at_once() -> None:
+    assert not is_wide(ask("revenue", "2026-01-01", "2026-01-31", Resolution.DAY, segment="country"))
+    assert not is_wide(ask("revenue", "2025-01-01", "2026-03-01", Resolution.MONTH, segment="country"))
+    assert not is_wide(ask("revenue", "2025-01-01", "2026-03-01", Resolution.DAY, segment="transaction_type"))
+    assert not is_wide(ask("subscription_retention", "2025-01-01", "2026-03-01", Resolution.DAY, segment="country"))
+    # Conversion to another currency goes by day.
+    assert is_wide(ask("revenue", "2025-01-01", "2026-03-01", Resolution.MONTH, segment="country", currency="EUR"))
