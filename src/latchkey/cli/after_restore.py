@@ -36,19 +36,17 @@ def after_restore(
     data: DataOption = DATA,
     send_waiting: Annotated[
         bool,
-        typer.Option("--send-waiting", help="Send the deliveries that waited at the moment of the backup, once more."),
+        typer.Option("--send-waiting", help="Send the deliveries that were queued when the backup was made."),
     ] = False,
     nothing_lost: Annotated[
         bool,
         typer.Option(
             "--nothing-lost",
-            help="The database was moved, or a standby took over: nothing was committed that it does not have. Only "
-            "notes the new server.",
+            help="The database was moved, or a standby was promoted, and no commit was lost. Only records the new "
+            "server.",
         ),
     ] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Do everything again, although it was done for this restore.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run it again for the same restore.")] = False,
     purchases_per_minute: Annotated[
         int, typer.Option(help="How many purchases to read from the stores in a minute, at most.", min=1, max=60_000)
     ] = 600,
@@ -56,8 +54,8 @@ def after_restore(
 ) -> None:
     """Run this once after restoring the database from a backup, before the service starts.
 
-    What waited to be sent is held, so that no old webhook is sent twice. New events get sequences that no receiver has
-    seen. The stores are asked what happened meanwhile. Interrupted, it can be run again."""
+    Queued deliveries are marked as failed, so that no old webhook is sent twice. New events get sequences that
+    were never used. Purchases are read from the stores again. If it is interrupted, run it again."""
     wanted = Wanted(send_waiting, nothing_lost, again, purchases_per_minute)
     report = asyncio.run(run(database_url(config, data), wanted, Console(highlight=False, quiet=as_json)))
     if as_json:

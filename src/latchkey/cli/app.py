@@ -81,7 +81,7 @@ def save(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Save credentials from a JSON file or standard input, and try them with a call to the store.
+    """Save credentials from a JSON file or standard input, and check them with a call to the store.
 
     App Store: bundle_id, app_apple_id, issuer_id, key_id, private_key, root_certificates.
     Google Play: package_name, service_account, push_audience, push_service_account.
@@ -128,7 +128,7 @@ def check(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Try the saved credentials with a call to the store. Apple also sends a test notification."""
+    """Check the saved credentials with a call to the store. Apple also sends a test notification."""
 
     async def run() -> Connected:
         async with reached(config, data) as stores:
@@ -151,7 +151,7 @@ def delete(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete an app's credentials. Its receipts and notifications are answered with 503 until there are new ones."""
+    """Delete an app's credentials. Its receipts and notifications get status 503 until there are new ones."""
     output.confirm(
         "Receipts and notifications of this app will be answered with 503. Delete its credentials?",
         yes=yes,
@@ -179,7 +179,7 @@ def rotate_url(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a new notification URL. The old one works for another 7 days, also if you rotate again."""
+    """Create a new notification URL. The old one works for 7 more days."""
 
     async def run() -> Connected:
         async with reached(config, data) as stores:

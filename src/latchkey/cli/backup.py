@@ -87,7 +87,7 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file that `latchkey backup` wrote.")],
     data: Annotated[Path, typer.Option(help="The folder to create. It must not exist.")] = DATA,
     send_waiting: Annotated[
-        bool, typer.Option("--send-waiting", help="Send the deliveries that waited when the backup was made.")
+        bool, typer.Option("--send-waiting", help="Send the deliveries that were queued when the backup was made.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

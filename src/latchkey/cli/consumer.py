@@ -65,7 +65,7 @@ def reprocess(
     event_id: Annotated[str | None, typer.Argument(help="The id of one event. All of them unless given.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Process events again that were set aside."""
+    """Process the events that were set aside again."""
     if not _commands().reprocess(event_id, as_json=as_json):
         raise typer.Exit(1)
 

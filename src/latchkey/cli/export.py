@@ -42,12 +42,16 @@ def export(
         str | None, typer.Option(help="Only what changed since the export with this cursor (from its manifest.json).")
     ] = None,
     incremental: Annotated[
-        bool, typer.Option("--incremental", help="Only what changed since the last export there; all if there is none.")
+        bool,
+        typer.Option(
+            "--incremental",
+            help="Only what changed since the last export in the same place; everything if there is none.",
+        ),
     ] = False,
     with_tokens: Annotated[
         bool,
         typer.Option(
-            "--with-tokens", help="Include purchase tokens. Each is a receipt: whoever has it can present it."
+            "--with-tokens", help="Include purchase tokens. They are secrets: whoever has one can send it as a receipt."
         ),
     ] = False,
     endpoint: Annotated[
@@ -63,7 +67,7 @@ def export(
     """Export events, transactions, customers and entitlements. docs/export.md describes every column.
 
     Each export is a folder with a manifest.json, which is written last. The keys of a bucket are taken from the
-    environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Interrupted, nothing is left; run it again.
+    environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. If it is interrupted, it leaves no files; run it again.
     """
     wanted = engine.checked_what(tuple(one.strip() for one in what.split(",") if one.strip()))
     if since is not None and incremental:

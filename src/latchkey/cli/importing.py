@@ -49,14 +49,17 @@ def import_files(
         list[str] | None,
         typer.Option("--app", help="STORE=APP: the app for a store's purchases, such as app_store=app_1234."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would happen.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; only report what would be imported.")
+    ] = False,
     webhooks: Annotated[
-        bool, typer.Option("--webhooks", help="Tell the past as events, to all webhooks. Without it, nothing is told.")
+        bool,
+        typer.Option("--webhooks", help="Send webhooks for the imported purchases, too. Without it, none are sent."),
     ] = False,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write the rows that were not imported to this CSV file.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also if these files were imported already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Import the files even if they were imported before.")] = False,
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
@@ -64,7 +67,7 @@ def import_files(
 ) -> None:
     """Import customers, their ids, attributes and transactions.
 
-    If it is interrupted, the same command goes on where it stopped. The same files a second time change nothing.
+    If it is interrupted, run the same command again: it continues. It is idempotent: the same files change nothing.
     docs/import.md describes the formats."""
     apps = _apps(app or [])
     console = Console(stderr=True, highlight=False)

@@ -41,7 +41,9 @@ _COLOURS = {"applied": "green", "failed": "red", "waiting": "yellow", "ignored":
 def show_list(
     app_id: AppOption = None,
     status: StatusOption = None,
-    kind: Annotated[str | None, typer.Option(help="How the store's name for it begins, such as DID_RENEW.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only notifications whose type begins with this, such as DID_RENEW.")
+    ] = None,
     purchase: Annotated[str | None, typer.Option(help="The store's id of the purchase.")] = None,
     since: SinceOption = None,
     limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
@@ -100,13 +102,13 @@ def show_list(
 @app.command("show")
 def show_entry(
     notification_id: Annotated[str, typer.Argument(help="Its id, as `latchkey journal list` shows it.")],
-    raw: Annotated[bool, typer.Option("--raw", help="Print only the payload, as it came.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print only the payload, as it was received.")] = False,
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one entry: what was checked, what followed, and the payload."""
+    """Show one entry: the checks, the resulting events, and the payload."""
 
     async def run() -> Entry:
         async with Database(database_url(config, data), max_size=1) as database:
@@ -159,7 +161,7 @@ def reprocess(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Process one entry again, or all that were received since a moment. What is known already changes nothing."""
+    """Process one entry again, or all that were received since a time. It is idempotent."""
     if (notification_id is None) == (since is None):
         raise Refusal("Give the id of one entry, or --since for all that were received since then.")
     if notification_id is not None and (status or app_id):

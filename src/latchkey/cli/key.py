@@ -45,7 +45,7 @@ KeyArgument = Annotated[str, typer.Argument(help="The key's id, as `latchkey key
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Option(help="A name, to recognise the key by.")],
+    name: Annotated[str, typer.Option(help="A name for people.")],
     project: ProjectOption = None,
     scopes: Annotated[
         str, typer.Option(help="What a secret key may do: read, write, charts (only charts), joined by commas.")
@@ -111,7 +111,7 @@ def _show_once(issued: keys.IssuedKey, as_json: bool) -> None:
 def show(
     project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
 ) -> None:
-    """List a project's keys. Of each key only the beginning and the end are shown."""
+    """List a project's keys. Only the beginning and the end of each key are shown."""
 
     async def run() -> list[keys.ApiKey]:
         async with Database(database_url(config, data), max_size=2) as database:
@@ -154,15 +154,15 @@ def edit(
         int | None, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
     ] = None,
     expires: ExpiresOption = None,
-    never_expires: Annotated[bool, typer.Option("--never-expires", help="Take the expiry away.")] = False,
+    never_expires: Annotated[bool, typer.Option("--never-expires", help="Remove the expiry.")] = False,
     allow: NetworksOption = None,
-    allow_everywhere: Annotated[bool, typer.Option("--allow-everywhere", help="Take the networks away.")] = False,
+    allow_everywhere: Annotated[bool, typer.Option("--allow-everywhere", help="Allow all networks.")] = False,
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Change a secret key's name, limit, expiry or networks. Networks that are given replace all earlier ones."""
+    """Change a secret key's name, limit, expiry or networks. --allow replaces all networks."""
     if (expires is not None and never_expires) or (allow and allow_everywhere):
         raise Refusal("These options contradict each other.")
 

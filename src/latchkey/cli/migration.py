@@ -40,15 +40,13 @@ def migrate(
         bool,
         typer.Option(
             "--distributed",
-            help="Also spread the rows of projects over the nodes of a Citus cluster. Only once; stop all processes "
-            "before, if there are rows (or use `latchkey cluster`).",
+            help="Also distribute the tables by project over the nodes of a Citus cluster. Only once. If there are "
+            "rows already, stop all processes first, or use `latchkey cluster`.",
         ),
     ] = False,
     shards: Annotated[
         int,
-        typer.Option(
-            "--shards", min=1, max=10_000, help="With --distributed: into how many shards the projects are divided."
-        ),
+        typer.Option("--shards", min=1, max=10_000, help="With --distributed: the number of shards."),
     ] = SHARDS,
     as_json: JsonOption = False,
 ) -> None:

@@ -64,7 +64,7 @@ def change(
     ] = None,
     test_store: Annotated[
         projects.TestStore | None,
-        typer.Option(help="Whether test purchases can be made and renewed. Close it before you ship."),
+        typer.Option(help="Whether test purchases can be made and renewed. Close it before you go live."),
     ] = None,
     config: ConfigOption = None,
     data: DataOption = DATA,

@@ -37,17 +37,20 @@ def take(
         str,
         typer.Argument(
             metavar="FILE|URL",
-            help="CSV with date,currency,usd, or of the European Central Bank; a zip file of one too.",
+            help="CSV with the columns date,currency,usd, or the CSV of the European Central Bank; zipped or not.",
         ),
     ],
     replace: Annotated[
-        bool, typer.Option("--replace", help="Take other values for days that are known. Payments seen keep theirs.")
+        bool,
+        typer.Option(
+            "--replace", help="Overwrite known rates. Payments that were converted before keep their amounts."
+        ),
     ] = False,
     config: ConfigOption = None,
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Take the rates of a file or an https address: all of them, or none if anything is wrong."""
+    """Import rates from a file or an https address: all of them, or none if a line is wrong."""
     settings = load(os.environ, config)
     networks = settings.webhook_allow_networks
     if is_of_up(config, data):

@@ -47,7 +47,7 @@ def untrust(
     only: OnlyOption = None,
     yes: YesOption = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Remove every authority of any `latchkey up`, also of deleted folders.")
+        bool, typer.Option("--all", help="Remove the authorities of all `latchkey up`, also of deleted folders.")
     ] = False,
 ) -> None:
     """Undo what `latchkey trust` did. Asks first."""

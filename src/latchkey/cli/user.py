@@ -119,7 +119,7 @@ def invite(
 def reset_second_factor(
     email: EmailArgument, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
 ) -> None:
-    """Ask somebody for no code any more, who has lost the phone and the recovery codes."""
+    """Turn off the second factor of somebody who has lost the phone and the recovery codes."""
 
     async def work() -> str:
         async with Database(database_url(config, data), max_size=1) as database:
@@ -165,12 +165,12 @@ def remove(
 @app.command()
 def operator(
     email: EmailArgument,
-    remove: Annotated[bool, typer.Option("--remove", help="Take it back.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="The account is no operator any more.")] = False,
     config: ConfigOption = None,
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Let somebody see the dashboard's page about the database of the whole deployment, or take that back."""
+    """Make somebody an operator, who may see the dashboard's page about the database, or (--remove) undo that."""
 
     async def work() -> tuple[accounts.Account, list[str]]:
         async with Database(database_url(config, data), max_size=1) as database:

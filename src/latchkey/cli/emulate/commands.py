@@ -28,7 +28,7 @@ FolderOption = Annotated[
 ]
 StoreOption = Annotated[
     Literal["apple", "google", "stripe"] | None,
-    typer.Option("--store", help="Which, if more than one runs here and it is not clear."),
+    typer.Option("--store", help="Which store, if several run here."),
 ]
 UpOption = Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up` with pretend stores.")]
 ServiceOption = Annotated[
@@ -53,7 +53,11 @@ CaOption = Annotated[
 ]
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up`, for its authority.")]
 ProductionOption = Annotated[
-    bool | None, typer.Option("--production/--sandbox", help="How purchases are signed. The first start: sandbox.")
+    bool | None,
+    typer.Option(
+        "--production/--sandbox",
+        help="Sign purchases for production or for the sandbox. Default at the first start: sandbox.",
+    ),
 ]
 
 
@@ -113,7 +117,8 @@ def stripe(
     notification_url: NotificationOption = None,
     metadata_key: Annotated[str | None, typer.Option(help="The metadata field that has your app's user id.")] = None,
     production: Annotated[
-        bool | None, typer.Option("--production/--sandbox", help="Live mode or test mode. The first start: test mode.")
+        bool | None,
+        typer.Option("--production/--sandbox", help="Live mode or test mode. Default at the first start: test mode."),
     ] = None,
     rotate_secret: Annotated[
         bool, typer.Option("--rotate-secret", help="Make a new webhook secret; the old one still signs too.")
@@ -158,7 +163,7 @@ def connect(
     data: UpOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell a running pretend store where to send notifications. Those that wait are sent at once."""
+    """Tell a running pretend store where to send notifications. Queued ones are sent at once."""
     said = Wanted(folder, store, data).one().ask("PUT", "/notification_url", {"url": notification_url})
     if as_json:
         output.write(said)
@@ -174,7 +179,9 @@ def sell(
     buyer: Annotated[str, typer.Option(help="A name for the customer of the store.")] = "somebody",
     customer: Annotated[
         str | None,
-        typer.Option(help="The customer in Latchkey: told to the store if it can be, else by a receipt."),
+        typer.Option(
+            help="The customer in Latchkey. The store is told if it has a field for it; otherwise a receipt is sent."
+        ),
     ] = None,
     more: Annotated[
         list[str] | None, typer.Argument(help="Options such as trial=true account_token=... (docs/emulators.md).")
@@ -202,7 +209,7 @@ def act(
     data: UpOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Let something happen to a purchase."""
+    """Change a purchase: cancel, refund, fail the payment, ..."""
     chosen, id = Wanted(folder, store, data).that_knows(purchase)
     _show(chosen.ask("POST", f"/purchases/{id}/acts", {"act": name, **options(more or [])}), as_json)
 
@@ -211,16 +218,20 @@ def act(
 def clock(
     to: Annotated[str | None, typer.Argument(help="How far (P1M, P7D, PT1H), or to when (2027-01-31).")] = None,
     test_clock: Annotated[
-        str | None, typer.Option("--test-clock", help="A test clock of Latchkey (its id) that follows, with `up`.")
+        str | None,
+        typer.Option(
+            "--test-clock",
+            help="A test clock of Latchkey (its id) that moves along. Only with the stores of `latchkey up`.",
+        ),
     ] = None,
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the clocks of the stores, or move them forward. Everything on the way happens and is sent.
+    """Show the clocks of the stores, or move them forward.
 
-    Latchkey's own time does not move. Customers on a test clock follow with --test-clock."""
+    Renewals and expirations on the way happen, and their notifications are sent. Latchkey's own clock does not move. With --test-clock, a test clock moves along."""
     stores, now = Wanted(folder, store, data).all(), 0
     clocks: list[dict[str, Any]] = []
     for one in stores:
@@ -245,7 +256,7 @@ def clock(
 def purchases(
     folder: FolderOption = None, store: StoreOption = None, data: UpOption = DATA, as_json: JsonOption = False
 ) -> None:
-    """List what the stores think of every purchase."""
+    """List all purchases as the stores have them."""
     found = [bought for one in Wanted(folder, store, data).all() for bought in one.purchases()]
     if as_json:
         output.write_list(found)
@@ -290,7 +301,7 @@ def misbehave(
     more: Annotated[
         list[str] | None, typer.Argument(help="What goes wrong, such as drop=0.2 late=0.5 seed=7 (docs/emulators.md).")
     ] = None,
-    end: Annotated[bool, typer.Option("--end", help="Behave again, and send what was held back.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="Stop misbehaving, and send what was held back.")] = False,
     folder: FolderOption = None,
     store: StoreOption = None,
     data: UpOption = DATA,
