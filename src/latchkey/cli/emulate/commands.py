@@ -231,7 +231,8 @@ def clock(
 ) -> None:
     """Show the clocks of the stores, or move them forward.
 
-    Renewals and expirations on the way happen, and their notifications are sent. Latchkey's own clock does not move. With --test-clock, a test clock moves along."""
+    Renewals and expirations on the way happen, and their notifications are sent. Latchkey's own clock does not move.
+    With --test-clock, a test clock moves along."""
     stores, now = Wanted(folder, store, data).all(), 0
     clocks: list[dict[str, Any]] = []
     for one in stores:
