@@ -25,7 +25,7 @@ UNITS = {"s": SECOND, "min": MINUTE, "hour": HOUR}
 
 
 def test_the_numbers_in_the_page_are_those_of_the_code() -> None:
-    [told] = re.findall(r"tried again after (.*), and then every (hour), for (\d+) days", PAGE)
+    [told] = re.findall(r"retried after (.*), and then every (hour), for (\d+) days", PAGE)
     waits = tuple(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+) (s|min)", told[0]))
     assert (*waits, UNITS[told[1]]) == processing.RETRIES
     assert int(told[2]) * DAY == processing.GIVEN_UP_AFTER
