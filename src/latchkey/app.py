@@ -22,6 +22,7 @@ from latchkey.usecases.access.request_log import run_pruning
 from latchkey.usecases.charts.roller import run_charts
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.checkout.chores import run_checkouts
+from latchkey.usecases.customer_lists.bulk_runner import run_bulk_grants
 from latchkey.usecases.customer_lists.roller import run_facets
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
@@ -159,6 +160,7 @@ async def _forever(
                     run_roller(database, real_now, stop),
                     run_charts(database, real_now, stop),
                     run_facets(database, real_now, stop),
+                    run_bulk_grants(Changes(database, real_now), real_now, stop),
                     _hear_stores(settings, database, stop),
                     run_exports(exports_of(database, settings), real_now, stop),
                     run_rates(database, rate_source(settings), settings.exchange_rates, real_now, stop),

@@ -11,9 +11,10 @@ from latchkey.dashboard.life_picture import MOST_ROWS, picture, ticks_between, w
 from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
-from latchkey.domain.purchases.subscription import PeriodType, Subscription
+from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
 from latchkey.stores.test_store import actions
 from latchkey.stores.test_store.billing import pass_time
+from latchkey.usecases.customers.past import FailedPayment, Past
 from tests.domain.shop import CATALOG, COINS, PRO_LIFETIME, PRO_YEARLY, at, bought, someone, subscribed
 
 JAN = at("2027-01-01")
@@ -243,3 +244,27 @@ def test_the_end_of_a_period_is_seen_unless_it_is_years_away(ahead: int, is_open
     found = picture([drawn((Kind.PAID, JAN, JAN + ahead * DAY))], JAN + DAY)
     assert found is not None
     assert found.lanes[0].bars[0].is_open is is_open
+
+
+def test_a_pause_of_the_past_is_a_pause_and_not_a_gap() -> None:
+    first, second = monthly(), monthly(now=MAR)
+    both = replace(second, id=first.id, periods=(*first.periods, replace(second.current, id="later")))
+    past = Past({}, {(both.store, both.id): (FEB,)})
+    [life] = lives(holding(both), CATALOG, MAR + DAY, past)
+    assert [(one.kind, one.start, one.end) for one in life.spans][1] == (Kind.PAUSE, FEB, MAR)
+    [without] = lives(holding(both), CATALOG, MAR + DAY)
+    assert without.spans[1].kind is Kind.GAP
+
+
+@pytest.mark.parametrize("grace_days", [0, 6])
+def test_a_failed_payment_of_the_past_shows_its_grace_period_and_the_time_without_access(grace_days: int) -> None:
+    first, second = monthly(), monthly(now=MAR)
+    renewed = replace(second.current, id="later", cause=Cause.RENEWAL)
+    both = replace(second, id=first.id, periods=(*first.periods, renewed))
+    issue = FailedPayment(FEB - HOUR, FEB + grace_days * DAY if grace_days else None)
+    [life] = lives(holding(both), CATALOG, MAR + DAY, Past({(both.store, both.id): (issue,)}, {}))
+    between = [(one.kind, one.start, one.end) for one in life.spans][1:-1]
+    ended = FEB + grace_days * DAY
+    grace = [(Kind.GRACE, FEB, ended)] if grace_days else []
+    assert between == [*grace, (Kind.RETRY, ended, MAR)]
+    assert (FEB - HOUR, "Payment failed") in [(one.at, one.words) for one in life.marks]

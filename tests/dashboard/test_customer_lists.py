@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from latchkey.domain.team.account import Role
+from latchkey.usecases.customer_lists.bulk_runner import run_next
 from latchkey.usecases.customer_lists.roller import FacetRoller, catch_up
 from tests.dashboard.accessibility import serious_findings
 from tests.dashboard.asking import Person, somebody
@@ -125,3 +126,53 @@ async def test_a_viewer_saves_nothing_and_a_segment_is_deleted_with_a_confirmati
     assert (await support.post(f"{start}/{id}/delete", {})).status == 400
     assert (await support.post(f"{start}/{id}/delete", {"confirm": "yes"})).status == 303
     assert (await support.post(f"{start}/{id}/delete", {"confirm": "yes"})).status == 404
+
+
+async def test_somebody_grants_access_to_a_list_after_a_preview_and_writes_a_note(
+    people: Site, support: Visitor
+) -> None:
+    page = await support.open("/customers?status=never_bought,cancelled")
+    await page.get_by_role("link", name="Grant access to many…").click()
+    assert await serious_findings(page) == []
+    await page.get_by_label("Entitlement").select_option("pro")
+    await page.get_by_label("For how long").select_option("weekly")
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_text("Have it already")).to_be_visible()
+    await expect(page.locator("dl.facts")).to_contain_text("1: they are left out")
+    assert await serious_findings(page) == []
+    await page.set_viewport_size({"width": 390, "height": 844})
+    assert await fits(page)
+    await page.get_by_label("Grant it to 1 customers now").check()
+    await page.get_by_role("button", name="Grant", exact=True).click()
+    await expect(page.get_by_role("status")).to_contain_text("has begun")
+    action, _, outcome, detail = await last_audit(people)
+    assert (action, outcome, detail["customers"]) == ("bulk_grant.started", "done", 2)
+    assert await run_next(people.changes, lambda: people.clock.now)
+    await page.get_by_role("link", name="Reload").click()
+    await expect(page.locator("main")).to_contain_text("done")
+    await expect(page.locator("dl.facts")).to_contain_text("1, because they had it")
+    await page.goto(people.path("/customers/visitor"))
+    await expect(page.locator("main")).to_contain_text("because it was granted")
+    await page.get_by_label("New note").fill("Called <b>twice</b>\nWants pro")
+    await page.get_by_role("button", name="Add note").click()
+    await expect(page.locator(".note .said")).to_have_text("Called <b>twice</b>\nWants pro")
+    assert await serious_findings(page) == []
+    assert await fits(page)
+    await page.goto(people.path("/customers/yves"))
+    await expect(page.get_by_role("region", name="Lifetime spend")).to_contain_text("$79.99 in 1 payment")
+
+
+async def test_pasted_ids_are_previewed_and_a_viewer_grants_nothing(people: Site) -> None:
+    support, viewer = await somebody(people, Role.SUPPORT), await somebody(people, Role.VIEWER)
+    start = below(people, "/bulk-grants")
+    form = {"ids": "tara\r\nnobody at all\r\n", "entitlement_id": "team", "duration": "daily"}
+    assert (await viewer.post(start, form)).status == 403
+    made = await support.post(start, form)
+    assert made.status == 303
+    shown = await viewer.get(made.headers["location"])
+    assert b"nobody at all" in shown.body
+    assert b"Grant it to" not in shown.body
+    assert (await support.post(made.headers["location"] + "/start", {})).status == 400, "it needs a confirmation"
+    refused = await support.post(start, {**form, "ids": "nobody at all"})
+    assert refused.status == 400
+    assert b"Nobody would get it" in refused.body

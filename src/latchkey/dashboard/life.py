@@ -11,11 +11,12 @@ from enum import StrEnum
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.standing import Standing, standing_of
-from latchkey.domain.purchases.subscription import PeriodType, Subscription
+from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
+from latchkey.usecases.customers.past import NOTHING, Past
 
 
 class Kind(StrEnum):
@@ -79,9 +80,10 @@ class Life:
     marks: tuple[Mark, ...] = ()
 
 
-def lives(customer: Customer, catalog: Catalog, now: Ms) -> list[Life]:
-    """Everything that ever gave this customer access, in the order it began. What is used up at once is left out."""
-    found = [_of_subscription(one, now) for one in customer.subscriptions]
+def lives(customer: Customer, catalog: Catalog, now: Ms, past: Past = NOTHING) -> list[Life]:
+    """Everything that ever gave this customer access, in the order it began. What is used up at once is left out.
+    `past`: what events say of failed payments and pauses before the current period."""
+    found = [_of_subscription(one, now, past) for one in customer.subscriptions]
     found += [_of_purchase(one) for one in customer.purchases if one.entitlement_id or catalog.grants(one.product_id)]
     return sorted((one for one in found if one.spans), key=lambda one: (one.spans[0].start, one.store, one.id))
 
@@ -96,19 +98,19 @@ def latest(lives: Sequence[Life], most: int) -> list[Life]:
     return [one for one in trimmed if one.spans]
 
 
-def _of_subscription(subscription: Subscription, now: Ms) -> Life:
-    spans = tuple(one for one in _spans(subscription, now) if one.end is None or one.end > one.start)
-    marks = tuple(sorted(_marks(subscription), key=lambda one: one.at))
+def _of_subscription(subscription: Subscription, now: Ms, past: Past) -> Life:
+    spans = tuple(one for one in _spans(subscription, now, past) if one.end is None or one.end > one.start)
+    marks = tuple(sorted({*_marks(subscription), *_past_marks(subscription, past)}, key=lambda one: one.at))
     return Life(subscription.current.product_id, subscription.store, subscription.id, spans, marks)
 
 
-def _spans(subscription: Subscription, now: Ms) -> Iterator[Span]:
+def _spans(subscription: Subscription, now: Ms, past: Past) -> Iterator[Span]:
     told_until: Ms | None = None
     for index, period in enumerate(subscription.periods):
         following = subscription.periods[index + 1] if index + 1 < len(subscription.periods) else None
         start = period.starts_at
         if told_until is not None and start > told_until:
-            yield Span(Kind.GAP, told_until, start, period.product_id, period.id)
+            yield from _between(subscription, past, told_until, period)
         # The payment came late, within the grace period: access went on, though it was not paid yet.
         if start < period.purchased_at:
             yield Span(Kind.GRACE, start, period.purchased_at, period.product_id, period.id)
@@ -120,6 +122,30 @@ def _spans(subscription: Subscription, now: Ms) -> Iterator[Span]:
             yield Span(Kind.REFUNDED, end, stop, period.product_id, period.id)
         told_until = stop
     yield from _afterwards(subscription, now)
+
+
+def _between(subscription: Subscription, past: Past, start: Ms, following: Period) -> Iterator[Span]:
+    """The time between two periods: a pause, a grace period and a payment that failed, or nothing."""
+    key, end = (subscription.store, subscription.id), following.starts_at
+    product, id = following.product_id, following.id
+    if any(start <= at < end for at in past.paused.get(key, ())):
+        yield Span(Kind.PAUSE, start, end, product, id)
+        return
+    # A payment fails at the end of a period, or up to a day before it.
+    failed = [one for one in past.failed.get(key, ()) if start - DAY <= one.at < end]
+    if failed and following.cause is Cause.RENEWAL:
+        grace_until = min(max((one.grace_until or start for one in failed), default=start), end)
+        if grace_until > start:
+            yield Span(Kind.GRACE, start, grace_until, product, id)
+            start = grace_until
+        yield Span(Kind.RETRY, start, end, product, id)
+    else:
+        yield Span(Kind.GAP, start, end, product, id)
+
+
+def _past_marks(subscription: Subscription, past: Past) -> Iterator[Mark]:
+    for one in past.failed.get((subscription.store, subscription.id), ()):
+        yield Mark(one.at, "Payment failed")
 
 
 def _afterwards(subscription: Subscription, now: Ms) -> Iterator[Span]:

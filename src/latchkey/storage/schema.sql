@@ -1526,6 +1526,8 @@ create table bulk_grant_customers (
     error text,
     primary key (project_id, grant_id, number)
 );
+-- For erasure: the ids of an erased customer are also in the bulk grants that it was part of.
+create index bulk_grant_customers_named on bulk_grant_customers (app_user_id);
 
 -- Everything that a change to customers of one project writes, in one statement: customers, who owns which purchase,
 -- virtual currency, the queue of deliveries and the events. A call outside a transaction is a transaction of its own, so a

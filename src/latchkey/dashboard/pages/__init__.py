@@ -7,6 +7,7 @@ from latchkey.dashboard.pages import (
     app_stores,
     apps,
     audit,
+    bulk_grants,
     catalog,
     catalog_entitlements,
     catalog_prices,
@@ -63,6 +64,7 @@ ALL = tuple(
         customers,
         customer_profile,
         customer_actions,
+        bulk_grants,
         events,
         # Before the pages of one webhook, so that `new` is not taken for an id.
         webhook_setup,

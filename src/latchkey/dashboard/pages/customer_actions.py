@@ -17,7 +17,7 @@ from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.usecases.customers import grants
+from latchkey.usecases.customers import grants, notes
 from latchkey.usecases.customers import remedies as customer_remedies
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import transfer
@@ -122,6 +122,38 @@ async def delete(visit: Visit, view: View) -> Response:
     await erase(visit.services.changes, visit.project_id, id)
     visit.audit(ERASED)
     return await visit.to(visit.path("customers"), f"{id!r} is deleted. Sales stay in the figures, without a name.")
+
+
+@pages.post("/customers/{customer_id}/notes", Needs.GRANT, "customer.note_added")
+@shown_when_refused
+async def add_note(visit: Visit, view: View) -> Response:
+    author = visit.account
+    id = await notes.add_note(
+        visit.database, visit.project_id, view.key, author.id, author.email, visit.form.raw("text"), visit.now
+    )
+    visit.audit(note=id)
+    return await _done(visit, view, "The note is added.")
+
+
+@pages.post("/customers/{customer_id}/notes/{note_id}", Needs.GRANT, "customer.note_changed")
+@shown_when_refused
+async def change_note(visit: Visit, view: View) -> Response:
+    id = visit.param("note_id")
+    visit.audit(note=id)
+    await notes.change_note(
+        visit.database, visit.project_id, view.key, id, visit.account.id, visit.form.raw("text"), visit.now
+    )
+    return await _done(visit, view, "The note is changed.")
+
+
+@pages.post("/customers/{customer_id}/notes/{note_id}/delete", Needs.GRANT, "customer.note_deleted")
+@shown_when_refused
+async def delete_note(visit: Visit, view: View) -> Response:
+    visit.form.confirmed()
+    id = visit.param("note_id")
+    visit.audit(note=id)
+    await notes.delete_note(visit.database, visit.project_id, view.key, id, visit.account.id)
+    return await _done(visit, view, "The note is deleted.")
 
 
 async def _target(visit: Visit) -> Customer:

@@ -81,7 +81,7 @@ async def profile_page(visit: Visit, id: str, status: int = 200, error: str = ""
     id = customer.app_user_id
     told = await timeline(visit.database, visit.project_id, view.key, limit=FIRST_EVENTS)
     moved = await movements(visit.database, visit.project_id, view.key, limit=FIRST_MOVEMENTS)
-    life = lives(customer, view.catalog, view.now)
+    life = lives(customer, view.catalog, view.now, profile.past)
     return visit.page(
         "customer.html",
         status,

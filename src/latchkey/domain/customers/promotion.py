@@ -43,10 +43,19 @@ def product_of(entitlement_id: str, duration: str) -> str:
 
 
 def grant(
-    customer: Customer, entitlement_id: str, ends_at: Ms | None, now: Ms, *, duration: str | None = None
+    customer: Customer,
+    entitlement_id: str,
+    ends_at: Ms | None,
+    now: Ms,
+    *,
+    duration: str | None = None,
+    id: str | None = None,
 ) -> Customer:
     """Gives the entitlement until `ends_at`, or for ever. Grants are independent; the one that ends last counts.
-    `duration` is the name of the length, if the caller chose one by name."""
+    `duration` is the name of the length, if the caller chose one by name. `id` names the grant; one that exists
+    is not given again."""
+    if id is not None and customer.purchase(STORE, id) is not None:
+        return customer
     if ends_at is not None and ends_at <= now:
         raise Refusal("The grant would end in the past.", param="expires_at")
     # A transfer removes grants, so their number alone could repeat. Every grant emits an event, so the sequence
@@ -58,7 +67,7 @@ def grant(
         Purchase(
             kind=PurchaseKind.PROMOTIONAL,
             store=STORE,
-            id=event_id(customer.project_id, *what),
+            id=id or event_id(customer.project_id, *what),
             product_id=product_of(entitlement_id, duration or ("lifetime" if ends_at is None else CUSTOM)),
             environment=Environment.SANDBOX if customer.test_clock_id else Environment.PRODUCTION,
             purchased_at=now,

@@ -249,6 +249,9 @@ highest_sequence move_figures_on move_feed_on move_customer_keys_of_project_on r
 
 # Reference and local tables only, or none.
 _HOME: Final = """
+add_bulk_grant_customers claim_bulk_grant create_bulk_grant failures_of_bulk_grant finish_bulk_grant
+forget_in_bulk_grants list_bulk_grants load_bulk_grant next_bulk_grant_customers record_bulk_grant_customers
+renew_bulk_grant some_bulk_grant_due start_bulk_grant stop_bulk_grant
 a_project_of_each_shard add_demo_base_plans add_demo_currencies add_demo_entitlements add_demo_mapping
 add_demo_offerings add_demo_package_products add_demo_packages add_demo_placements add_demo_products add_link
 add_mail add_recovery_codes advance_replay announce announce_catalog apps_of_project ask_nodes attach_to_package

@@ -362,3 +362,103 @@ cross join lateral (
 ) as e
 order by e.occurred_at desc
 limit $3;
+
+-- name: create_bulk_grant
+-- a draft of a grant to many customers; drafts of the day before are deleted
+with old as (
+    delete from bulk_grants where project_id = $1 and state = 'draft' and created_at < $11::bigint - 86400000 returning id
+),
+forgotten as (
+    delete from bulk_grant_customers c using old where c.project_id = $1 and c.grant_id = old.id
+)
+insert into bulk_grants (
+    project_id, id, state, entitlement_id, duration, ends_at, skip_holders, source, actor, total, created_at, holders,
+    unknown_ids
+)
+values ($1, $2, 'draft', $3, $4, $5, $6, $7, $8, $9, $11, $10, $12);
+
+-- name: add_bulk_grant_customers
+-- the customers of a bulk grant, numbered from 1
+insert into bulk_grant_customers (project_id, grant_id, number, customer_key, app_user_id)
+select $1, $2, n.number, n.customer_key, n.app_user_id
+from unnest($3::bigint[], $4::text[]) with ordinality as n (customer_key, app_user_id, number);
+
+-- name: load_bulk_grant
+-- a bulk grant, and how far it is
+select g.*, counted.granted, counted.skipped, counted.failed
+from bulk_grants g
+cross join lateral (
+    select count(*) filter (where c.outcome = 'granted') as granted,
+        count(*) filter (where c.outcome = 'skipped') as skipped,
+        count(*) filter (where c.outcome = 'failed') as failed
+    from bulk_grant_customers c where c.project_id = g.project_id and c.grant_id = g.id
+) as counted
+where g.project_id = $1 and g.id = $2;
+
+-- name: list_bulk_grants
+-- the bulk grants of a project that were started, newest first
+select g.*, 0::bigint as granted, 0::bigint as skipped, 0::bigint as failed
+from bulk_grants g
+where g.project_id = $1 and g.state <> 'draft'
+order by g.created_at desc, g.id
+limit $2;
+
+-- name: start_bulk_grant
+-- a draft was confirmed
+update bulk_grants set state = 'running', started_at = $3 where project_id = $1 and id = $2 and state = 'draft'
+returning id;
+
+-- name: stop_bulk_grant
+-- no more customers get it
+update bulk_grants set state = 'stopped', finished_at = $3 where project_id = $1 and id = $2 and state = 'running'
+returning id;
+
+-- name: some_bulk_grant_due
+-- whether there is a bulk grant to claim
+select exists (select from bulk_grants where state = 'running' and lease_until <= $1) as due;
+
+-- name: claim_bulk_grant
+-- take the bulk grant that nobody works on
+update bulk_grants set lease_until = $2, token = token + 1
+where (project_id, id) in (
+    select project_id, id from bulk_grants
+    where state = 'running' and lease_until <= $1
+    order by lease_until
+    limit 1
+    for update skip locked
+)
+returning *, 0::bigint as granted, 0::bigint as skipped, 0::bigint as failed;
+
+-- name: renew_bulk_grant
+-- keep the lease; no row if it was lost, or if the grant was stopped
+update bulk_grants set lease_until = $4 where project_id = $1 and id = $2 and token = $3 and state = 'running'
+returning id;
+
+-- name: finish_bulk_grant
+-- every customer has had its turn
+update bulk_grants set state = 'done', finished_at = $4, lease_until = 0
+where project_id = $1 and id = $2 and token = $3 and state = 'running';
+
+-- name: next_bulk_grant_customers
+-- the next customers whose turn it is
+select number, customer_key, app_user_id from bulk_grant_customers
+where project_id = $1 and grant_id = $2 and number > $3 and outcome is null
+order by number
+limit $4;
+
+-- name: record_bulk_grant_customers
+-- what became of customers
+update bulk_grant_customers c set outcome = n.outcome, error = n.error
+from unnest($3::integer[], $4::text[], $5::text[]) as n (number, outcome, error)
+where c.project_id = $1 and c.grant_id = $2 and c.number = n.number;
+
+-- name: failures_of_bulk_grant
+-- the customers that did not get it because of an error
+select app_user_id, error from bulk_grant_customers
+where project_id = $1 and grant_id = $2 and outcome = 'failed'
+order by number
+limit $3;
+
+-- name: forget_in_bulk_grants
+-- replace the ids of an erased customer
+update bulk_grant_customers set app_user_id = $3 where app_user_id = any($2::text[]) and project_id || '' = $1;

@@ -14,6 +14,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.storage import collisions
 from latchkey.storage.access import audit
+from latchkey.storage.customer_lists import bulk_grants
 from latchkey.storage.customers import erasure
 from latchkey.storage.customers import records as customers
 from latchkey.storage.customers import state as customer_state
@@ -64,6 +65,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         await checkouts.forget(connection, project_id, ids)
         await customers.erase(connection, project_id, stored.key)
         await audit.forget(connection, project_id, ids, ERASED)
+        await bulk_grants.forget(connection, project_id, ids, ERASED)
 
 
 def _receivers(transfers: Iterable[Transfer]) -> set[str]:

@@ -8,9 +8,13 @@ from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.attributes import visible
 from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.customers.spend import Spend, spend_of
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import NotFound
 from latchkey.storage.customers.records import PurchaseKey
 from latchkey.usecases.customers.currency import Balance, balances
+from latchkey.usecases.customers.notes import Note, notes_of
+from latchkey.usecases.customers.past import Past, past_of
 from latchkey.usecases.customers.remedies import Remedies, remedies
 from latchkey.usecases.rendering.view import View, look_at
 from latchkey.usecases.services import Services
@@ -24,6 +28,10 @@ class Profile:
     balances: list[Balance]
     attributes: dict[str, Attribute]
     remedies: dict[PurchaseKey, Remedies]
+    # What was paid in production, and in the sandbox; without those where nothing was.
+    spent: list[Spend]
+    past: Past
+    notes: list[Note]
 
 
 async def load_profile(services: Services, project_id: str, customer_id: str) -> Profile:
@@ -37,6 +45,9 @@ async def load_profile(services: Services, project_id: str, customer_id: str) ->
         await balances(services.changes, project_id, customer.app_user_id),
         visible(customer),
         remedies(customer, view.now),
+        [spent for one in Environment if (spent := spend_of(customer, one)) is not None],
+        await past_of(services.database, project_id, view.key),
+        await notes_of(services.database, project_id, view.key),
     )
 
 

@@ -1,0 +1,117 @@
+"""Granting access to many customers: from a list or from pasted ids, with a preview before anything happens."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.customer_filter import Chosen, read_chosen
+from latchkey.dashboard.page import Needs, Pages
+from latchkey.dashboard.statuses import status_of
+from latchkey.dashboard.texts import instant
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.customers.promotion import DURATIONS
+from latchkey.domain.instants import LATEST
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.usecases.catalog.entitlements import list_entitlements
+from latchkey.usecases.customer_lists import bulk
+from latchkey.usecases.customer_lists.bulk import Terms
+from latchkey.usecases.customer_lists.listing import count
+
+pages = Pages()
+
+# The most entitlements in a select field.
+CHOICES = 500
+
+
+@pages.get("/bulk-grants")
+async def show_list(visit: Visit) -> Response:
+    return visit.page("bulk_grants.html", here="customers", grants=await bulk.newest(visit.database, visit.project_id))
+
+
+@pages.get("/bulk-grants/new", Needs.GRANT)
+async def show_form(visit: Visit) -> Response:
+    return await _form(visit, await read_chosen(visit, visit.query))
+
+
+@pages.post("/bulk-grants", Needs.GRANT, "bulk_grant.prepared")
+async def prepare(visit: Visit) -> Response:
+    """The preview. Nobody gets anything yet."""
+    chosen = await read_chosen(visit, visit.form)
+    pasted = visit.form.raw("ids")
+    by_filter = visit.form.text("of") == "list"
+    try:
+        terms = _terms(visit)
+        visit.audit(entitlement=terms.entitlement_id)
+        wanted = chosen.filter if by_filter else [line.strip() for line in pasted.splitlines() if line.strip()]
+        draft = await bulk.prepare(
+            visit.database,
+            visit.services.catalogs,
+            visit.project_id,
+            terms,
+            wanted,
+            visit.account.email,
+            visit.now,
+        )
+    except Refusal as refusal:
+        visit.audit(refusal=refusal.message)
+        return await _form(visit, chosen, refusal, by_filter=by_filter)
+    visit.audit(draft.id)
+    return await visit.to(visit.path("bulk-grants", draft.id))
+
+
+@pages.get("/bulk-grants/{bulk_grant_id}")
+async def show(visit: Visit) -> Response:
+    grant = await bulk.load(visit.database, visit.project_id, visit.param("bulk_grant_id"))
+    failed = await bulk.failures(visit.database, visit.project_id, grant.id) if grant.failed else []
+    return visit.page("bulk_grant.html", here="customers", grant=grant, failures=failed, most=bulk.MOST_SHOWN)
+
+
+@pages.post("/bulk-grants/{bulk_grant_id}/start", Needs.GRANT, "bulk_grant.started")
+async def start(visit: Visit) -> Response:
+    visit.form.confirmed()
+    id = visit.param("bulk_grant_id")
+    grant = await bulk.load(visit.database, visit.project_id, id)
+    terms = grant.terms
+    until = instant(terms.ends_at) if terms.ends_at is not None else terms.duration or "for ever"
+    visit.audit(entitlement=terms.entitlement_id, customers=grant.total, until=until)
+    await bulk.start(visit.database, visit.project_id, id, visit.now)
+    return await visit.to(visit.path("bulk-grants", id), "The grant has begun. It goes on without this page.")
+
+
+@pages.post("/bulk-grants/{bulk_grant_id}/stop", Needs.GRANT, "bulk_grant.stopped")
+async def stop(visit: Visit) -> Response:
+    visit.form.confirmed()
+    id = visit.param("bulk_grant_id")
+    await bulk.stop(visit.database, visit.project_id, id, visit.now)
+    return await visit.to(visit.path("bulk-grants", id), "Stopped. Who got it before keeps it.")
+
+
+def _terms(visit: Visit) -> Terms:
+    until = visit.form.instant("until")
+    if until is not None and not 0 < until <= LATEST:
+        raise Invalid("That is a date beyond the calendar.", param="until")
+    duration = None if until is not None else visit.form.choice("duration", DURATIONS)
+    return Terms(
+        entitlement_id=visit.form.needed("entitlement_id"),
+        duration=None if duration == "lifetime" else duration,
+        ends_at=until,
+        skip_holders=visit.form.ticked("skip_holders"),
+    )
+
+
+async def _form(visit: Visit, chosen: Chosen, error: Refusal | None = None, *, by_filter: bool = True) -> Response:
+    found = await list_entitlements(visit.database, visit.project_id, limit=CHOICES)
+    status, words = status_of(error) if error is not None else (200, "")
+    return visit.page(
+        "bulk_grant_new.html",
+        status,
+        here="customers",
+        error=words,
+        chosen=chosen,
+        by_filter=by_filter and not chosen.filter.is_empty,
+        counted=await count(visit.database, visit.project_id, chosen.filter, visit.now),
+        entitlements=[(one.id, f"{one.display_name} ({one.id})") for one in found],
+        durations=tuple(DURATIONS),
+        entered=visit.form.values(),
+        most=bulk.MOST_CUSTOMERS,
+    )

@@ -1,0 +1,160 @@
+"""Grants to many customers: the preview is right, and each customer gets exactly one grant, whatever is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from latchkey.domain.customers.facets import Status
+from latchkey.domain.customers.filter import Filter
+from latchkey.domain.instants import DAY, MINUTE
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.usecases.customer_lists import bulk
+from latchkey.usecases.customer_lists.bulk import BulkGrant, Terms
+from latchkey.usecases.customer_lists.bulk_runner import run_next
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in
+from latchkey.usecases.sandbox.clocks import create_customer
+from tests.patience import PATIENCE
+from tests.usecases.conftest import Shop
+from tests.usecases.test_customer_facets import walk
+from tests.usecases.test_figures_roller import ANONYMOUS
+
+
+def terms(duration: str | None = "monthly", *, skip: bool = True, ends_at: int | None = None) -> Terms:
+    return Terms(entitlement_id="pro", duration=duration, ends_at=ends_at, skip_holders=skip)
+
+
+async def prepared(shop: Shop, wanted: Filter | list[str], what: Terms) -> BulkGrant:
+    return await bulk.prepare(
+        shop.database, shop.changes.catalogs, shop.project_id, what, wanted, "ann@example.com", shop.time
+    )
+
+
+async def done(shop: Shop, grant: BulkGrant) -> BulkGrant:
+    await bulk.start(shop.database, shop.project_id, grant.id, shop.time)
+    assert await run_next(shop.changes, lambda: shop.time)
+    assert not await run_next(shop.changes, lambda: shop.time)
+    return await bulk.load(shop.database, shop.project_id, grant.id)
+
+
+async def grants(shop: Shop) -> int:
+    found: int = await shop.database.pool.fetchval(
+        "select count(*) from events where type = 'NON_RENEWING_PURCHASE' and body->>'store' ilike 'promotional'"
+    )
+    return found
+
+
+async def test_the_preview_counts_holders_and_names_unknown_ids(shop: Shop) -> None:
+    await shop.act("purchase", user="alice", product="pro_monthly")
+    await create_customer(shop.changes, shop.project_id, "bob")
+    await create_customer(shop.changes, shop.project_id, ANONYMOUS[0])
+    await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "carol")
+    draft = await prepared(shop, ["alice", "bob", "nobody", "bob", ANONYMOUS[0], "carol"], terms())
+    assert (draft.state, draft.total, draft.holders, draft.unknown_ids) == ("draft", 3, 1, ("nobody",))
+    assert await grants(shop) == 0, "a preview changes no customer"
+    assert not await run_next(shop.changes, lambda: shop.time), "a draft does not run"
+    result = await done(shop, draft)
+    assert (result.state, result.granted, result.skipped, result.failed) == ("done", 2, 1, 0)
+    assert await grants(shop) == 2
+    with pytest.raises(Conflict):
+        await bulk.start(shop.database, shop.project_id, draft.id, shop.time)
+
+
+async def test_the_customers_of_a_filter_get_it(shop: Shop) -> None:
+    for user in ("ann", "ben"):
+        await create_customer(shop.changes, shop.project_id, user)
+    await shop.act("purchase", user="alice", product="pro_monthly")
+    await walk(shop)
+    draft = await prepared(shop, Filter(status=frozenset({Status.NEVER_BOUGHT})), terms(skip=False))
+    assert (draft.total, draft.holders) == (2, 0)
+    assert (await done(shop, draft)).granted == 2
+
+
+async def test_who_was_erased_meanwhile_fails_and_leaves_no_name(shop: Shop) -> None:
+    for user in ("ann", "ben"):
+        await create_customer(shop.changes, shop.project_id, user)
+    draft = await prepared(shop, ["ann", "ben"], terms(None))
+    await erase(shop.changes, shop.project_id, "ann")
+    result = await done(shop, draft)
+    assert (result.granted, result.failed) == (1, 1)
+    [(name, error)] = await bulk.failures(shop.database, shop.project_id, draft.id)
+    assert "ann" not in (name, error)
+
+
+@pytest.mark.parametrize(
+    ("what", "ids", "refusal"),
+    [
+        (Terms(entitlement_id="none", duration=None, ends_at=None, skip_holders=True), ["ann"], NotFound),
+        (terms("fortnightly"), ["ann"], Invalid),
+        (terms(None, ends_at=1), ["ann"], Refusal),
+        (terms(), ["nobody"], Invalid),
+        (terms(), [], Invalid),
+        (terms(), [f"user{number}" for number in range(bulk.MOST_CUSTOMERS + 1)], Invalid),
+    ],
+    ids=["entitlement", "duration", "past", "unknown", "nobody", "too many"],
+)
+async def test_what_cannot_be_is_refused(shop: Shop, what: Terms, ids: list[str], refusal: type[Refusal]) -> None:
+    await create_customer(shop.changes, shop.project_id, "ann")
+    with pytest.raises(refusal):
+        await prepared(shop, ids, what)
+
+
+async def test_a_stopped_grant_reaches_nobody_else_and_old_drafts_go(shop: Shop) -> None:
+    await create_customer(shop.changes, shop.project_id, "ann")
+    draft = await prepared(shop, ["ann"], terms())
+    await bulk.start(shop.database, shop.project_id, draft.id, shop.time)
+    await bulk.stop(shop.database, shop.project_id, draft.id, shop.time)
+    assert not await run_next(shop.changes, lambda: shop.time)
+    assert await grants(shop) == 0
+    old = await prepared(shop, ["ann"], terms())
+    shop.time += DAY + MINUTE
+    await prepared(shop, ["ann"], terms())
+    with pytest.raises(NotFound):
+        await bulk.load(shop.database, shop.project_id, old.id)
+
+
+RUNNER = """
+import asyncio, sys
+from latchkey.storage.database import Database
+from latchkey.usecases.customer_lists import bulk_runner
+from latchkey.usecases.engine.changes import Changes
+
+async def main():
+    bulk_runner.AT_ONCE = 5
+    now = lambda: int(sys.argv[2])
+    async with Database(sys.argv[1], max_size=3) as database:
+        await bulk_runner.run_bulk_grants(Changes(database, now), now, asyncio.Event())
+
+asyncio.run(main())
+"""
+CUSTOMERS = 150
+
+
+@pytest.mark.processes
+async def test_killed_amid_its_work_it_gives_each_customer_one_grant(shop: Shop) -> None:
+    ids = [f"user{number}" for number in range(CUSTOMERS)]
+    await asyncio.gather(*(create_customer(shop.changes, shop.project_id, id) for id in ids))
+    draft = await prepared(shop, ids, terms())
+    await bulk.start(shop.database, shop.project_id, draft.id, shop.time)
+    for goal in (CUSTOMERS // 5, CUSTOMERS):
+        runner = await asyncio.create_subprocess_exec(sys.executable, "-c", RUNNER, shop.database.url, str(shop.time))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while await grants(shop) < goal:  # noqa: ASYNC110 - another process writes it
+                    await asyncio.sleep(0.005)
+        finally:
+            runner.kill()
+            await runner.wait()
+        shop.time += 2 * MINUTE  # the lease of the killed process runs out
+    while (await bulk.load(shop.database, shop.project_id, draft.id)).state != "done":
+        await run_next(shop.changes, lambda: shop.time)
+    result = await bulk.load(shop.database, shop.project_id, draft.id)
+    assert (result.granted, result.skipped, result.failed) == (CUSTOMERS, 0, 0)
+    owned = await shop.database.pool.fetch(
+        "select customer_id, count(*) from purchase_owners where store = 'promotional' group by customer_id"
+    )
+    assert [row["count"] for row in owned] == [1] * CUSTOMERS
+    assert await grants(shop) == CUSTOMERS

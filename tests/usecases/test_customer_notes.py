@@ -1,0 +1,103 @@
+"""Notes about a customer, what they spent, and what their events say of the past."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.spend import spend_of
+from latchkey.domain.instants import DAY
+from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.storage.customers import state as customer_state
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in
+from latchkey.usecases.customers.notes import LONGEST_NOTE, add_note, change_note, delete_note, notes_of
+from latchkey.usecases.customers.past import past_of
+from tests.usecases.conftest import Shop
+from tests.usecases.test_figures_roller import ANONYMOUS
+
+
+async def key_of(shop: Shop, user: str = "alice") -> int:
+    found: int = await shop.database.pool.fetchval("select customer_id from aliases where app_user_id = $1", user)
+    return found
+
+
+async def customer_of(shop: Shop, user: str = "alice") -> Customer:
+    async with shop.database.acquire() as connection:
+        found = await customer_state.load(connection, shop.project_id, user)
+    assert found is not None
+    return found
+
+
+async def test_a_note_is_changed_and_deleted_by_its_author_alone(shop: Shop) -> None:
+    await shop.act("purchase", product="pro_monthly")
+    database, project, key = shop.database, shop.project_id, await key_of(shop)
+    id = await add_note(database, project, key, "acc_1", "ann@example.com", " Called.\r\nWants a refund. ", shop.time)
+    [note] = await notes_of(database, project, key)
+    assert (note.body, note.author, note.edited_at) == ("Called.\nWants a refund.", "ann@example.com", None)
+    with pytest.raises(NotFound):
+        await change_note(database, project, key, id, "acc_2", "Not mine", shop.time)
+    with pytest.raises(NotFound):
+        await delete_note(database, project, key, id, "acc_2")
+    await change_note(database, project, key, id, "acc_1", "Refunded.", shop.time + 1)
+    [note] = await notes_of(database, project, key)
+    assert (note.body, note.created_at, note.edited_at) == ("Refunded.", shop.time, shop.time + 1)
+    await delete_note(database, project, key, id, "acc_1")
+    assert await notes_of(database, project, key) == []
+
+
+@pytest.mark.parametrize("text", ["", "  \n ", "x" * (LONGEST_NOTE + 1), "a\x00b", "a\x1b[31m"])
+async def test_a_note_is_short_plain_text(shop: Shop, text: str) -> None:
+    await shop.act("purchase", product="pro_monthly")
+    with pytest.raises(Invalid):
+        await add_note(shop.database, shop.project_id, await key_of(shop), "acc_1", "ann@example.com", text, shop.time)
+
+
+async def test_notes_follow_a_merge_and_are_erased_with_the_customer(shop: Shop) -> None:
+    await shop.act("purchase", user=ANONYMOUS[0], product="pro_monthly")
+    await shop.act("purchase", user="alice", product="coins_100")
+    for user in (ANONYMOUS[0], "alice"):
+        key = await key_of(shop, user)
+        await add_note(shop.database, shop.project_id, key, "acc_1", "ann@example.com", f"Of {user}", shop.time)
+    await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
+    assert len(await notes_of(shop.database, shop.project_id, await key_of(shop))) == 2
+    gone = await key_of(shop)
+    await erase(shop.changes, shop.project_id, "alice")
+    assert not await shop.database.pool.fetchval("select count(*) from customer_notes")
+    with pytest.raises(NotFound):
+        await add_note(shop.database, shop.project_id, gone, "acc_1", "ann@example.com", "Too late", shop.time)
+
+
+async def test_events_say_when_payments_failed_and_pauses_began(shop: Shop) -> None:
+    await shop.act("purchase", product="pro_monthly")
+    await shop.act("fail_billing", grace_days=6)
+    failed = shop.time
+    await shop.wait(50 * DAY)
+    await shop.act("recover_billing")
+    await shop.act("pause", resumes_at=shop.time + 60 * DAY)
+    await shop.wait(31 * DAY)
+    past = await past_of(shop.database, shop.project_id, await key_of(shop))
+    [subscription] = (await customer_of(shop)).subscriptions
+    place = subscription.store, subscription.id
+    [issue] = past.failed[place]
+    assert issue.at == failed
+    assert issue.grace_until == subscription.periods[0].ends_at + 6 * DAY
+    [began] = past.paused[place]
+    assert began == subscription.current.ends_at
+
+
+async def test_lifetime_spend_is_what_was_paid_and_what_was_given_back(shop: Shop) -> None:
+    await shop.act("purchase", product="pro_monthly", environment=Environment.PRODUCTION)
+    await shop.wait(32 * DAY)
+    await shop.act("refund")
+    await shop.act("purchase", product="coins_100", environment=Environment.SANDBOX)
+    customer = await customer_of(shop)
+    spent = spend_of(customer, Environment.PRODUCTION)
+    assert spent is not None
+    [usd] = spent.by_currency
+    assert (usd.paid, usd.returned, usd.kept, usd.payments) == (19_980_000, 9_990_000, 9_990_000, 2)
+    assert spent.usd == usd
+    sandbox = spend_of(customer, Environment.SANDBOX)
+    assert sandbox is not None
+    assert sandbox.usd.paid == 1_990_000
