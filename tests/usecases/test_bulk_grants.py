@@ -28,7 +28,7 @@ def terms(duration: str | None = "monthly", *, skip: bool = True, ends_at: int |
 
 
 async def prepared(shop: Shop, wanted: Filter | list[str], what: Terms) -> BulkGrant:
-    return await bulk.prepare(
+    return await bulk.draft(
         shop.database, shop.changes.catalogs, shop.project_id, what, wanted, "ann@example.com", shop.time
     )
 

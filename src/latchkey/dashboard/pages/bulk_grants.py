@@ -43,7 +43,7 @@ async def prepare(visit: Visit) -> Response:
         terms = _terms(visit)
         visit.audit(entitlement=terms.entitlement_id)
         wanted = chosen.filter if by_filter else [line.strip() for line in pasted.splitlines() if line.strip()]
-        draft = await bulk.prepare(
+        made = await bulk.draft(
             visit.database,
             visit.services.catalogs,
             visit.project_id,
@@ -55,8 +55,8 @@ async def prepare(visit: Visit) -> Response:
     except Refusal as refusal:
         visit.audit(refusal=refusal.message)
         return await _form(visit, chosen, refusal, by_filter=by_filter)
-    visit.audit(draft.id)
-    return await visit.to(visit.path("bulk-grants", draft.id))
+    visit.audit(made.id)
+    return await visit.to(visit.path("bulk-grants", made.id))
 
 
 @pages.get("/bulk-grants/{bulk_grant_id}")

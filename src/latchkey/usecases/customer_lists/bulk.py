@@ -33,7 +33,7 @@ MOST_SHOWN = 100
 LISTED = 50
 
 
-async def prepare(
+async def draft(
     database: Database,
     catalogs: Catalogs,
     project_id: str,
