@@ -12,7 +12,7 @@ from latchkey.api.front import Front
 from latchkey.domain.instants import end_to_iso, to_iso
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import ANONYMOUS, TOKEN, did, make_clock, move_in, show_receipt, subscriber, told, types_told
-from tests.api.management import get, holds
+from tests.api.management import get, holds, post
 
 
 async def test_a_receipt_of_a_stranger_makes_the_subscriber_and_answers_with_it(shop: Shop) -> None:
@@ -152,6 +152,19 @@ async def test_attributes_inside_a_receipt_that_was_anothers_are_noted_too(shop:
 )
 async def test_fields_that_apps_add_of_their_own_are_let_pass(shop: Shop, extra: dict[str, Any]) -> None:
     assert (await show_receipt(shop, "ada", **extra)).status == 200
+
+
+async def test_the_offering_that_a_product_was_bought_from_is_kept_and_told(shop: Shop) -> None:
+    offering = (await post(shop, "offerings", {"lookup_key": "autumn", "display_name": "Autumn"})).json()
+    claims: dict[str, Any] = {TOKEN: "autumn", f"{TOKEN}a": "made up", f"{TOKEN}b": 7}
+    for token, claimed in claims.items():
+        await show_receipt(shop, "ada", token, "coins_100", presented_offering_identifier=claimed)
+    shown = {
+        token: (await get(shop, f"purchases?store_purchase_identifier={token}")).json()["items"][0] for token in claims
+    }
+    assert [one["presented_offering_id"] for one in shown.values()] == [offering["id"], None, None]
+    events = [one for one in await told(shop) if one["type"] == "NON_RENEWING_PURCHASE"]
+    assert [one.get("presented_offering_id") for one in events] == ["autumn", None, None]
 
 
 async def test_the_answer_does_not_show_the_attributes(shop: Shop) -> None:

@@ -313,10 +313,23 @@ def paid_abroad() -> Book:
     return life
 
 
+def bought_from_an_offering() -> Book:
+    """A subscription and a one-time purchase with the offering that the app told, and another without one."""
+    life = book()
+    for id, offering in (("shown", "default"), ("unknown", None)):
+        sub = actions.sell(PRO_MONTHLY, life.now, id=id, environment=Environment.SANDBOX)
+        assert isinstance(sub, Subscription)
+        life.take_in(replace(sub, periods=(replace(sub.current, offering=offering),)))
+        once = actions.sell(PRO_LIFETIME, life.now, id=f"{id} once", environment=Environment.SANDBOX)
+        assert isinstance(once, Purchase)
+        life.take_in(replace(once, offering=offering))
+    return life
+
+
 LIVES: tuple[Callable[[], Book], ...] = (
     new, renewed_and_invoiced, on_trial, converted, trial_cancelled, off_for_every_reason, ended_for_every_reason,
     in_grace, recovered_in_grace, payment_failed, pause_planned, paused, changed_at_once, change_planned, refunded,
     refund_reversed, extended, one_time_purchases, one_time_refunds, told_by_a_store, grants, grants_revoked,
     store_out_of_reach, noted, merged, transferred, on_a_test_clock, detached_product, from_another_store,
-    paid_abroad,
+    paid_abroad, bought_from_an_offering,
 )  # fmt: skip

@@ -89,7 +89,7 @@ def _purchase(event: Event) -> dict[str, Any]:
         "is_family_share": event.is_family_share is True,
         "country_code": _or_null(event.country_code),
         "offer_code": _or_null(event.offer_code),
-        "presented_offering_id": None,
+        "presented_offering_id": _or_null(event.presented_offering_id),
         # Counted from 1 there, from 0 in our own form.
         "renewal_number": None if number is UNSET else number + 1,
     }

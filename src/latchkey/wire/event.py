@@ -88,6 +88,8 @@ class Event(Struct, frozen=True, kw_only=True):
     is_family_share: bool | UnsetType = UNSET
     tax_percentage: float | UnsetType = UNSET
     commission_percentage: float | UnsetType = UNSET
+    # The lookup key of the offering that the product was bought from, where the app told it.
+    presented_offering_id: str | UnsetType = UNSET
     # With which `price` was converted; absent where nothing was, as for USD.
     exchange_rate: ExchangeRate | UnsetType = UNSET
     # The customers, and so the sequences, that were merged.

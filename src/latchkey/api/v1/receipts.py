@@ -72,7 +72,7 @@ class NewReceipt(BaseModel):
     app_user_id: AppUserId
     # Left out by an app that only shows its app transaction.
     fetch_token: Annotated[str, Field(min_length=1)] | None = None
-    # The model does not check the types of these six: an invalid value must not refuse the purchase.
+    # The model does not check the types of these seven: an invalid value must not refuse the purchase.
     product_id: Annotated[Any, Field(description="What was bought: a text. Any other type is ignored.")] = None
     product_ids: Annotated[
         Any,
@@ -96,6 +96,13 @@ class NewReceipt(BaseModel):
         None
     )
     app_transaction: Annotated[Any, Field(description="The signed app transaction, as the iOS SDK sends it.")] = None
+    presented_offering_identifier: Annotated[
+        Any,
+        Field(
+            description="The offering that the product was bought from. It is kept if the project has an offering with "
+            "this lookup key."
+        ),
+    ] = None
 
     @property
     def product(self) -> str | None:
@@ -149,6 +156,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 product_ids=new.products,
                 transaction_id=_text(new.transaction_id),
                 app_transaction=app_transaction,
+                offering=_product_id(new.presented_offering_identifier),
             )
             answered = await services.receipts.take(caller.project_id, caller.app_id, caller.store, shown, attributes)
             taken, consume = answered.committed, answered.consume
@@ -162,6 +170,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 currency=_text(new.currency),
                 country=country_of(exchange.headers),
                 attributes=attributes,
+                offering=_product_id(new.presented_offering_identifier),
             )
             taken = await take_receipt(services.changes, caller.project_id, receipt)
     except InvalidReceipt as invalid:

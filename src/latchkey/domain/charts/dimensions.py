@@ -10,6 +10,7 @@ from latchkey.domain.charts.month import own_length, sold_length
 from latchkey.domain.charts.subject import Origin
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Duration, Ms, format_duration
+from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
 
@@ -59,7 +60,7 @@ def of_purchase(
         purchase.country or origin.country,
         origin.platform,
         origin.app_version,
-        "",
+        purchase.offering or "",
         variants_of(customer, purchase.purchased_at),
         attributes,
     )
@@ -68,7 +69,7 @@ def of_purchase(
 class SubscriptionDimensions:
     """The dimensions of each period of a subscription, and the length that its price is for."""
 
-    __slots__ = ("_catalog", "_found", "_lengths", "_like", "_subscription")
+    __slots__ = ("_catalog", "_found", "_lengths", "_like", "_presented", "_subscription")
 
     def __init__(
         self,
@@ -91,12 +92,14 @@ class SubscriptionDimensions:
             variants_of(customer, subscription.started_at),
             attributes,
         )
-        self._found: dict[tuple[str, str], Dimensions] = {}
+        self._presented = any(one.offering is not None for one in subscription.periods)
+        self._found: dict[tuple[str, str, str], Dimensions] = {}
         self._lengths: dict[str, Duration | None] = {}
 
     def of(self, period: Period) -> Dimensions:
         like = self._like
-        key = period.product_id, period.country or like.country
+        offering = (offering_of(self._subscription, period) or "") if self._presented else ""
+        key = period.product_id, period.country or like.country, offering
         found = self._found.get(key)
         if found is None:
             length = self._length(period.product_id)
@@ -105,7 +108,11 @@ class SubscriptionDimensions:
                 "" if length is None else format_duration(length),
                 like.store,
                 key[1],
-                *like[4:],
+                like.platform,
+                like.app_version,
+                offering,
+                like.variants,
+                like.attributes,
             )
         return found
 

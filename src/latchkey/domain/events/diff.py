@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.events.event import Event, EventType, event_id
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
 
@@ -328,6 +329,7 @@ class _SubscriptionDiff:
             renewal_number=period.number,
             country=period.country,
             is_family_share=subscription.ownership is Ownership.FAMILY_SHARED,
+            offering=offering_of(subscription, period),
             **fields,  # type: ignore[arg-type]  # the field names are checked by the table tests of every type
         )
 
@@ -367,6 +369,7 @@ def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> 
             country=after.country,
             terms=after.terms,
             is_family_share=after.ownership is Ownership.FAMILY_SHARED,
+            offering=after.offering,
             **{"expiration_at": after.ends_at, **more},  # type: ignore[arg-type]  # as above
         )
 

@@ -94,6 +94,8 @@ class Event:
     original_transaction_id: str | None = None
     renewal_number: int | None = None
     is_family_share: bool | None = None
+    # The lookup key of the offering that it was bought from.
+    offering: str | None = None
 
 
 def event_id(*what: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.domain.instants import HOUR, Ms
-from latchkey.domain.purchases.purchase import Expired, Reason, merge_facts
+from latchkey.domain.purchases.purchase import Expired, Reason, merge_facts, same_offering
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
 from latchkey.domain.replacing import replace
 
@@ -91,6 +91,7 @@ def _merge_period(known: Period | None, seen: Period) -> Period:
         # The first known value stays.
         country=known.country if known.country is not None else seen.country,
         terms=known.terms if known.terms is not None else seen.terms,
+        offering=same_offering(known.offering, seen.offering),
     )
 
 

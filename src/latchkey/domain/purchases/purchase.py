@@ -55,6 +55,14 @@ def merge_facts(one: tuple[MoneyBack, ...], other: tuple[MoneyBack, ...]) -> tup
     return tuple(sorted({*one, *other})) if one != other else one
 
 
+def same_offering(one: str | None, other: str | None) -> str | None:
+    """Stores do not tell the offering, and their silence takes nothing away. If two apps say different things of one
+    transaction, the order in which they did must not matter."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
 @dataclass(frozen=True, slots=True)
 class Expired:
     """Access ended, and the event was emitted."""
@@ -99,6 +107,8 @@ class Purchase:
     expired: Expired | None = None
     # When the store last told of it. None where there is no store, or it does not say.
     told_at: Ms | None = None
+    # The lookup key of the offering it was bought from, as the app says; see `presented`.
+    offering: str | None = None
 
     @property
     def order(self) -> tuple[Ms, str, str]:
@@ -117,8 +127,8 @@ class Purchase:
 
 def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     """Merge a store's report of a one-time purchase: refunds accumulate, and the newest report says whether it is
-    revoked, or goes on in another purchase, and how much was given back in part. A price or
-    country that was not known is added. Nothing else changes."""
+    revoked, or goes on in another purchase, and how much was given back in part. A price, country
+    or offering that was not known is added. Nothing else changes."""
     if before is None:
         return seen
     merged = merge_facts(before.money_back, seen.money_back)
@@ -129,7 +139,8 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     given_back = seen.given_back if newer else before.given_back
     country = before.country if before.country is not None else seen.country
     price = before.price if before.price.known else seen.price
-    learned = country != before.country or price != before.price
+    offering = same_offering(before.offering, seen.offering)
+    learned = country != before.country or price != before.price or offering != before.offering
     if merged == before.money_back and told_at == before.told_at and not learned:
         return before
     ended_by = (before.money_back, before.revoked_at, before.resolved_at)
@@ -144,6 +155,7 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
         resolved_at=resolved_at,
         expired=before.expired if unchanged else None,
         told_at=told_at,
+        offering=offering,
     )
 
 

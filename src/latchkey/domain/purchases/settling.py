@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from latchkey.domain.catalog import without_plan
 from latchkey.domain.instants import HOUR, MINUTE, SECOND, Ms
-from latchkey.domain.purchases.purchase import MoneyBack, Purchase, Reason, merge_facts, refunded_at
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase, Reason, merge_facts, refunded_at, same_offering
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
     Cause,
@@ -223,6 +223,7 @@ def _merged(known: Period | None, seen: Period) -> Period:
         given_back=seen.given_back if newer else known.given_back,
         price=known.price if known.price.known else seen.price,
         country=known.country if known.country is not None else seen.country,
+        offering=same_offering(known.offering, seen.offering),
     )
 
 

@@ -60,6 +60,8 @@ class Period:
     # Where it was sold, as the store says: ISO 3166, two letters.
     country: str | None = None
     terms: Terms | None = None
+    # The lookup key of the offering it was bought from, as the app says; see `presented`.
+    offering: str | None = None
 
     @property
     def order(self) -> tuple[Ms, int, str]:

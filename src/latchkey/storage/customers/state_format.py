@@ -41,9 +41,14 @@ STEPS: Mapping[int, Step] = {0: unchanged}
 UNSEEN: Unseen = (
     (Customer, frozenset({"aliases", "record", "balances", "transfers", "currency_transactions", "joined"})),
     (Subscription, frozenset({"app_id", "invoices", "expired"})),
-    (Period, frozenset({"number", "cause", "as_of", "changed_from", "paid_from", "given_back", "country", "terms"})),
+    (
+        Period,
+        frozenset(
+            {"number", "cause", "as_of", "changed_from", "paid_from", "given_back", "country", "terms", "offering"}
+        ),
+    ),
     (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
-    (Purchase, frozenset({"app_id", "credited", "expired", "told_at", "given_back", "country", "terms"})),
+    (Purchase, frozenset({"app_id", "credited", "expired", "told_at", "given_back", "country", "terms", "offering"})),
 )
 # The same for V2's hot read, which shows no purchases.
 UNSEEN_BY_V2: Unseen = (

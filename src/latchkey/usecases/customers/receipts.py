@@ -16,6 +16,7 @@ from latchkey.domain.customers.attributes import not_later_than, with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.prices import ListedPrice, price_for
+from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.storage.catalog import prices
@@ -58,6 +59,8 @@ class Receipt:
     currency: str | None = None
     country: str | None = None
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    # The offering that the app showed.
+    offering: str | None = None
 
 
 async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> Committed:
@@ -88,6 +91,7 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
         seen = actions.sell(
             product, situation.now, id=receipt.token, environment=Environment.SANDBOX, app_id=receipt.app_id
         )
+        seen = presented(seen, receipt.offering, (product.id,), situation.catalog)
         return take_in(customer, seen, situation.now)
 
     change = Change(

@@ -96,6 +96,7 @@ def event(
         renewal_number=_or_absent(happened.renewal_number),
         is_family_share=_or_absent(happened.is_family_share),
         country_code=_or_absent(happened.country),
+        presented_offering_id=_or_absent(happened.offering),
         tax_percentage=_or_absent(money.tax),
         commission_percentage=_or_absent(money.commission),
         exchange_rate=wire.ExchangeRate(usd=money.rate.usd, date=money.rate.day) if money.rate is not None else UNSET,

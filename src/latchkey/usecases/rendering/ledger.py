@@ -8,6 +8,7 @@ from typing import TypeVar
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import MICROS
 from latchkey.domain.purchases.invoices import Issued
+from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase
 from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.revenue import Earned, invoiced, revenue
@@ -47,7 +48,7 @@ def subscription(found: Found) -> wire.Subscription:
         total_revenue_in_usd=amount(earned.usd),
         revenue=[amount(one) for one in earned.by_currency],
         unconverted_payments=earned.unconverted,
-        presented_offering_id=None,
+        presented_offering_id=_offering(view, offering_of(bought)),
         entitlements=entitlements(found, DEFAULT_LIMIT, None),
         environment=_environment(bought.environment),
         store=bought.store,
@@ -80,7 +81,7 @@ def purchase(found: Found) -> wire.Purchase:
         unconverted_payments=earned.unconverted,
         quantity=1,
         status=purchase_status(bought).value,
-        presented_offering_id=None,
+        presented_offering_id=_offering(view, bought.offering),
         entitlements=entitlements(found, DEFAULT_LIMIT, None),
         environment=_environment(bought.environment),
         store=bought.store,
@@ -88,6 +89,13 @@ def purchase(found: Found) -> wire.Purchase:
         ownership=_ownership(bought.ownership),
         country=bought.country,
     )
+
+
+def _offering(view: View, lookup_key: str | None) -> str | None:
+    """Its id. None if the app did not tell it, or the offering was deleted."""
+    if lookup_key is None:
+        return None
+    return next((one.id for one in view.catalog.offerings.offerings if one.lookup_key == lookup_key), None)
 
 
 def transactions(found: Found) -> Page[wire.SubscriptionTransaction]:

@@ -146,7 +146,16 @@ class Processor:
                 return Outcome(id=entry.id, status="ignored", message=NOT_KEPT)
             # Processed once more, it proves again what it has proved. Who owns the purchase by now stays its owner.
             again = entry.finished_at is not None
-            taker = Taker(self._changes, self._desk, adapter, app, shown_by=shown.app_user_id, restores=not again)
+            taker = Taker(
+                self._changes,
+                self._desk,
+                adapter,
+                app,
+                shown_by=shown.app_user_id,
+                restores=not again,
+                offering=shown.offering,
+                product_ids=shown.product_ids,
+            )
             try:
                 reading = await adapter.read_receipt(app, shown.receipt)
             except InvalidReceipt as error:

@@ -77,7 +77,14 @@ class Receipts:
         try:
             reading = await adapter.read_receipt(app, shown.receipt)
             taker = Taker(
-                self._changes, self._desk, adapter, app, shown_by=shown.app_user_id, attributes=dict(attributes)
+                self._changes,
+                self._desk,
+                adapter,
+                app,
+                shown_by=shown.app_user_id,
+                attributes=dict(attributes),
+                offering=shown.offering,
+                product_ids=shown.product_ids,
             )
             taken = await taker.take(reading, now)
         except errors.InvalidReceipt as error:

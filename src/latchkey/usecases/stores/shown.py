@@ -17,6 +17,8 @@ class ShownReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     product_ids: tuple[str, ...] = ()
     transaction_id: str | None = None
     app_transaction: str | None = None
+    # The offering that the app showed.
+    offering: str | None = None
 
     @property
     def receipt(self) -> AppReceipt:

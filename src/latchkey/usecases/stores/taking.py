@@ -11,6 +11,7 @@ from latchkey.domain.customers.attributes import with_attributes
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.settling import lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
@@ -69,6 +70,9 @@ class Taker:
     attributes: dict[str, Attribute] | None = None
     # Whether showing it moves a purchase that somebody else owns, as the project says.
     restores: bool = True
+    # What the app says that it showed: the offering, and the products that the receipt is about.
+    offering: str | None = None
+    product_ids: tuple[str, ...] = ()
 
     async def take(self, reading: Reading, read_at: Ms) -> tuple[Taken, ...]:
         """Every purchase of the reading that is this app's. Doing it again does no harm."""
@@ -164,7 +168,7 @@ class Taker:
             change = Change(
                 project_id=self.app.project_id,
                 app_user_id=app_user_id,
-                apply=_applying(seen, read_at, self.attributes or {}, strict=strict),
+                apply=self._applying(seen, read_at, strict=strict),
                 create=True,
                 claims=frozenset({key}),
             )
@@ -183,6 +187,30 @@ class Taker:
                 consume=_consume(seen, committed),
             )
         raise CollisionError("the purchase changes hands faster than it can be taken in")
+
+    def _applying(self, seen: Seen, read_at: Ms, *, strict: bool) -> Callable[[Situation], Customer]:
+        attributes = self.attributes or {}
+
+        def apply(situation: Situation) -> Customer:
+            customer, snapshot = situation.customer, seen.snapshot
+            if attributes:
+                customer = with_attributes(customer, attributes)
+            if self.offering is not None:
+                snapshot = presented(snapshot, self.offering, self.product_ids, situation.catalog)
+            # On a test clock only that clock's time means anything.
+            now = read_at if customer.test_clock_id is None else situation.now
+            if isinstance(snapshot, Purchase):
+                known = customer.purchase(snapshot.store, snapshot.id)
+                settled: Subscription | Purchase
+                settled = settle_purchase(known, snapshot, read_at=now if seen.unordered else None)
+            else:
+                before = customer.subscription(snapshot.store, snapshot.id)
+                if strict and lacks_periods(before, snapshot):
+                    raise Incomplete("Periods before this one are missing.")
+                settled = settle(before, snapshot, now, unordered=seen.unordered)
+            return take_in(customer, settled, situation.now)
+
+        return apply
 
     async def _owner(self, seen: Seen, key: records.PurchaseKey) -> str:
         if self.shown_by is not None and self.restores:
@@ -250,29 +278,6 @@ class Taker:
 def _nobody() -> str:
     # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
     return f"$RCAnonymousID:{secrets.token_hex(16)}"
-
-
-def _applying(
-    seen: Seen, read_at: Ms, attributes: dict[str, Attribute], *, strict: bool
-) -> Callable[[Situation], Customer]:
-    def apply(situation: Situation) -> Customer:
-        customer, snapshot = situation.customer, seen.snapshot
-        if attributes:
-            customer = with_attributes(customer, attributes)
-        # On a test clock only that clock's time means anything.
-        now = read_at if customer.test_clock_id is None else situation.now
-        if isinstance(snapshot, Purchase):
-            known = customer.purchase(snapshot.store, snapshot.id)
-            settled: Subscription | Purchase
-            settled = settle_purchase(known, snapshot, read_at=now if seen.unordered else None)
-        else:
-            before = customer.subscription(snapshot.store, snapshot.id)
-            if strict and lacks_periods(before, snapshot):
-                raise Incomplete("Periods before this one are missing.")
-            settled = settle(before, snapshot, now, unordered=seen.unordered)
-        return take_in(customer, settled, situation.now)
-
-    return apply
 
 
 def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situation], Customer]:
