@@ -6,6 +6,7 @@ from latchkey.dashboard.charting.asking import Environment, Offered
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.charts.definition import ATTRIBUTE, EXPERIMENT, Choice
 from latchkey.domain.purchases.purchase import Environment as Named
+from latchkey.usecases.charts.menu import chart_menu, count_latest
 from latchkey.usecases.experiments.experiments import list_experiments
 from latchkey.usecases.sandbox.clock_list import newest_clocks
 
@@ -15,12 +16,14 @@ CURRENCIES = ("USD", "EUR", "GBP", "AUD", "CAD", "JPY", "BRL", "KRW", "CNY", "MX
 
 
 async def offered_to(visit: Visit) -> Offered:
+    """The first thing that a page of charts asks for; the latest events are counted afterwards."""
     database, project_id = visit.database, visit.project_id
+    await count_latest(database, project_id, visit.now)
     clocks = await newest_clocks(database, project_id, None, MOST_CLOCKS)
     experiments = await list_experiments(database, project_id)
-    attributes: list[str] = []
+    menu = await chart_menu(database, project_id)
     dimensions = {EXPERIMENT + one.id: f"Experiment: {one.name}" for one in experiments}
-    dimensions |= {ATTRIBUTE + one: f"Attribute: {one}" for one in attributes}
+    dimensions |= {ATTRIBUTE + one: f"Attribute: {one}" for one in menu.attributes}
     return Offered(
         environments=[
             *(Environment(one, one.capitalize(), visit.now) for one in Named),
@@ -32,5 +35,5 @@ async def offered_to(visit: Visit) -> Offered:
         currencies=CURRENCIES,
         dimensions=dimensions,
         choices={"experiment": [Choice(one.id, one.name) for one in experiments]},
-        usual="PRODUCTION",
+        usual=Named.SANDBOX if menu.in_sandbox and not menu.in_production else Named.PRODUCTION,
     )

@@ -97,7 +97,7 @@ if (themes) {
   });
 }
 
-// `g` and the first letter of a menu item open its page: g o, g c, g e, g w … `find.js` has the keys of the search.
+// `g` and the first letter of a menu item open its page: g o, g c, g e, g w … (charts: g h). `find.js` has the keys of the search.
 let going = 0;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
@@ -106,7 +106,7 @@ document.addEventListener("keydown", (event) => {
   } else if (Date.now() - going < 1200) {
     going = 0;
     const links = [...document.querySelectorAll(".menu nav a")];
-    const found = links.find((link) => link.textContent[0].toLowerCase() === event.key.toLowerCase());
+    const found = links.find((link) => (link.dataset.key ?? link.textContent[0].toLowerCase()) === event.key.toLowerCase());
     if (found) location.assign(found.href);
   }
 });

@@ -217,3 +217,15 @@ where d.project_id = $1 and d.environment = $2 and d.cuboid = $5 and ($4::text =
 group by 1
 order by max(used.rows) desc nulls last, 1
 limit $6;
+
+-- name: chart_menu
+-- what the pages of a project's charts offer: its attributes, and in which environments anything was bought
+select coalesce((select r.attributes from chart_rolls r where r.project_id = $1), '{}') as attributes,
+    exists (
+        select from chart_dimensions d
+        where d.project_id = $1 and d.environment = 'PRODUCTION' and d.cuboid = 0 and d.store <> ''
+    ) as production,
+    exists (
+        select from chart_dimensions d
+        where d.project_id = $1 and d.environment = 'SANDBOX' and d.cuboid = 0 and d.store <> ''
+    ) as sandbox;

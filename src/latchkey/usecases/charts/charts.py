@@ -61,21 +61,30 @@ async def read_overview(
     time = await time_of(database, project_id, environment, now)
     today = date_of(today_of(time))
     asked = [
-        checked(
-            ChartRequest(
-                name=name,
-                environment=environment,
-                first=today - timedelta(days=OVERVIEW_DAYS - 1),
-                last=today,
-                currency=currency,
-                compare=compare,
-            ),
-            time,
+        ChartRequest(
+            name=name,
+            environment=environment,
+            first=today - timedelta(days=OVERVIEW_DAYS - 1),
+            last=today,
+            currency=currency,
+            compare=compare,
         )
         for name in OVERVIEW
     ]
+    return await read_together(database, project_id, asked, now)
+
+
+async def read_together(
+    database: Database, project_id: str, requests: Sequence[ChartRequest], now: Ms
+) -> Mapping[str, ChartData]:
+    """Several charts by name, with one reading of the sums. They have the same environment, days, currency and
+    comparison, and neither filters nor segments; none of them is a snapshot, a heat map or an experiment."""
+    time = await time_of(database, project_id, requests[0].environment, now)
+    asked = [checked(one, time) for one in requests]
     answer = await _read(database, project_id, _together(asked), now)
-    earlier = await _read(database, project_id, _together([before(one) for one in asked]), now) if compare else None
+    earlier = None
+    if asked[0].compare:
+        earlier = await _read(database, project_id, _together([before(one) for one in asked]), now)
     rates = await _rates(database, replace(asked[0], name="mrr"))
     found: dict[str, ChartData] = {}
     for one in asked:

@@ -1,0 +1,77 @@
+"""All charts: the list with previews, the page of each, and its numbers as CSV."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from latchkey.dashboard.charting.asking import environment_of, query_of, view_of
+from latchkey.dashboard.charting.choices import MOST_VALUES, applied, asked_words, choices_of, shown_filters
+from latchkey.dashboard.charting.cohorts import cohorts
+from latchkey.dashboard.charting.offering import offered_to
+from latchkey.dashboard.charting.previews import DAYS, LINES, grouped, requests
+from latchkey.dashboard.charting.showing import shown
+from latchkey.dashboard.charting.titles import titled
+from latchkey.dashboard.charting.variants import measures, probability
+from latchkey.dashboard.page import Pages
+from latchkey.dashboard.visit import Visit
+from latchkey.domain.charts.computing.asking import definition_of
+from latchkey.usecases.charts.charts import read_chart, read_together
+from latchkey.usecases.charts.reading import read_values
+from latchkey.usecases.rendering.chart_csv import chart_csv
+
+pages = Pages()
+
+
+@pages.get("/charts")
+async def show_charts(visit: Visit) -> Response:
+    offered = await offered_to(visit)
+    environment = environment_of(visit.query, offered)
+    found = await read_together(visit.database, visit.project_id, requests(LINES, environment, DAYS), visit.now)
+    return visit.page(
+        "charts.html",
+        here="charts",
+        environment=environment,
+        environments=offered.environments,
+        asked="" if environment.id == offered.usual else environment.slug,
+        groups=grouped(found),
+    )
+
+
+@pages.get("/charts/{name}")
+async def show_chart(visit: Visit) -> Response:
+    definition = definition_of(visit.param("name"))
+    offered = await offered_to(visit)
+    view = view_of(definition, visit.query, offered)
+    if view.request.selectors.get("experiment") == "":
+        return visit.page("chart_without_experiment.html", here="charts", definition=definition)
+    database, project_id = visit.database, visit.project_id
+    data = titled(await read_chart(database, project_id, view.request, visit.now))
+    values = {
+        one: await read_values(database, project_id, view.environment.id, one, MOST_VALUES)
+        for one in shown_filters(view)
+    }
+    return visit.page(
+        "chart_page.html",
+        here="charts",
+        view=view,
+        data=data,
+        shown=shown(data),
+        cohorts=cohorts(data),
+        measures=measures(data),
+        probability=probability,
+        choices=choices_of(view, offered),
+        applied=applied(view, offered, values),
+        asked=asked_words(view, offered),
+        csv=visit.path("charts", definition.name, "table.csv") + query_of(view, offered),
+    )
+
+
+@pages.get("/charts/{name}/table.csv")
+async def show_table(visit: Visit) -> Response:
+    """The same numbers as CSV."""
+    definition = definition_of(visit.param("name"))
+    view = view_of(definition, visit.query, await offered_to(visit))
+    data = titled(await read_chart(visit.database, visit.project_id, view.request, visit.now))
+    name = f"{definition.name}-{view.environment.slug}-{view.request.first}-{view.request.last}.csv"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(chart_csv(data), media_type="text/csv; charset=utf-8", headers=headers)
