@@ -34,10 +34,10 @@ WIDE = {"width": 1440, "height": 900}
 KINDS = (
     "",
     "/charts",
-    "/charts/mrr",
+    "/charts/mrr?range=28d",
     "/charts/mrr_movement?range=28d",
-    "/charts/revenue?segment=product&filter.store=test_store&add_filter=product",
-    "/charts/refund_rate?segment=product",
+    "/charts/revenue?range=28d&segment=product&filter.store=test_store&add_filter=product",
+    "/charts/refund_rate?range=28d&segment=product",
     "/charts/subscription_retention",
     "/charts/subscription_status?segment=product",
     "/charts/experiment_results",
@@ -231,8 +231,8 @@ async def test_what_was_chosen_is_in_the_address_and_another_browser_shows_the_s
     await values.get_by_label("pro_yearly").check()
     await values.get_by_role("button", name="Apply").click()
     await expect(page).to_have_url(re.compile(r"filter\.product=pro_yearly"))
-    await page.get_by_label("From").fill("2026-12-01")
-    await page.get_by_label("From").dispatch_event("change")
+    await page.get_by_label("From", exact=True).fill("2026-12-01")
+    await page.get_by_label("From", exact=True).dispatch_event("change")
     await expect(page).to_have_url(re.compile("from=2026-12-01"))
     assert await page.get_by_label("Dates").input_value() == "dates"
     await page.get_by_label("By", exact=True).select_option("week")

@@ -40,7 +40,7 @@ def cohorts(data: ChartData) -> Cohorts | None:
     found = data.heat_map
     if found is None:
         return None
-    # Where cells have no share (sums of money), colours are relative to the largest value.
+    # Money is no share of anything: colours are relative to the largest value.
     largest = max((cell.value or 0 for row in found.rows for cell in row.cells), default=0) or 1
     rows = tuple(_row(data, found, row, largest) for row in found.rows)
     provisional = any(not square.complete and square.level is not None for row in rows for square in row.squares)
@@ -55,6 +55,9 @@ def _square(data: ChartData, found: HeatMap, cell: Cell, largest: float) -> Squa
     if cell.value is None and cell.share is None:
         return Square("", "", None, cell.complete)
     value = words.full(cell.value, found.unit, data.currency)
-    if found.unit is Unit.MONEY or cell.share is None:
+    if found.unit is Unit.MONEY:
         return Square(value, "", heat((cell.value or 0) / largest), cell.complete)
+    if cell.share is None:
+        # Of all cohorts together, before any of them is old enough.
+        return Square("–", value, None, complete=True)
     return Square(texts.percent(cell.share), value, heat(cell.share), cell.complete)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -10,12 +12,12 @@ from starlette.responses import Response
 from latchkey.dashboard.charting.asking import Environment, Offered, environment_of
 from latchkey.dashboard.charting.offering import offered_to
 from latchkey.dashboard.charting.previews import preview, requests
-from latchkey.dashboard.charting.showing import Shown, shown
+from latchkey.dashboard.charting.showing import Shown, main_series, shown
 from latchkey.dashboard.page import Pages
 from latchkey.dashboard.pages.welcome import welcome
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.visit import Visit, address
-from latchkey.domain.charts.chart import USD, ChartData, LeftOut
+from latchkey.domain.charts.chart import USD, ChartData, LeftOut, Unit, Value
 from latchkey.domain.charts.definition import Definition
 from latchkey.usecases.charts.charts import read_together
 from latchkey.usecases.customers.listing import list_customers
@@ -76,6 +78,7 @@ async def show_overview(visit: Visit) -> Response:
         # Without the period before: the cards compare.
         pictures=[Pictured(found[one].definition, shown(replace(found[one], previous=None))) for one in PICTURES],
         query=_query(environment, offered, days, currency),
+        csv=visit.path("figures.csv", environment=environment.slug, days=days, currency=currency),
         left_out=_left_out(found),
         behind=first.behind,
         as_of=first.as_of,
@@ -85,6 +88,31 @@ async def show_overview(visit: Visit) -> Response:
         purchase="" if anybody else await first_purchase(visit),
         **await welcome(visit),
     )
+
+
+@pages.get("/figures.csv")
+async def show_table(visit: Visit) -> Response:
+    """The numbers of the cards by day (a year: by week), as CSV."""
+    offered = await offered_to(visit)
+    environment = environment_of(visit.query, offered)
+    days = visit.query.choice("days", PERIODS, "28")
+    currency = visit.query.choice("currency", offered.currencies, USD)
+    found = await read_together(
+        visit.database, visit.project_id, requests(CARDS, environment, int(days), currency), visit.now
+    )
+    columns = [(name, one) for name in CARDS if (one := main_series(found[name])) is not None]
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(["date", *(f"{name}_{currency}" if one.unit is Unit.MONEY else name for name, one in columns)])
+    for place, period in enumerate(found[CARDS[0]].periods):
+        rows.writerow([period.first, *(_number(one.values[place], one.unit) for _, one in columns)])
+    name = f"latchkey-{environment.slug}-{days}-days.csv"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _number(value: Value, unit: Unit) -> object:
+    return "" if value is None else value / 1_000_000 if unit is Unit.MONEY else value
 
 
 def _is_instead(visit: Visit, environment: Environment) -> bool:
