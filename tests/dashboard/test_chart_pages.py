@@ -23,7 +23,7 @@ from latchkey.usecases.charts.charts import read_chart
 from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.engine.clock import pass_time
 from tests.api.client import DAY
-from tests.api.doings import post
+from tests.api.management import post
 from tests.dashboard.site import Site, Visitor, opened, serious_findings, visiting
 from tests.databases import Shelf
 

@@ -84,7 +84,9 @@ async def test_other_projects_and_erased_customers_stay_unknown(site: Site) -> N
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda one: one.title)
 def test_every_page_of_the_index_exists_and_needs_what_it_says(entry: Entry) -> None:
-    path = "/".join((ROOT + PROJECT, *entry.pieces))
+    # One page shows all charts.
+    pieces = ("charts", "{name}") if entry.pieces[:1] == ("charts",) and entry.pieces[1:] else entry.pieces
+    path = "/".join((ROOT + PROJECT, *pieces))
     (page,) = [one for one in EVERY_PAGE if one.method == "GET" and one.path == path]
     assert page.needs == entry.needs
 
@@ -103,6 +105,8 @@ def test_every_list_of_the_menu_is_in_the_index() -> None:
 def test_pages_are_found_by_the_beginnings_of_words() -> None:
     assert [one.title for one in entries_for("exchange ra")] == ["Money"]
     assert entries_for("webh")[0].title == "Webhooks"
+    assert entries_for("mrr")[0].title == "MRR movement"
+    assert entries_for("renewal")[0].title == "Renewal rate"
     assert not entries_for("xyz")
     assert not entries_for("  ")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from latchkey.domain.charts.definitions import CHARTS
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -17,7 +19,8 @@ class Entry:
 
 _MANAGE = "manage"
 ENTRIES: tuple[Entry, ...] = (
-    Entry("Overview", (), "home start dashboard mrr arr revenue figures charts metrics kpi churn"),
+    Entry("Overview", (), "home start dashboard figures metrics kpi"),
+    Entry("Charts", ("charts",), "graphs metrics kpi analytics numbers report"),
     Entry("Customers", ("customers",), "users subscribers people app user id profile"),
     Entry("Events", ("events",), "feed history log live stream transactions"),
     Entry("Webhooks", ("webhooks",), "integrations endpoints receivers callbacks deliveries retries signing secret"),
@@ -47,6 +50,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("Settings", ("settings",), "project name restore behavior behaviour test store rename configuration"),
     Entry("Team", ("team",), "members people invite roles owner developer support viewer"),
     Entry("Audit log", ("audit",), "who changed what history changes security"),
+    *(Entry(one.title, ("charts", one.name), f"chart {one.group} {one.name.replace('_', ' ')}") for one in CHARTS),
 )
 
 
