@@ -215,6 +215,33 @@ def test_billing_issue_keeps_access_and_records_the_grace_period() -> None:
     assert (recovered.billing_issue, recovered.grace_period_expires_at) == (False, None)
 
 
+@pytest.mark.parametrize("type", ["CANCELLATION", "SUBSCRIPTION_PAUSED", "SUBSCRIPTION_EXTENDED", "PRODUCT_CHANGE"])
+def test_the_grace_period_of_one_product_is_not_written_to_another(type: str) -> None:
+    grace = NOW + 16 * DAY
+    late = {"pro": {**written(grace), "grace_period_expires_date": to_iso(grace)}}
+    before = told("BILLING_ISSUE", entitlements=late, grace_period_expires_at_ms=grace, expiration_at_ms=NOW)
+    both = late | {"premium": written(NOW + 30 * DAY, "premium_monthly")}
+    after = told(type, before=before, entitlements=both, product_id="premium_monthly").subscription
+    other = after.subscriptions["premium_monthly"]
+    assert (other["grace_period_expires_date"], other["billing_issues_detected_at"]) == (None, None)
+    assert (other["unsubscribe_detected_at"] is not None) is (type == "CANCELLATION")
+    first = after.subscriptions["pro_monthly"]
+    assert first["grace_period_expires_date"] is not None
+    assert first["billing_issues_detected_at"] is not None
+    # Its own is written.
+    troubled = both | {"premium": {**written(grace, "premium_monthly"), "grace_period_expires_date": to_iso(grace)}}
+    own = told(type, before=before, entitlements=troubled, product_id="premium_monthly").subscription
+    assert own.subscriptions["premium_monthly"]["grace_period_expires_date"] == to_iso(grace)
+
+
+def test_a_cancellation_of_one_product_is_not_written_to_another() -> None:
+    both = pro() | {"premium": written(NOW + 30 * DAY, "premium_monthly")}
+    before = told("CANCELLATION", before=told())
+    after = told("SUBSCRIPTION_EXTENDED", before=before, entitlements=both, product_id="premium_monthly").subscription
+    assert after.subscriptions["premium_monthly"]["unsubscribe_detected_at"] is None
+    assert after.subscriptions["pro_monthly"]["unsubscribe_detected_at"] is not None
+
+
 def test_product_change_takes_the_new_product() -> None:
     after = told("PRODUCT_CHANGE", before=told(), new_product_id="pro_yearly", entitlements=pro(NOW + 365 * DAY))
     assert (after.subscription.product_id, after.subscription.is_active) == ("pro_yearly", True)

@@ -48,8 +48,15 @@ def links_in(folder: Path) -> dict[str, str]:
     for file in sorted(folder.glob("*.eml")):
         text = file.read_text()
         (to,) = re.findall(r"^To: (\S+)", text, re.M)
-        (found[to],) = set(re.findall(r"https://[^\s\"<]+/invitations/[\w-]{43}", text))
+        if "was changed" not in text:
+            (found[to],) = set(re.findall(r"https://[^\s\"<]+/invitations/[\w-]{43}", text))
     return found
+
+
+def told_of_change(mail: Mail, email: str) -> list[str]:
+    assert mail.folder is not None
+    texts = [one.read_text() for one in Path(mail.folder).glob("*-changed-*.eml")]
+    return [text for text in texts if f"To: {email}" in text]
 
 
 async def ask(site: Site, email: str, address: str = "192.0.2.9", **headers: str) -> Reply:
@@ -84,6 +91,23 @@ async def test_somebody_forgets_the_password_and_chooses_a_new_one(browser: Brow
     assert await sessions.find_session(site.database, elsewhere, None, site.clock.now) is None
     again = await Person(site).get(urlsplit(link).path)
     assert again.status == 404
+
+
+async def test_who_changes_the_password_gets_a_mail_but_not_who_chooses_the_first(site: Site, mail: Mail) -> None:
+    made = await accounts.create_account(site.database, "grace@example.com", site.clock.now)
+    await mail.invite(made.email, site.clock.now)
+    for number, (password, told) in enumerate([(PASSWORD, 0), (NEW, 1)]):
+        if number:
+            await ask(site, made.email)
+        link = (await links(site, mail))[made.email]
+        body = urlencode({"password": password}).encode()
+        reply = await Person(site).ask("POST", urlsplit(link).path, body=body)
+        assert reply.status == 303
+        await links(site, mail)
+        changed = told_of_change(mail, made.email)
+        assert len(changed) == told
+    assert f"{site.url}/dashboard/forgotten" in changed[0]
+    assert "/invitations/" not in changed[0]
 
 
 async def test_the_page_says_the_same_for_every_address(site: Site, mail: Mail) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from latchkey.cli import output
+from latchkey.cli.at_rest import database_at_rest
 from latchkey.cli.audited import ACTOR
 from latchkey.cli.instants import shown
 from latchkey.cli.output import JsonOption
-from latchkey.cli.reach import DATA, ConfigOption, DataOption, database_url
+from latchkey.cli.reach import DATA, ConfigOption
 from latchkey.domain.restore import Origin
 from latchkey.now import real_now
 from latchkey.storage import migrate
@@ -33,7 +35,9 @@ _STEPS = {
 
 def after_restore(
     config: ConfigOption = None,
-    data: DataOption = DATA,
+    data: Annotated[
+        Path, typer.Option(help="The data folder of a stopped `latchkey up`. Used if no database is configured.")
+    ] = DATA,
     send_waiting: Annotated[
         bool,
         typer.Option("--send-waiting", help="Send the deliveries that were queued when the backup was made."),
@@ -57,7 +61,8 @@ def after_restore(
     Queued deliveries are marked as failed, so that no old webhook is sent twice. New events get sequences that
     were never used. Purchases are read from the stores again. If it is interrupted, run it again."""
     wanted = Wanted(send_waiting, nothing_lost, again, purchases_per_minute)
-    report = asyncio.run(run(database_url(config, data), wanted, Console(highlight=False, quiet=as_json)))
+    with database_at_rest(config, data) as url:
+        report = asyncio.run(run(url, wanted, Console(highlight=False, quiet=as_json)))
     if as_json:
         output.write(as_data(report))
 

@@ -23,6 +23,7 @@ from rich.console import Console
 
 from latchkey.cli import output
 from latchkey.cli.after_restore import as_data, show
+from latchkey.cli.at_rest import database_of
 from latchkey.cli.audited import ACTOR
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.files import read_json, write_json
@@ -65,7 +66,7 @@ def backup(
         raise Refusal(f"{file} cannot be written: {error.strerror}.") from error
     with os.fdopen(opened, "wb") as target:
         try:
-            with _url(folder) as url, tempfile.TemporaryDirectory(prefix="latchkey-backup-") as temporary:
+            with database_of(folder) as url, tempfile.TemporaryDirectory(prefix="latchkey-backup-") as temporary:
                 _write(target, folder.path, url, Path(temporary))
                 target.flush()
                 os.fsync(target.fileno())
@@ -111,25 +112,6 @@ def restore(
         return
     console.print(f"[green]✓[/green] {data} is as it was.", soft_wrap=True)
     show(report, Wanted(send_waiting=send_waiting), console, start=f"latchkey up --data {data}")
-
-
-@contextlib.contextmanager
-def _url(folder: DataFolder) -> Iterator[str]:
-    """The database of the running `up`; without one, of a server that runs meanwhile."""
-    server = EmbeddedServer(folder.path)
-    try:
-        server.claim()
-    except EmbeddedServerError:
-        running = read_json(folder.connection).get("database_url")
-        if not running:
-            raise
-        yield str(running)
-        return
-    try:
-        server.start()
-        yield server.url()
-    finally:
-        server.stop()
 
 
 def _write(target: Any, folder: Path, url: str, temporary: Path) -> None:

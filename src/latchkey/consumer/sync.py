@@ -216,7 +216,7 @@ def _synced(
         last_updated=now,
         **changes,
     )
-    return replace(synced, subscriptions=_with_subscription(synced, event, now))
+    return replace(synced, subscriptions=_with_subscription(known, synced, event, now))
 
 
 def _end_after(known: Subscription, ends: Mapping[str, Ms | None], event: Event, now: Ms) -> Ms | None:
@@ -274,27 +274,41 @@ def _rows_read(
     return rows
 
 
-def _with_subscription(synced: Subscription, event: Event, now: Ms) -> Mapping[str, Any]:
+def _with_subscription(known: Subscription, synced: Subscription, event: Event, now: Ms) -> Mapping[str, Any]:
     """What the events tell about the subscription they are about, in V1's words; V1 itself, once asked, knows more."""
     fields = event.fields
     if synced.product_id is None or fields.purchased_at_ms is None or fields.expiration_at_ms is None:
         return synced.subscriptions
     before = synced.subscriptions.get(synced.product_id, {})
+    troubled, grace, cancelled = synced.billing_issue, synced.grace_period_expires_at, synced.cancelled_at
+    if known.product_id not in (None, synced.product_id):
+        # The record was about another product. Its grace period and its cancellation are not this one's.
+        if event.type != "BILLING_ISSUE":
+            grace = _grace_of(synced.product_id, event)
+            troubled = grace is not None
+        if event.type not in ("CANCELLATION", "TRIAL_CANCELLED"):
+            cancelled = None
     told = {
         "auto_resume_date": iso_or_none(fields.auto_resume_at_ms),
-        "billing_issues_detected_at": iso_or_none(fields.event_timestamp_ms) if synced.billing_issue else None,
+        "billing_issues_detected_at": iso_or_none(fields.event_timestamp_ms) if troubled else None,
         "expires_date": end_or_none(fields.expiration_at_ms, now),
-        "grace_period_expires_date": end_or_none(synced.grace_period_expires_at, now),
+        "grace_period_expires_date": end_or_none(grace, now),
         "original_purchase_date": iso_or_none(fields.original_purchase_date_ms or fields.purchased_at_ms),
         "purchase_date": iso_or_none(fields.purchased_at_ms),
         "refunded_at": iso_or_none(fields.event_timestamp_ms) if event.type == "REFUND" else None,
-        "unsubscribe_detected_at": iso_or_none(synced.cancelled_at),
+        "unsubscribe_detected_at": iso_or_none(cancelled),
         "is_sandbox": synced.environment == "SANDBOX",
         "ownership_type": before.get("ownership_type", "PURCHASED"),
         "period_type": fields.period_type or before.get("period_type", "normal"),
         "store": synced.store,
     }
     return {**synced.subscriptions, synced.product_id: told}
+
+
+def _grace_of(product_id: str, event: Event) -> Ms | None:
+    """The end of a product's grace period, by the entitlements in the event."""
+    held = (event.held or {}).values()
+    return max((one.grace_period_expires_at or 0 for one in held if one.product_id == product_id), default=0) or None
 
 
 def _standing(subscription: Subscription) -> Standing:

@@ -33,6 +33,8 @@ async def change_password(visit: Visit) -> Response:
         password = visit.form.raw("new_password")
         keep = hash_of(visit.session.token)
         await accounts.set_password(visit.database, visit.account.id, password, visit.now, keep=keep)
+        if visit.services.mail is not None:
+            await visit.services.mail.tell_of_change(visit.account.email, visit.now)
     except sessions.WrongCredentials:
         return await _page(visit, 400, "The present password is not right.")
     except sessions.TooManyGuesses:

@@ -113,6 +113,8 @@ async def accept_invitation(visit: Visit) -> Response:
         await accounts.accept_invitation(visit.database, token, visit.form.raw("password"), visit.now)
     except Refusal as refusal:
         return _invitation(visit, account, refusal.message)
+    if account.has_password and visit.services.mail is not None:
+        await visit.services.mail.tell_of_change(account.email, visit.now)
     # The link stands for the password only.
     return await password_given(visit, account, ROOT)
 

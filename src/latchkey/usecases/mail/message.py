@@ -18,6 +18,8 @@ class Kind(StrEnum):
     INVITATION = "invitation"
     # Somebody asked for a new password.
     RESET = "reset"
+    # The password of an account was changed.
+    CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Words:
     begins: str
     button: str
     ends: str
-    # How long the link works.
+    # How long the link works. 0: it is no link for one person.
     lasts: Ms
 
 
@@ -44,6 +46,14 @@ WORDS: dict[Kind, Words] = {
         "Choose a new password",
         "The link works once, for one hour. If it was not you, ignore this mail: your password stays as it is.",
         1 * HOUR,
+    ),
+    Kind.CHANGED: Words(
+        "Your password for Latchkey was changed",
+        "The password of your account on Latchkey was changed. If it was you, there is nothing to do. If it was not, "
+        "somebody else can sign in as you. Ask for a new password now:",
+        "Ask for a new password",
+        "Then look at your sessions on the account's page, and tell an owner of your projects.",
+        0,
     ),
 }
 

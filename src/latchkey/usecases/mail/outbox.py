@@ -31,7 +31,7 @@ from latchkey.usecases.mail.sending import MailFolder, NotSentError, Way
 IDLE: Ms = 5 * SECOND
 LEASE: Ms = 5 * MINUTE
 # How long a mail is tried for. A link that somebody asked for is of no use much later.
-TRIED_FOR: dict[Kind, Ms] = {Kind.INVITATION: 3 * DAY, Kind.RESET: 1 * HOUR}
+TRIED_FOR: dict[Kind, Ms] = {Kind.INVITATION: 3 * DAY, Kind.RESET: 1 * HOUR, Kind.CHANGED: 3 * DAY}
 FIRST_PAUSE: Ms = 15 * SECOND
 LONGEST_PAUSE: Ms = 30 * MINUTE
 # Mails to one address: more are not sent, and the page says the same.
@@ -56,6 +56,11 @@ class Mail:
     async def invite(self, email: str, now: Ms) -> None:
         async with self.database.transaction() as connection:
             await outbox.add(connection, Kind.INVITATION, email, now, now + TRIED_FOR[Kind.INVITATION])
+
+    async def tell_of_change(self, email: str, now: Ms) -> None:
+        """The password of an account was changed: its owner must know, in case it was somebody else."""
+        async with self.database.transaction() as connection:
+            await outbox.add(connection, Kind.CHANGED, email, now, now + TRIED_FOR[Kind.CHANGED])
 
     async def ask_for_reset(self, email: str, address: str, now: Ms) -> None:
         """The same for every e-mail address, known or not. Raises TooManyGuesses for a client that asks too often."""
@@ -115,8 +120,9 @@ async def _send(mail: Mail, one: OutgoingMail, now: Ms) -> bool:
     if account is None or (account.openid is not None and not account.has_password):
         log.info("mail not sent, no account with a password", mail=one.id, kind=kind)
         return True
-    token = await add_link(mail.database, account.id, now, WORDS[kind].lasts)
-    link = f"{mail.public_url}/dashboard/invitations/{token}"
+    link = f"{mail.public_url}/dashboard/forgotten"
+    if lasts := WORDS[kind].lasts:
+        link = f"{mail.public_url}/dashboard/invitations/{await add_link(mail.database, account.id, now, lasts)}"
     at = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
     made = message(kind, mail.sender, account.email, link, f"<{uuid4()}@latchkey.invalid>")
     try:
