@@ -205,6 +205,8 @@ class ChartData:
     # Until when everything is counted, and how many events are not counted yet.
     as_of: Ms = 0
     behind: int = 0
+    # The sums are being computed anew, so everything is incomplete.
+    is_rebuilding: bool = False
 
     @property
     def drawn(self) -> tuple[Series, ...]:

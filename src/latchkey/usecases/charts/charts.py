@@ -51,7 +51,7 @@ async def read_chart(database: Database, project_id: str, request: ChartRequest,
         earlier=earlier.sums if earlier is not None else (),
         variants=await _variants(database, project_id, request),
     )
-    return replace(data, as_of=answer.as_of, behind=answer.behind)
+    return replace(data, as_of=answer.as_of, behind=answer.behind, is_rebuilding=answer.rebuilding)
 
 
 async def read_overview(
@@ -96,7 +96,7 @@ async def read_together(
             rates=rates,
             earlier=[row for row in earlier.sums if row.kind in kinds] if earlier is not None else (),
         )
-        found[one.name] = replace(data, as_of=answer.as_of, behind=answer.behind)
+        found[one.name] = replace(data, as_of=answer.as_of, behind=answer.behind, is_rebuilding=answer.rebuilding)
     return found
 
 
@@ -127,7 +127,12 @@ async def _read(
     if everything:
         rows = with_rest(rows, [row for one in answers[len(inside) :] for row in one.sums])
     # Events may be counted between two answers. The chart is as old as the oldest of them.
-    return Answer(rows, min(one.as_of for one in answers), max(one.behind for one in answers))
+    return Answer(
+        rows,
+        min(one.as_of for one in answers),
+        max(one.behind for one in answers),
+        rebuilding=any(one.rebuilding for one in answers),
+    )
 
 
 async def _rates(database: Database, request: ChartRequest) -> Rates:

@@ -71,6 +71,7 @@ def chart(
         environment=environment_name(request.environment),
         left_out=wire.LeftOut(payments=data.left_out.payments, currencies=list(data.left_out.currencies)),
         events_behind=data.behind,
+        rebuilding=data.is_rebuilding,
     )
 
 
