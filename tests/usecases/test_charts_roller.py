@@ -63,3 +63,24 @@ async def test_whatever_happens_the_facts_are_those_one_would_work_out_anew(data
     await answers_agree(shop, books, chance)
     assert not (await roll(database, work, shop.project_id, shop.time)).more
     assert await kept(database, shop.project_id) == books
+
+
+async def test_a_grace_period_stays_in_the_past_when_the_customer_comes_back_after_it(database: Database) -> None:
+    shop = await new_shop(database)
+    await shop.act("purchase", "ann", "pro_monthly")
+    await shop.act("fail_billing", "ann", grace_days=6)
+
+    async def active() -> list[tuple[int, int]]:
+        """The changes by day: when it began, ended, and began again."""
+        assert await catch_up(database, shop.project_id, shop.time)
+        today = shop.time // DAY
+        asked = Question("SANDBOX", (Kind.ACTIVE,), today - 90, today, Resolution.DAY)
+        found = await read_sums(database, shop.project_id, asked, shop.time)
+        return [(one.period, one.quantity) for one in found.sums if one.period is not None]
+
+    await shop.wait(50 * DAY)
+    before = await active()
+    assert [quantity for _, quantity in before] == [1, -1]
+    await shop.act("recover_billing", "ann")
+    assert await active() == [*before, (shop.time // DAY, 1)]
+    await agree(database, shop.project_id)

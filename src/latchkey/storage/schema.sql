@@ -782,6 +782,8 @@ create table chart_issues (
     subject uuid not null,
     at bigint not null,
     transaction_id text not null,
+    -- Until when the store kept access open, if it did.
+    grace_ends_at bigint,
     primary key (project_id, subject, at, transaction_id)
 );
 

@@ -41,6 +41,7 @@ class Issued(NamedTuple):
     subject: UUID
     at: Ms
     transaction_id: str
+    grace_ends_at: Ms | None
 
 
 def encode(rows: Sequence[Row]) -> bytes:
@@ -62,7 +63,7 @@ async def known(connection: Connection, places: Collection[Place]) -> dict[Place
         found[row["project_id"], row["subject"]] = Known(
             facts,
             None if facts is None else Origin(row["platform"], row["app_version"], row["country"]),
-            tuple(map(Issue, row["ats"] or (), row["transactions"] or ())),
+            tuple(map(Issue, row["ats"] or (), row["transactions"] or (), row["graces"] or ())),
         )
     return found
 

@@ -127,7 +127,7 @@ select * from unnest($1::text[], $2::bigint[]);
 -- name: chart_subjects_of
 -- what these subjects have contributed, where they came from, and their billing issues
 select asked.project_id, asked.subject, known.facts, known.platform, known.app_version, known.country, issues.ats,
-    issues.transactions
+    issues.transactions, issues.graces
 from unnest($1::text[], $2::uuid[]) as asked (project_id, subject)
 left join lateral (
     select s.facts, o.platform, o.app_version, o.country
@@ -141,9 +141,9 @@ left join lateral (
     limit 1
 ) as known on true
 cross join lateral (
-    select array_agg(i.at) as ats, array_agg(i.transaction_id) as transactions
+    select array_agg(i.at) as ats, array_agg(i.transaction_id) as transactions, array_agg(i.grace_ends_at) as graces
     from (
-        select k.at, k.transaction_id from chart_issues k
+        select k.at, k.transaction_id, k.grace_ends_at from chart_issues k
         where k.project_id = asked.project_id and k.subject = asked.subject
         order by k.project_id, k.subject, k.at, k.transaction_id
         limit 1000
@@ -159,9 +159,9 @@ where s.project_id = $1 and s.subject = n.old;
 
 -- name: keep_chart_issues
 -- remember billing issues by purchase
-insert into chart_issues (project_id, subject, at, transaction_id)
-select * from unnest($1::text[], $2::uuid[], $3::bigint[], $4::text[])
-on conflict do nothing;
+insert into chart_issues (project_id, subject, at, transaction_id, grace_ends_at)
+select * from unnest($1::text[], $2::uuid[], $3::bigint[], $4::text[], $5::bigint[])
+on conflict (project_id, subject, at, transaction_id) do update set grace_ends_at = excluded.grace_ends_at;
 
 -- name: chart_dimensions_of
 -- the numbers of these combinations of dimensions, where they have one

@@ -312,13 +312,15 @@ def _customers(batch: Batch) -> list[tuple[Customer, Origin]]:
 
 
 def _issues(batch: Batch) -> list[Issued]:
-    found: list[Issued] = []
+    """Of two events about one failure the later one counts: the store may have added a grace period."""
+    found: dict[tuple[UUID, Ms, str], Issued] = {}
     for body in batch.issues:
         event = _EVENT.decode(body)
         if event.store and event.original_transaction_id and event.transaction_id:
             subject = pseudonym((event.store, event.original_transaction_id))
-            found.append(Issued(batch.project_id, subject, event.event_timestamp_ms, event.transaction_id))
-    return found
+            key = subject, event.event_timestamp_ms, event.transaction_id
+            found[key] = Issued(batch.project_id, *key, event.grace_period_expires_at_ms or None)
+    return list(found.values())
 
 
 def _contributed(
