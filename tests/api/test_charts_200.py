@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from msgspec import json
 
+from latchkey.usecases.charts.menu import Menu
 from latchkey.usecases.charts.roller import catch_up
 from tests.api.client import Shop
 from tests.api.conftest import opened
@@ -283,6 +284,19 @@ async def test_options(books: Books) -> None:
     assert filters[f"experiment:{books.experiment}"] == ["a", "b"]
     assert "transaction_type" in {one["id"] for one in body["segments"]}
     assert body["user_selectors"]["revenue_type"]["default"] == "revenue"
+
+
+async def test_attributes_that_the_project_has_chosen_are_among_the_options(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def chosen(*_: object) -> Menu:
+        return Menu(attributes=("plan",), in_production=False, in_sandbox=True)
+
+    monkeypatch.setattr("latchkey.usecases.charts.options.chart_menu", chosen)
+    body = (await get(books.shop, "charts/mrr/options")).json()
+    named = {"id": "attribute:plan", "display_name": "plan", "group_display_name": "Attributes"}
+    assert named in body["segments"]
+    assert {**named, "options": []} in body["filters"]
 
 
 async def test_the_vendors_clients_get_the_vendors_fields(books: Books) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.charts.computing.asking import definition_of
-from latchkey.domain.charts.definition import EXPERIMENT, Choice, Definition, title_of
+from latchkey.domain.charts.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
 from latchkey.domain.charts.options import Dimension, Options
 from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
+from latchkey.usecases.charts.menu import chart_menu
 from latchkey.usecases.charts.reading import read_values
 
 # Values of one dimension.
@@ -30,6 +31,10 @@ async def read_options(database: Database, project_id: str, environment: str, na
     for test in tests:
         variants = [Choice(one.id, one.id) for one in test.variants]
         found.append(_dimension(definition, EXPERIMENT + test.id, test.name, "Experiments", variants))
+    for attribute in (await chart_menu(database, project_id)).attributes:
+        id = ATTRIBUTE + attribute
+        values = await read_values(database, project_id, environment, id, MOST_VALUES)
+        found.append(_dimension(definition, id, attribute, "Attributes", [Choice(one, one) for one in values]))
     choices = tuple(Choice(one.id, one.name) for one in tests)
     selectors = tuple(
         replace(one, choices=choices, default=choices[0].id if choices else "") if one.name == "experiment" else one
