@@ -21,7 +21,7 @@ IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
 # The most bytes that one picture of the docs may have.
 LARGEST = 250_000
 # Those that the docs show.
-SHOWN = {"overview", "customer", "events", "webhook", "catalog", "test-clock"}
+SHOWN = {"overview", "chart", "customer", "events", "webhook", "catalog", "test-clock"}
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
 
@@ -31,7 +31,9 @@ async def places(site: Site) -> dict[str, str]:
     hooks = (await site.shown(""))["items"]
     clocks = (await site.client.get(f"/v2/projects/{site.project_id}/test_clocks")).json()["items"]
     return {
-        "overview": "?days=90",
+        "overview": "?days=28",
+        "charts": "/charts",
+        "chart": "/charts/mrr?segment=product",
         "customers": "/customers",
         "customer": "/customers/grace",
         "events": "/events",
