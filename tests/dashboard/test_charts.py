@@ -167,7 +167,7 @@ def test_what_nobody_offered_counts_as_the_usual(query: str) -> None:
         ("from=2026-02-30&to=2026-03-01", "Dates are written like 2027-01-31."),
         ("range=dates", "Dates are written like 2027-01-31."),
         ("from=2026-03-02&to=2026-03-01", "The first day is after the last one."),
-        ("from=2001-01-01&to=2026-03-01", "At most 1,098 days can be shown at once."),
+        ("from=2001-01-01&to=2026-03-01", "At most 7,320 days can be shown at once."),
         ("from=1971-01-01&to=1971-03-01", "Dates lie between 2000-01-01 and the end of next year."),
     ],
 )
@@ -175,6 +175,13 @@ def test_dates_that_make_no_sense_are_explained(query: str, problem: str) -> Non
     view = asked("mrr", query)
     assert view.problem == problem
     assert view.request == asked("mrr").request
+
+
+def test_many_years_are_shown_by_month_and_never_by_day() -> None:
+    years = "from=2016-01-01&to=2026-03-01"
+    assert asked("mrr", years).request.resolution is Resolution.MONTH
+    assert asked("mrr", f"{years}&by=day").request.resolution is Resolution.WEEK
+    assert asked("mrr", "from=2024-01-01&to=2026-03-01&by=day").request.resolution is Resolution.DAY
 
 
 def test_a_test_clock_has_its_own_today() -> None:

@@ -15,6 +15,7 @@ from latchkey.dashboard.charting.ranges import (
     DATES,
     EARLIEST,
     LONGEST,
+    MOST_DAYS,
     RANGES,
     Range,
     dates_of,
@@ -75,7 +76,9 @@ class View:
 def view_of(definition: Definition, query: Form, offered: Offered) -> View:
     environment = environment_of(query, offered)
     name, span, problem = _dates(definition, query, today(environment.now))
-    resolution = query.choice("by", list(Resolution), usual_resolution(span))
+    resolution = Resolution(query.choice("by", list(Resolution), usual_resolution(span)))
+    if resolution is Resolution.DAY and (span[1] - span[0]).days >= MOST_DAYS:
+        resolution = Resolution.WEEK
     segment = query.text("segment")
     allowed = segment and definition.allows_segment(segment) and segment in _dimensions(definition.segments, offered)
     filters = tuple(
@@ -90,7 +93,7 @@ def view_of(definition: Definition, query: Form, offered: Offered) -> View:
         environment=environment.id,
         first=span[0],
         last=span[1],
-        resolution=Resolution(resolution),
+        resolution=resolution,
         filters=filters,
         segment=segment if allowed else None,
         currency=query.choice("currency", offered.currencies, USD),

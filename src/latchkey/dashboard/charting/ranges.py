@@ -23,8 +23,9 @@ RANGES = {
     "last_year": "Last year",
     DATES: "These dates",
 }
-# The longest range. Charts by day over it have about 1,100 periods.
-LONGEST = timedelta(days=3 * 366)
+LONGEST = timedelta(days=20 * 366)
+# A longer range is shown by week even if days were asked for: nobody reads more rows than this.
+MOST_DAYS = 3 * 366
 EARLIEST = date(2000, 1, 1)
 
 
