@@ -95,7 +95,7 @@ async def test_a_customer_whom_the_rules_cannot_carry_on_is_shown_as_written_dow
     await did(shop, "purchase", "ada", "pro_monthly")
 
     def fail(*_: object) -> None:
-        raise ValueError("That is a time beyond the calendar.")
+        raise ValueError("That time is too far in the future.")
 
     monkeypatch.setattr("latchkey.stores.test_store.billing.renewed", fail)
     shop.clock.now = MONTH

@@ -159,7 +159,7 @@ def test_a_key_with_rules_is_listed_changed_and_replaced(database_url: str, tmp_
     assert re.fullmatch(r"sk_[A-Za-z0-9]{32}", new.stdout.strip()), new.stderr
     assert "it expired" in typed("key", "list", **environment).stdout
     for words, complaint in (
-        (("create", "--name", "x", "--expires", "soon"), "is no moment"),
+        (("create", "--name", "x", "--expires", "soon"), "is not a time"),
         (("create", "--name", "x", "--expires", "2001-01-01"), "in the future"),
         (("create", "--name", "x", "--store", "app_store", "--expires", "1d"), "public key"),
         (("edit", key_id, "--expires", "1d", "--never-expires"), "contradict"),

@@ -224,9 +224,9 @@ async def test_a_journal_command_that_makes_no_sense_says_why(environment: dict[
         (("reprocess", "ntf_9"), "no notification"),
         (("reprocess", "ntf_9", "--since", "1h"), "--since"),
         (("reprocess", "ntf_9", "--status", "failed"), "go with --since"),
-        (("reprocess", "--since", "soon"), "is no moment"),
+        (("reprocess", "--since", "soon"), "is not a time"),
         (("reprocess", "--since", "1h", "--app", "app_none"), "no app"),
-        (("list", "--since", "0000"), "is no moment"),
+        (("list", "--since", "0000"), "is not a time"),
     ):
         told = await asyncio.to_thread(typed, "journal", *words, **environment)
         assert told.returncode == 1, words

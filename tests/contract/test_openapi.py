@@ -89,12 +89,12 @@ UNSAID = (
     "With refunded_at the whole price went back",
     "Another period has the same id",
     "List the period that it took the place of",
-    "is inside Latchkey",  # a store that is no other store
+    "is built into Latchkey",  # a store that is no other store
     "Latchkey reads the",
-    "say with app_user_id who bought it",  # a known purchase needs none
+    "name the buyer with app_user_id",  # a known purchase needs none
     "is not a product of this project",
     "has sandbox keys",  # only apps of some stores
-    "Some attributes cannot be kept",  # names and values in attribute_errors
+    "Some attributes cannot be stored",  # names and values in attribute_errors
     "is not a day such as",  # 2026-02-30
     "A program does not end before it begins",
     "Give commission_rate, tax_rate, or both",

@@ -68,7 +68,7 @@ async def test_a_currency_is_made_given_taken_renamed_and_stays_because_somebody
     await page.get_by_text("Delete this currency").click()
     await page.get_by_label("I mean it").check()
     await page.get_by_role("button", name="Delete").click()
-    await expect(page.get_by_role("alert")).to_contain_text("it has to stay")
+    await expect(page.get_by_role("alert")).to_contain_text("it cannot be deleted")
     owner.complaints = [words for words in owner.complaints if "status of 4" not in words]
 
 

@@ -156,11 +156,11 @@ async def test_what_makes_no_sense_is_said_on_the_same_page_and_changes_nothing(
     await page.get_by_text("To a moment…").click()
     await page.get_by_label("Moment").fill("2020-01-01T00:00")
     await press(page, "Move the clock")
-    await expect(alert).to_contain_text("time only moves forward")
+    await expect(alert).to_contain_text("it only moves forward")
     await page.get_by_text("Delete the clock…").click()
     await page.get_by_label("I mean it").check()
     await press(page, "Delete")
-    await expect(alert).to_have_text("Customers live on this test clock; delete them first.")
+    await expect(alert).to_have_text("There are customers on this test clock; delete them first.")
     await page.goto(site.path(f"/test-clocks/{clock}?customer=elsewhere"))
     await expect(alert).to_have_text("There is no customer 'elsewhere' on this clock.")
     assert await types_told(site, "elsewhere") == ["INITIAL_PURCHASE"]

@@ -135,7 +135,7 @@ def test_many_times_a_length_is_counted_from_its_beginning() -> None:
 
 def test_a_length_beyond_the_calendar_is_a_value_error() -> None:
     for far in (Duration(months=12 * 9_000), Duration(days=9_999 * 366), Duration(ms=9_999 * 366 * DAY)):
-        with pytest.raises(ValueError, match="beyond the calendar"):
+        with pytest.raises(ValueError, match="too far in the future"):
             add(at("2026-01-01"), far)
 
 

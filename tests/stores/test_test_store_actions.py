@@ -179,8 +179,8 @@ def test_after_renewing_early_one_period_runs_and_what_ends_it_ends_access() -> 
 def test_what_cannot_renew_is_told_what_would_help() -> None:
     for one, now, help in (
         (CANCELLED, NOON + 2 * DAY, "use uncancel first"),
-        (CANCELLED, END, "purchase anew"),
-        (actions.expire(SUB, NOON + DAY), NOON + 2 * DAY, "purchase anew"),
+        (CANCELLED, END, "make a new purchase"),
+        (actions.expire(SUB, NOON + DAY), NOON + 2 * DAY, "make a new purchase"),
     ):
         with pytest.raises(Refusal, match=help):
             actions.renew(one, CATALOG, now)
@@ -286,7 +286,7 @@ def test_a_pending_change_is_called_off_by_choosing_the_present_product() -> Non
 
 @pytest.mark.parametrize("resumes_at", [END, END - 1, NOON])
 def test_a_pause_that_would_end_before_it_begins_is_refused(resumes_at: Ms) -> None:
-    with pytest.raises(Refusal, match="A pause begins when the running period ends") as refused:
+    with pytest.raises(Refusal, match="A pause begins when the current period ends") as refused:
         actions.pause(SUB, NOON, resumes_at)
     assert refused.value.param == "resume_at_ms"
 

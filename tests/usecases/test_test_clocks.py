@@ -46,7 +46,7 @@ async def test_real_time_does_not_touch_a_customer_on_a_clock(shop: Shop, clock:
 
 
 async def test_time_only_moves_forward(shop: Shop, clock: str) -> None:
-    with pytest.raises(Refusal, match="time only moves forward"):
+    with pytest.raises(Refusal, match="it only moves forward"):
         await advance(shop.changes, shop.project_id, clock, to=START - 1)
 
 

@@ -24,14 +24,14 @@ _ERRORS = {
     "403": "The key may not do this.",
     "404": "What was named does not exist.",
     "429": "The key, or the user or address of a public key, has used up its requests of the last 60 seconds.",
-    "500": "Something went wrong on our side.",
+    "500": "An unexpected error in the service.",
     "503": "The service cannot answer right now.",
 }
 _BODY_ERRORS = {
-    "409": "What was to be made exists already, or what was to go is still needed.",
+    "409": "The object to create exists already, or the object to delete is still in use.",
     "413": "The body is larger than 1 MiB.",
     "415": "The body is not JSON.",
-    "422": "The request makes no sense in the present state.",
+    "422": "The request is not possible in the current state.",
 }
 _RETRY_AFTER = {"schema": {"type": "integer", "minimum": 1}, "description": "Seconds to wait."}
 _USAGE = {

@@ -193,7 +193,7 @@ class Failure(ApiError):
     retryable = True
 
     def __init__(self) -> None:
-        super().__init__("Something went wrong on our side. Try again, and if it stays, quote the request id.")
+        super().__init__("An unexpected error in the service. Try again, and if it stays, quote the request id.")
 
 
 class Unavailable(ApiError):

@@ -39,4 +39,4 @@ def _moment(text: str, otherwise: str) -> Ms:
         at = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         if EARLIEST <= at <= LATEST:
             return at
-    raise Refusal(f"{text[:50]!r} is no moment. Give a date such as 2027-01-31T08:00, or {otherwise}.")
+    raise Refusal(f"{text[:50]!r} is not a time. Give a date such as 2027-01-31T08:00, or {otherwise}.")

@@ -27,7 +27,7 @@ async def problem_with(connection: Any, key: bytes) -> Problem | None:
         return Problem(
             "LATCHKEY_SECRET_KEY",
             "does not decrypt the webhook secrets in this database.",
-            "Give the one the database was created with.",
+            "Use the key that the database was created with.",
         )
     return None
 

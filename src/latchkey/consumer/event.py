@@ -138,7 +138,7 @@ def read_event(raw: bytes, *, strict: bool = True) -> Event:
     try:
         fields = _events.decode(raw)
         if b"\\u0000" in raw and any("\0" in text for text in _texts(msgspec.to_builtins(fields))):
-            raise ValueError("no database stores a NUL")
+            raise ValueError("a text with a NUL character cannot be stored")
         held, attributes = _held(fields.entitlements), _attributes(fields)
     except _UNREADABLE:
         try:

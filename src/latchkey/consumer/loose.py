@@ -28,7 +28,7 @@ def loads(body: bytes) -> Any:
     try:
         return json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse)
     except RecursionError:
-        raise ValueError("Brackets open and never close.") from None
+        raise ValueError("A bracket is not closed.") from None
 
 
 def dumps(value: Any) -> bytes:

@@ -115,7 +115,7 @@ class Runner:
         handler = self._handlers.get(job.kind)
         try:
             if handler is None:
-                raise LookupError(f"Nobody here does jobs of the kind {job.kind!r}.")
+                raise LookupError(f"There is no handler for jobs of the kind {job.kind!r}.")
             again_at = await handler(job)
         except UnusableId as error:
             log.error("job given up", kind=job.kind, key=job.key, error=str(error))

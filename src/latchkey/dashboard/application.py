@@ -108,7 +108,7 @@ def _fault_of(error: Exception) -> tuple[int, str]:
         return 503, "The database takes no changes right now: its disk is full, or it is read-only."
     if isinstance(error, PASSING):
         return 503, "The database does not answer right now."
-    return 500, "Something went wrong on our side."
+    return 500, "An unexpected error in the service."
 
 
 def request_id(scope: MutableMapping[str, Any]) -> str:

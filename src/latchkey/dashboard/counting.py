@@ -21,7 +21,7 @@ def counts_of(query: Form, name: str) -> dict[str, int]:
     for text in query.all(name):
         id, _, count = text.rpartition("|")
         if not (count.isascii() and count.isdecimal() and len(count) <= 12):
-            raise Invalid("This address was cut off. Go back and begin again.", param=name)
+            raise Invalid("This address is incomplete. Go back and start again.", param=name)
         counts[id] = int(count)
     return counts
 

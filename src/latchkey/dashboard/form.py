@@ -23,7 +23,7 @@ class Form:
         """Unchanged, for example for a password."""
         value = self._fields.get(name, [default])[-1]
         if "\x00" in value:
-            raise Invalid(f"{_said(name)} holds a character that cannot be kept.", param=name)
+            raise Invalid(f"{_said(name)} contains a character that cannot be stored.", param=name)
         return value
 
     def needed(self, name: str) -> str:

@@ -73,7 +73,7 @@ def add(at: Ms, duration: Duration, *, times: int = 1, anchor_day: int | None = 
         moved = moment.replace(year=year, month=month + 1, day=day)
         moved += timedelta(days=duration.days * times, milliseconds=duration.ms * times)
     except (OverflowError, ValueError):
-        raise ValueError("That is a time beyond the calendar.") from None
+        raise ValueError("That time is too far in the future.") from None
     return (moved - _EPOCH) // timedelta(milliseconds=1)
 
 

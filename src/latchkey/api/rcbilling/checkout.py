@@ -97,7 +97,7 @@ _gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)
 async def read_branding(services: Provided, caller: AppReadKey) -> Response:
     """How a checkout looks: the app's name, and its address for help."""
     if caller.app_id is None:
-        raise Unprocessable("Only an app has a checkout: use the public key of one.", code=CONFIGURATION)
+        raise Unprocessable("A checkout needs the public key of an app.", code=CONFIGURATION)
     found = await branding_of(services.database, caller.project_id, caller.app_id)
     return reply(wire.Branding(id=found.app_id, app_name=found.app_name, support_email=found.support_email))
 

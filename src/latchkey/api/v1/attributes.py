@@ -97,7 +97,7 @@ async def post_attributes(
         saved = await set_attributes(services.changes, caller.project_id, app_user_id, good, create=True)
     if saved is None or problems:
         raise BadRequest(
-            "Some attributes cannot be kept; the others were saved.",
+            "Some attributes cannot be stored; the others were saved.",
             code=7263,
             type="parameter_error",
             param="attributes",

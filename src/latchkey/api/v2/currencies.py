@@ -126,7 +126,7 @@ async def delete_virtual_currency(services: Provided, caller: WriteKey, code: st
 def _granted(new: list[NewGrant] | None) -> list[ProductGrant]:
     for one in new or ():
         if one.trial_amount:
-            raise Unprocessable("Trials credit nothing here: leave trial_amount at 0.", param="product_grants")
+            raise Unprocessable("Trials credit nothing: leave trial_amount at 0.", param="product_grants")
         if one.expire_at_cycle_end:
             raise Unprocessable("Balances do not expire here: leave expire_at_cycle_end false.", param="product_grants")
     return [ProductGrant(tuple(one.product_ids), one.amount) for one in new or ()]

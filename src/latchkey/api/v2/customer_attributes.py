@@ -63,6 +63,6 @@ def checked(attributes: Sequence[NewAttribute]) -> dict[str, str | None]:
     problems += [f"{name!r}: It is there {times} times." for name, times in named.items() if times > 1]
     if problems:
         raise InvalidParameter(
-            f"Some attributes cannot be kept; none was saved. {' '.join(problems)}", param="attributes"
+            f"Some attributes cannot be stored; none was saved. {' '.join(problems)}", param="attributes"
         )
     return {one.name: one.value for one in attributes}

@@ -77,7 +77,7 @@ class SentPayment(Body):
                 problem = "It needs refunded_at."
                 raise Invalid(f"{where}refund_reversed_at: {problem}", param=f"{where}refund_reversed_at")
             if part and part >= price.micros:
-                raise Invalid(f"{param}: To give the whole price back, say when with refunded_at.", param=param)
+                raise Invalid(f"{param}: For a full refund, send refunded_at.", param=param)
             return (), part
         if self.refunded_at < paid_at:
             raise Invalid(f"{where}refunded_at: It is before the purchase.", param=f"{where}refunded_at")

@@ -133,7 +133,7 @@ class Shop:
                 raise
             if found is None:
                 await self._ask("DELETE", f"/test_clocks/{clock.id}", None, dict[str, Any])
-                raise ShopRefusedError(f"{user} exists already and lives on real time. Choose somebody else.") from None
+                raise ShopRefusedError(f"{user} exists already without a test clock. Choose another user.") from None
         self._clocks[user] = clock
         return clock
 

@@ -234,7 +234,7 @@ class Folder:
         try:
             return msgspec.json.decode(raw, type=_Books[type])  # type: ignore[valid-type]  # made at run time
         except msgspec.MsgspecError:
-            raise Refusal(f"{self._books} is damaged. Delete it to begin anew, or name another --folder.") from None
+            raise Refusal(f"{self._books} is damaged. Delete it to start again, or name another --folder.") from None
 
     def _write_books(self, clock: Clock, life: Any) -> None:
         write_private(self._books, msgspec.json.encode(_Books(clock.now(), life)))

@@ -134,7 +134,7 @@ def read_action(form: Form, now: Ms) -> test_store.Action:
     name = next(one for one in NAMES if one == form.choice("action", NAMES))
     resumes_at = form.instant("resumes")
     if resumes_at is not None and not EARLIEST <= resumes_at <= LATEST:
-        raise Invalid("A pause ends in this century or the next.", param="resumes")
+        raise Invalid("A pause ends between the years 2000 and 2199.", param="resumes")
     return test_store.Action(
         name=name,
         app_user_id=form.needed("customer"),

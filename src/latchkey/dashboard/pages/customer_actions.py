@@ -169,7 +169,7 @@ async def _target(visit: Visit) -> Customer:
 def _moment(visit: Visit, name: str) -> Ms | None:
     at = visit.form.instant(name)
     if at is not None and not 0 < at <= LATEST:
-        raise Invalid("That is a date beyond the calendar.", param=name)
+        raise Invalid("That date is too far in the future.", param=name)
     return at
 
 

@@ -140,7 +140,7 @@ def read_answered(text: str) -> Answered | None:
 def read_moment(form: Form, name: str) -> Ms | None:
     at = form.instant(name)
     if at is not None and not EARLIEST <= at <= LATEST:
-        raise Invalid("A moment lies between the years 2000 and 2199.", param=name)
+        raise Invalid("A time is between the years 2000 and 2199.", param=name)
     return at
 
 

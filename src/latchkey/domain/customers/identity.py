@@ -190,4 +190,4 @@ def _receive(target: Customer, source: Customer) -> Customer:
 
 def _same_clock(source: Customer, target: Customer) -> None:
     if source.test_clock_id != target.test_clock_id:
-        raise Refusal("One of the two customers lives on a test clock that the other does not share.")
+        raise Refusal("The two customers are not on the same test clock.")

@@ -109,7 +109,7 @@ def renew(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription
     if status.pause is not None:
         raise Refusal("The subscription is paused; use resume.", param="action")
     if status.ended is not None or (not status.auto_renew and subscription.access_ends_at <= now):
-        raise Refusal("The subscription has ended; purchase anew.", param="action")
+        raise Refusal("The subscription has ended; make a new purchase.", param="action")
     if not status.auto_renew:
         raise Refusal("Renewal is off, so there is nothing to renew; use uncancel first.", param="action")
     return renewed(subscription, catalog, now, follows=max(now, subscription.current.ends_at))
@@ -144,9 +144,9 @@ def recover_billing(subscription: Subscription, catalog: Catalog, now: Ms) -> Su
         raise Refusal("No payment has failed, so there is nothing to recover.", param="action")
     _not_refunded(subscription)
     if subscription.status.ended is not None:
-        raise Refusal("The subscription has ended; purchase anew.", param="action")
+        raise Refusal("The subscription has ended; make a new purchase.", param="action")
     if not subscription.status.auto_renew:
-        raise Refusal("Renewal is off, so no payment is tried; use uncancel, or purchase anew.", param="action")
+        raise Refusal("Renewal is off, so no payment is made; use uncancel, or make a new purchase.", param="action")
     # Within the paid time or the grace period there is no gap; after it the new period begins with the payment.
     follows = subscription.current.ends_at if subscription.access_ends_at > now else now
     return renewed(subscription, catalog, now, follows=follows)
@@ -169,7 +169,7 @@ def refund(bought: Subscription | Purchase, now: Ms) -> Subscription | Purchase:
         return replace(bought, money_back=(*bought.money_back, _fact(bought.money_back, now)))
     _not_refunded(bought)
     if bought.current.price.micros == 0:
-        raise Refusal("The running period was free; there is no money to give back.", param="action")
+        raise Refusal("The current period was free; there is nothing to refund.", param="action")
     return _money_back(bought, now)
 
 
@@ -177,11 +177,11 @@ def refund_earlier(subscription: Subscription, period_id: str, now: Ms) -> Subsc
     """Gives the money of a period back that is over. Access does not change."""
     found = next((one for one in subscription.periods if one.id == period_id), None)
     if found is None or found is subscription.current:
-        raise Refusal("A refund of the running period ends access: refund the subscription.", param="transaction_id")
+        raise Refusal("A refund of the current period ends access: refund the subscription.", param="transaction_id")
     if found.refunded_at is not None:
         raise Refusal("The transaction is refunded already.", param="transaction_id")
     if found.price.micros == 0:
-        raise Refusal("The transaction cost nothing; there is no money to give back.", param="transaction_id")
+        raise Refusal("The transaction cost nothing; there is nothing to refund.", param="transaction_id")
     refunded = replace(found, money_back=(*found.money_back, _fact(found.money_back, now)))
     periods = tuple(refunded if one is found else one for one in subscription.periods)
     return replace(subscription, periods=periods)
@@ -237,7 +237,7 @@ def pause(subscription: Subscription, now: Ms, resumes_at: Ms) -> Subscription:
     _renews(subscription)
     if resumes_at <= subscription.current.ends_at:
         raise Refusal(
-            f"A pause begins when the running period ends ({to_iso(subscription.current.ends_at)}); "
+            f"A pause begins when the current period ends ({to_iso(subscription.current.ends_at)}); "
             "resume_at_ms must be later.",
             param="resume_at_ms",
         )
@@ -249,7 +249,9 @@ def resume(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscriptio
         raise Refusal("The subscription is not paused.", param="action")
     _not_refunded(subscription)
     if not subscription.status.auto_renew:
-        raise Refusal("Renewal is off, so there is nothing to resume; use uncancel, or purchase anew.", param="action")
+        raise Refusal(
+            "Renewal is off: nothing to resume; use uncancel, or make a new purchase.", param="action"
+        )
     if subscription.current.ends_at > now:
         return _status(subscription, now, pause=None)
     return renewed(subscription, catalog, now, follows=now)
@@ -263,7 +265,7 @@ def extend(subscription: Subscription, now: Ms, *, until: Ms) -> Subscription:
             param="expiry_time_ms",
         )
     if until > LATEST:
-        raise Refusal("The subscription would run past the year 2199.", param="expiry_time_ms")
+        raise Refusal("The subscription cannot run beyond the year 2199.", param="expiry_time_ms")
     return _ends(subscription, until, now)
 
 
@@ -279,7 +281,9 @@ def store_outage(
     """The store cannot be reached to check a purchase: a temporary grant gives access until it answers."""
     _fits_clock(customer, environment)
     if not product.grants:
-        raise Refusal(f"{product.id!r} grants no entitlement, so there is none to give meanwhile.", param="product_id")
+        raise Refusal(
+            f"{product.id!r} grants no entitlement: nothing to grant temporarily.", param="product_id"
+        )
     waiting = (one for one in customer.purchases if one.kind is PurchaseKind.TEMPORARY and _runs(one, now))
     if any(one.product_id == product.id for one in waiting):
         raise Refusal(f"A temporary grant of {product.id!r} is running already.", param="product_id")
@@ -320,13 +324,13 @@ def _running(subscription: Subscription, now: Ms) -> None:
 
 def _not_refunded(subscription: Subscription) -> None:
     if subscription.current.refunded_at is not None:
-        raise Refusal("The running period was refunded.", param="action")
+        raise Refusal("The current period was refunded.", param="action")
 
 
 def _renews(subscription: Subscription) -> None:
     status = subscription.status
     if status.ended is not None:
-        raise Refusal("The subscription will not renew: what it renews into is gone.", param="action")
+        raise Refusal("The subscription will not renew: its next product was deleted.", param="action")
     if not status.auto_renew:
         raise Refusal("Renewal is off; use uncancel first.", param="action")
     if status.billing_issue_at is not None:

@@ -78,7 +78,7 @@ async def delete_currency(database: Database, project_id: str, code: str) -> Non
             names = ", ".join(map(repr, products))
             raise InUse(f"{code!r} comes with {names}. Take it out of the products first.", param="code")
         if await currencies.was_moved(connection, project_id, code):
-            raise InUse(f"Customers have had {code!r}, so it has to stay.", param="code")
+            raise InUse(f"Customers have had {code!r}, so it cannot be deleted.", param="code")
         await currencies.delete(connection, project_id, code)
 
 

@@ -101,7 +101,7 @@ async def run_import(
             return await _Import(database, order, sources, now, progress).run(skipped)
     except OutageError as error:
         raise OutageError(
-            f"The import stopped: {error}. Nothing is lost: run the same command again, and it goes on from there."
+            f"The import stopped: {error}. Nothing is lost: run the same command again, and it continues."
         ) from error
     finally:
         await turn.close()
@@ -270,7 +270,7 @@ class _Import:
         counts.update({_WITHOUT_RATE + one: 1 for one in outcome.without_rate if not counts[_WITHOUT_RATE + one]})
         cursor = max(groups)
         if not await runs.advance(connection, project_id, run, cursor, counts, now):
-            raise Conflict("Another process goes on with this import.")
+            raise Conflict("Another process continues this import.")
         return replace(run, cursor=cursor, counts=dict(counts))
 
     async def _result(

@@ -119,7 +119,7 @@ async def revoke(services: Services, item: Item) -> None:
 async def refund(services: Services, item: Item, *, ends_access: bool) -> None:
     """Gives the money of one transaction back. With `ends_access`, a refund of the running period ends access."""
     if item.is_grant and not ends_access:
-        raise Refusal("A promotional grant cost nothing; there is no money to give back.", param="transaction_id")
+        raise Refusal("A promotional grant cost nothing; there is nothing to refund.", param="transaction_id")
     if item.is_grant:
         await _revoke_grant(services, item)
         return
@@ -176,7 +176,9 @@ async def _change(services: Services, item: Item, rule: Callable[[Bought, Situat
     def changed(situation: Situation) -> Customer:
         bought = situation.customer.subscription(*key) or situation.customer.purchase(*key)
         if bought is None:
-            raise NotFound("The purchase has just gone to another customer. Look it up again.", param="transaction_id")
+            raise NotFound(
+                "The purchase was just transferred. Look it up again.", param="transaction_id"
+            )
         return rule(bought, situation)
 
     await services.changes.make(Change(project_id=item.project_id, app_user_id=item.app_user_id, apply=changed))

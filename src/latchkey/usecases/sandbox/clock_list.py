@@ -29,5 +29,5 @@ async def next_due(database: Database, project_id: str, clock_id: str) -> Ms:
     async with database.acquire() as connection:
         instant = await clocks.next_due(connection, project_id, clock_id, LATEST)
     if instant is None:
-        raise Refusal("Nothing falls due for anybody on this clock. Let somebody buy a subscription first.")
+        raise Refusal("No customer on this clock has anything due. Buy a subscription first.")
     return instant

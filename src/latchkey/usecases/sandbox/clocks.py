@@ -50,7 +50,7 @@ async def delete_clock(database: Database, project_id: str, id: str) -> None:
         if await clocks.hold(connection, project_id, id) is None:
             raise _unknown(id)
         if await clocks.is_used(connection, project_id, id):
-            raise InUse("Customers live on this test clock; delete them first.")
+            raise InUse("There are customers on this test clock; delete them first.")
         await clocks.delete(connection, project_id, id)
 
 
@@ -95,9 +95,9 @@ async def advance(
     clock = await get_clock(changes.database, project_id, id)
     target = to if to is not None else _later(clock.now, by or Duration())
     if target is not None and target < clock.now:
-        raise Refusal(f"The clock stands at {to_iso(clock.now)}; time only moves forward.", param="to_ms")
+        raise Refusal(f"The clock is at {to_iso(clock.now)}; it only moves forward.", param="to_ms")
     if target is None or target > LATEST:
-        raise Refusal("The clock would leave the year 2199.", param="by" if by else "to_ms")
+        raise Refusal("The clock cannot go beyond the year 2199.", param="by" if by else "to_ms")
     told = 0
     while True:
         events, arrived = await _step(changes, project_id, id, target)

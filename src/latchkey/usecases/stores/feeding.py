@@ -110,7 +110,7 @@ def _check_store(services: Services, store: str) -> None:
             param="store",
         )
     if store in (TEST_STORE, _PROMOTIONAL):
-        raise Invalid(f"The store {store!r} is inside Latchkey. Give this one another name.", param="store")
+        raise Invalid(f"The store {store!r} is built into Latchkey. Choose another name.", param="store")
 
 
 async def _buyer(services: Services, project_id: str, snapshot: Snapshot) -> str:
@@ -124,7 +124,7 @@ async def _buyer(services: Services, project_id: str, snapshot: Snapshot) -> str
     if snapshot.app_user_id is not None:
         return snapshot.app_user_id
     if owner is None or owner.app_user_id is None:
-        raise Invalid("The purchase is not known yet: say with app_user_id who bought it.", param="app_user_id")
+        raise Invalid("The purchase is not known yet: name the buyer with app_user_id.", param="app_user_id")
     return owner.app_user_id
 
 
