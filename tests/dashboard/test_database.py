@@ -120,7 +120,7 @@ async def test_one_server_without_anything_special_is_shown_without_troubles(sit
     await made_operator(site, owner)
     shown = (await owner.get(HERE)).body.decode()
     assert "on one server" in shown
-    assert "No standby follows this server" in shown
+    assert "This server has no standby" in shown
     assert "Nodes</h2>" not in shown
     assert 'class="notice' not in shown
 

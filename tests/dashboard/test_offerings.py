@@ -119,7 +119,7 @@ async def test_the_page_says_why_an_app_shows_nothing_and_a_base_plan_helps(site
     await page.get_by_text("Delete this product").click()
     await page.get_by_label("I mean it").check()
     await page.get_by_role("button", name="Delete").click()
-    await expect(page.get_by_role("status").first).to_contain_text("is sold no more")
+    await expect(page.get_by_role("status").first).to_contain_text("is not sold any more")
 
 
 async def test_a_placement_is_made_changed_and_deleted(site: Site, developer: Visitor) -> None:

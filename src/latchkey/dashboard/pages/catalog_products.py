@@ -85,7 +85,7 @@ async def delete(visit: Visit) -> Response:
     product_id = visit.param("product_id")
     await products.delete_product(visit.database, visit.project_id, product_id, visit.now)
     return await visit.to(
-        visit.path("catalog", "products"), f"{product_id} is sold no more. Whoever holds it keeps it."
+        visit.path("catalog", "products"), f"{product_id} is not sold any more. Its owners keep it."
     )
 
 
