@@ -85,7 +85,7 @@ UNSAID = (
     "It needs ",  # a field that goes with another one
     "Send price and currency together",
     "Leave price and currency out",
-    "To give the whole price back",
+    "For a full refund, send refunded_at",
     "With refunded_at the whole price went back",
     "Another period has the same id",
     "List the period that it took the place of",
