@@ -57,7 +57,7 @@ async def test_a_product_is_made_changed_and_deleted_and_the_api_agrees(site: Si
     await page.get_by_text("Delete this product").click()
     await page.get_by_label("I mean it").check()
     await page.get_by_role("button", name="Delete").click()
-    await expect(page.get_by_role("status").first).to_contain_text("gold_monthly is sold no more")
+    await expect(page.get_by_role("status").first).to_contain_text("gold_monthly is not sold any more")
     assert (await get(site, "products/gold_monthly")).status == 404
     assert await serious_findings(page) == []
     developer.complaints = [words for words in developer.complaints if "status of 400" not in words]
