@@ -84,9 +84,7 @@ async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     product_id = visit.param("product_id")
     await products.delete_product(visit.database, visit.project_id, product_id, visit.now)
-    return await visit.to(
-        visit.path("catalog", "products"), f"{product_id} is not sold any more. Its owners keep it."
-    )
+    return await visit.to(visit.path("catalog", "products"), f"{product_id} is not sold any more. Its owners keep it.")
 
 
 async def _form(

@@ -249,9 +249,7 @@ def resume(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscriptio
         raise Refusal("The subscription is not paused.", param="action")
     _not_refunded(subscription)
     if not subscription.status.auto_renew:
-        raise Refusal(
-            "Renewal is off: nothing to resume; use uncancel, or make a new purchase.", param="action"
-        )
+        raise Refusal("Renewal is off: nothing to resume; use uncancel, or make a new purchase.", param="action")
     if subscription.current.ends_at > now:
         return _status(subscription, now, pause=None)
     return renewed(subscription, catalog, now, follows=now)
@@ -281,9 +279,7 @@ def store_outage(
     """The store cannot be reached to check a purchase: a temporary grant gives access until it answers."""
     _fits_clock(customer, environment)
     if not product.grants:
-        raise Refusal(
-            f"{product.id!r} grants no entitlement: nothing to grant temporarily.", param="product_id"
-        )
+        raise Refusal(f"{product.id!r} grants no entitlement: nothing to grant temporarily.", param="product_id")
     waiting = (one for one in customer.purchases if one.kind is PurchaseKind.TEMPORARY and _runs(one, now))
     if any(one.product_id == product.id for one in waiting):
         raise Refusal(f"A temporary grant of {product.id!r} is running already.", param="product_id")

@@ -176,9 +176,7 @@ async def _change(services: Services, item: Item, rule: Callable[[Bought, Situat
     def changed(situation: Situation) -> Customer:
         bought = situation.customer.subscription(*key) or situation.customer.purchase(*key)
         if bought is None:
-            raise NotFound(
-                "The purchase was just transferred. Look it up again.", param="transaction_id"
-            )
+            raise NotFound("The purchase was just transferred. Look it up again.", param="transaction_id")
         return rule(bought, situation)
 
     await services.changes.make(Change(project_id=item.project_id, app_user_id=item.app_user_id, apply=changed))
