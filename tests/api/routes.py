@@ -115,6 +115,7 @@ BODIES: dict[str, Any] = {
     "PATCH ": {"restore_behavior": "keep"},
     "POST /money": {"percentages": [{"from": "2026-01-01", "country": "DE", "tax_rate": 0.19}]},
     "POST /v2/projects": {"name": "Second"},
+    "POST /customer_segments": {"name": "Trials", "filter": {"status": "trial"}},
     "POST /exports": {
         "name": "mine",
         "what": ["events"],

@@ -41,6 +41,7 @@ from tests.api.routes import Route, routes_of
 from tests.contract.administration_story import administer
 from tests.contract.charts_story import chart
 from tests.contract.checkout_story import sell
+from tests.contract.customer_lists_story import list_customers
 from tests.contract.exports_story import export
 from tests.contract.ledger_story import look_up
 from tests.contract.offerings_story import ASKS
@@ -89,6 +90,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     for module in ("api.v2.sandbox_store", "api.v2.currency_movements", "usecases.webhooks.trial_send"):
         monkeypatch.setattr(f"latchkey.{module}.uuid4", uuid)
     monkeypatch.setattr(requeue, "uuid4", uuid)
+    monkeypatch.setattr("latchkey.usecases.customer_lists.segments.uuid4", lambda: UUID(int=7 << 96))
     # A separate counter, so that one more customer does not change every other example.
     records = itertools.count(1)
     monkeypatch.setattr("latchkey.usecases.engine.newcomers.uuid4", lambda: UUID(int=next(records)))
@@ -177,6 +179,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await offer(story)
     await look_up(story, shop)
     await chart(story.ask, shop)
+    await list_customers(story.ask, shop)
     await clear(story)
     await administer(story.ask, shop)
     await sell(story, shop)

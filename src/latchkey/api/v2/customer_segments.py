@@ -1,0 +1,157 @@
+"""Customers by filter, and saved segments. Beyond the vendor's API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import AfterValidator, Field
+from starlette.responses import Response
+
+from latchkey.api.audited import audited
+from latchkey.api.authentication import ReadKey, WriteKey
+from latchkey.api.errors import Unprocessable
+from latchkey.api.models import Body, Limit, Name, StartingAfter, without_nul
+from latchkey.api.replies import reply, shows
+from latchkey.api.routing import Router
+from latchkey.api.services import Provided
+from latchkey.domain.customers.filter import NAMES, Filter, Sort, parse, written
+from latchkey.domain.refusal import Invalid
+from latchkey.usecases.customer_lists import segments
+from latchkey.usecases.customer_lists.listing import list_page
+from latchkey.usecases.rendering import customer_lists as render
+from latchkey.usecases.rendering.management import listed, project_path
+from latchkey.usecases.rendering.v2 import DEFAULT_LIMIT, next_path
+from latchkey.wire import customer_lists as wire
+from latchkey.wire.actions import Deleted
+from latchkey.wire.errors import V2Error
+from latchkey.wire.v2 import Page
+
+router = Router(prefix="/v2/projects/{project_id}", tags=["V2 customers"])
+
+_Text = Annotated[str, Field(max_length=200), AfterValidator(without_nul)]
+_When = "A date such as 2026-10-01, or days ago such as 30d."
+SortedBy = Literal["last_seen", "first_seen", "spent", "key"]
+
+
+@contextmanager
+def _unprocessable() -> Iterator[None]:
+    """A filter is text whose form a schema cannot describe, so what cannot be understood is 422 and not 400."""
+    try:
+        yield
+    except Invalid as refusal:
+        raise Unprocessable(refusal.message, param=refusal.param) from None
+
+
+def _parsed(given: Mapping[str, str]) -> Filter:
+    with _unprocessable():
+        return parse(given)
+
+
+@router.get(
+    "/customer_list",
+    responses=shows(Page[wire.ListedByFilter]) | shows(V2Error, 422, "The filter cannot be understood."),
+    response_class=Response,
+)
+async def list_customers_by_filter(
+    services: Provided,
+    caller: ReadKey,
+    status: Annotated[
+        _Text | None, Query(description="One or more of them, separated by commas: any of these.")
+    ] = None,
+    product_id: Annotated[_Text | None, Query(description="Has ever bought this product.")] = None,
+    product_active: Annotated[_Text | None, Query(description="`true`: the product gives access now.")] = None,
+    spent_from: Annotated[_Text | None, Query(description="US dollars, less refunds.")] = None,
+    spent_to: Annotated[_Text | None, Query(description="US dollars, less refunds.")] = None,
+    country: Annotated[_Text | None, Query(description="Two letters.")] = None,
+    store: Annotated[_Text | None, Query(description="Has ever bought in this store.")] = None,
+    environment: Annotated[_Text | None, Query(description="`production` or `sandbox`.")] = None,
+    last_seen_after: Annotated[_Text | None, Query(description=_When)] = None,
+    last_seen_before: Annotated[_Text | None, Query(description=_When)] = None,
+    first_seen_after: Annotated[_Text | None, Query(description=_When)] = None,
+    first_seen_before: Annotated[_Text | None, Query(description=_When)] = None,
+    trial_ends_within: Annotated[_Text | None, Query(description="Days.")] = None,
+    billing_issue: Annotated[_Text | None, Query(description="`true`: a payment failed and is tried again.")] = None,
+    segment_id: Annotated[_Text | None, Query(description="A saved segment, instead of a filter.")] = None,
+    sort: Annotated[SortedBy | None, Query(description="The highest first; `key` is the order of creation.")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    starting_after: StartingAfter = None,
+) -> Response:
+    """The customers that a filter or a saved segment matches. Everything that is given must hold. Lists follow changes
+    within seconds. `starting_after` comes from `next_page`; it is not a customer's id."""
+    everything = locals()
+    given = {name: value for name in NAMES if (value := everything[name]) is not None}
+    if segment_id is not None:
+        if given:
+            raise Unprocessable("Give a segment_id or a filter, not both.", param="segment_id")
+        saved = await segments.load_segment(services.database, caller.project_id, segment_id)
+        wanted, order = saved.filter, Sort(sort) if sort is not None else saved.sort
+        kept = {"segment_id": segment_id}
+    else:
+        wanted, order = _parsed(given), Sort(sort) if sort is not None else Sort.LAST_SEEN
+        kept = written(wanted)
+    if sort is not None:
+        kept["sort"] = sort
+    with _unprocessable():
+        found = await list_page(
+            services.database, caller.project_id, wanted, services.now(), sort=order, after=starting_after, limit=limit
+        )
+    path = project_path(caller.project_id, "customer_list")
+    return reply(
+        Page(
+            items=[render.entry(one) for one in found.entries],
+            next_page=next_path(path, limit, found.next, kept) if found.next is not None else None,
+            url=path,
+        )
+    )
+
+
+class NewSegment(Body):
+    """A segment with the same name is replaced. `filter` has the query parameters of `customer_list`."""
+
+    name: Name
+    filter: Annotated[dict[str, _Text], Field(min_length=1, max_length=20)]
+    columns: Annotated[list[_Text], Field(max_length=30)] = Field(default_factory=list)
+    sort: SortedBy = "last_seen"
+
+
+@router.post("/customer_segments", responses=shows(wire.Segment, 201), status_code=201, response_class=Response)
+@audited("segment.saved")
+async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) -> Response:
+    """Save a filter under a name."""
+    unknown = sorted(set(new.filter) - set(NAMES))
+    if unknown:
+        raise Unprocessable(f"A filter has no {unknown[0]!r}. It has {', '.join(NAMES)}.", param="filter")
+    wanted = _parsed(new.filter)
+    with _unprocessable():
+        saved = await segments.save_segment(
+            services.database, caller.project_id, new.name, wanted, new.columns, Sort(new.sort), services.now()
+        )
+    return reply(render.segment(caller.project_id, saved), 201)
+
+
+@router.get("/customer_segments", responses=shows(Page[wire.Segment]), response_class=Response)
+async def list_segments(
+    services: Provided, caller: ReadKey, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None
+) -> Response:
+    """The project's saved segments, by id."""
+    found = await segments.list_segments(services.database, caller.project_id, after=starting_after, limit=limit + 1)
+    path = caller.project_id, "customer_segments"
+    return reply(listed(found, render.segment, lambda item: item.id, limit, *path))
+
+
+@router.get("/customer_segments/{segment_id}", responses=shows(wire.Segment), response_class=Response)
+async def read_segment(services: Provided, caller: ReadKey, segment_id: str) -> Response:
+    """One saved segment."""
+    found = await segments.load_segment(services.database, caller.project_id, segment_id)
+    return reply(render.segment(caller.project_id, found))
+
+
+@router.delete("/customer_segments/{segment_id}", responses=shows(Deleted), response_class=Response)
+@audited("segment.deleted")
+async def delete_segment(services: Provided, caller: WriteKey, segment_id: str) -> Response:
+    """Delete a saved segment. Its customers are not affected."""
+    await segments.delete_segment(services.database, caller.project_id, segment_id)
+    return reply(Deleted(object="customer_segment", id=segment_id, deleted_at=services.now()))

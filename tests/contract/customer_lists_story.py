@@ -1,0 +1,21 @@
+"""The examples of customer lists and segments."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from latchkey.usecases.customer_lists.roller import FacetRoller
+from tests.api.client import NOW, Shop
+
+
+async def list_customers(ask: Callable[..., Awaitable[Any]], shop: Shop) -> None:
+    """Who has bought in the test store until now."""
+    roller = FacetRoller(shop.database)
+    for step in range(8):
+        await roller.turn(NOW + 6000 * step)
+    await ask("GET /customer_list", query="?product_id=pro_monthly&sort=spent")
+    id = (await ask("POST /customer_segments", {"name": "Trials", "filter": {"status": "trial"}}))["id"]
+    await ask("GET /customer_segments")
+    await ask("GET /customer_segments/{segment_id}", segment_id=id)
+    await ask("DELETE /customer_segments/{segment_id}", segment_id=id)
