@@ -8,12 +8,14 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
-from latchkey.domain.figures import definitions as figures
+from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.sums import Question, Resolution
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, to_iso
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.usecases.charts.reading import read_sums, read_values
+from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.events.feed import page_of_events
 from latchkey.usecases.experiments.counts import count_enrolled
-from latchkey.usecases.figures.overview import catch_up, overview
 from latchkey.usecases.sandbox.demo import want_history
 from latchkey.usecases.sandbox.history import market
 from latchkey.usecases.sandbox.history.people import PREFIX
@@ -120,7 +122,6 @@ async def test_it_is_written_once_counted_and_told_to_nobody(shop: Shop) -> None
 
     while not await catch_up(database, project_id, now):
         pass
-    seen = await overview(database, project_id, Environment.PRODUCTION, 28, now)
     running = Counter[str](
         one.current.period_type
         for each in made.newcomers
@@ -128,9 +129,20 @@ async def test_it_is_written_once_counted_and_told_to_nobody(shop: Shop) -> None
         if one.access_ends_at > now and one.environment is Environment.PRODUCTION
     )
     trials = running.pop("trial")
-    assert seen.card(figures.ACTIVE_TRIALS).value == trials
-    assert seen.card(figures.ACTIVE_SUBSCRIPTIONS).value == running.total()
-    assert seen.card(figures.MRR).value, "amounts in all currencies are known in USD"
+    today = now // DAY
+    asked = Question("PRODUCTION", tuple(Kind), today - 400, today, Resolution.MONTH)
+    found = await read_sums(database, project_id, asked, now)
+    totals = Counter[Kind]()
+    for one in found.sums:
+        totals[one.kind] += one.quantity
+    assert (found.behind, totals[Kind.ACTIVE], totals[Kind.TRIAL]) == (0, running.total(), trials)
+    shown = {one.kind for one in found.sums if one.quantity or one.money.usd}
+    assert shown == set(Kind), "every chart has something to show"
+    assert {one.n for one in found.sums if one.kind is Kind.BILLING_ISSUE} >= {1, 2, 3}
+    assert not any(one.money.unconverted for one in found.sums), "amounts in all currencies are known in USD"
+    countries = await read_values(database, project_id, "PRODUCTION", "country")
+    assert {one.code for one in market.COUNTRIES} <= set(countries)
+    assert set(await read_values(database, project_id, "PRODUCTION", "platform")) >= {"iOS", "android", "web"}
     enrolled = await count_enrolled(database, project_id, EXPERIMENT.id, now)
     while not enrolled.place.done:
         enrolled = await count_enrolled(database, project_id, EXPERIMENT.id, now, enrolled)
