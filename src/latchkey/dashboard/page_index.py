@@ -22,6 +22,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("Overview", (), "home start dashboard figures metrics kpi"),
     Entry("Charts", ("charts",), "graphs metrics kpi analytics numbers report"),
     Entry("Customers", ("customers",), "users subscribers people app user id profile"),
+    Entry("Bulk grants", ("bulk-grants",), "give many customers access promotional free preview"),
     Entry("Events", ("events",), "feed history log live stream transactions"),
     Entry("Webhooks", ("webhooks",), "integrations endpoints receivers callbacks deliveries retries signing secret"),
     Entry("Add a webhook", ("webhooks", "new"), "new create integration endpoint", _MANAGE),
