@@ -37,6 +37,9 @@ MEASURE = """() => {
     });
     return {
         beyond: root.scrollWidth - root.clientWidth,
+        by: root.scrollWidth > root.clientWidth ? [...document.querySelectorAll('body *')].filter(
+            one => one.getBoundingClientRect().right > root.clientWidth + 1 && !one.closest('.wide, pre')
+        ).slice(-2).map(one => one.outerHTML.slice(0, 200)) : [],
         cut: [...cut, ...tables].map(one => one.outerHTML.slice(0, 200)),
         header: document.querySelector('header.side')?.getBoundingClientRect().height ?? 0,
     };
@@ -93,7 +96,7 @@ async def test_no_page_is_wider_than_the_screen(site: Site, browser: Browser) ->
                 if seen["beyond"] > 0 or seen["cut"] or tall:
                     wrong.append((path, width, seen))
             await page.set_viewport_size({"width": WIDTHS[0], "height": 844})
-    assert not wrong
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 async def test_the_menu_of_a_phone_opens_and_closes(site: Site, browser: Browser) -> None:
