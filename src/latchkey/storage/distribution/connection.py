@@ -97,8 +97,10 @@ class DistributedConnection(asyncpg.Connection):
             raise
         except asyncpg.PostgresError:
             usable = True
+            self.directory.forget_place_of(project_id)
             return None
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError):
+            self.directory.forget_place_of(project_id)
             return None
         finally:
             nodes.give_back(place, link, usable=usable)

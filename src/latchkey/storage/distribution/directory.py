@@ -72,6 +72,10 @@ class Directory:
         self._places[project_id] = (place, monotonic())
         return place
 
+    def forget_place_of(self, project_id: str) -> None:
+        """Its node has failed: another server may have taken its place (`citus_update_node`)."""
+        self._places.pop(project_id, None)
+
     async def one_of_each_shard(self, connection: Any) -> list[str]:
         """A project of each shard that has any, in a new order each time, so that no shard is always the last."""
         if monotonic() - self._looked_at > _CURRENT:

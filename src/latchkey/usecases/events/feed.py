@@ -23,11 +23,17 @@ async def page_of_events(
 ) -> Page:
     """A page of a project's or a customer's events; `after` is the id of the last event seen."""
     async with database.acquire() as connection:
+        if app_user_id is None and after is not None:
+            # One statement: most pages are read this way.
+            page = await feed.bodies_after(connection, project_id, after, limit + 1)
+            if page is None:
+                raise _no_event(after)
+            return Page(page[:limit], len(page) > limit)
         position = 0
         if after is not None:
             found = await feed.position_of(connection, project_id, after)
             if found is None:
-                raise NotFound(f"There is no event {after!r} to start after.", param="starting_after")
+                raise _no_event(after)
             position = found
         if app_user_id is None:
             bodies = await feed.bodies(connection, project_id, position, limit + 1)
@@ -37,3 +43,7 @@ async def page_of_events(
                 raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
             bodies = await feed.bodies_of_customer(connection, project_id, key, position, limit + 1)
     return Page(bodies[:limit], len(bodies) > limit)
+
+
+def _no_event(id: str) -> NotFound:
+    return NotFound(f"There is no event {id!r} to start after.", param="starting_after")
