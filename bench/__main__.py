@@ -12,6 +12,7 @@ import uvloop
 from bench import (
     big,
     burst,
+    charts,
     consumer,
     delivery,
     distributed,
@@ -49,6 +50,7 @@ PARTS = {
 # Only when they are named: `steady` contains `trips`, and the others compare nothing with a ceiling.
 ALONE = {
     "big": big.run,
+    "charts": charts.run,
     "citus": distributed.run,
     "feed": feed.run,
     "sizing": sizing.run,

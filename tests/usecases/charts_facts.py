@@ -97,7 +97,12 @@ async def put(
 
 
 async def answer(database: Database, project_id: str, question: Question, now: Ms) -> list[Sum]:
-    return (await read_sums(database, project_id, question, now)).sums
+    return in_order((await read_sums(database, project_id, question, now)).sums)
+
+
+def in_order(rows: Sequence[Sum]) -> list[Sum]:
+    """As `sum_facts` sorts them."""
+    return sorted(rows, key=lambda row: (row.kind, row.n, -1 if row.period is None else row.period, *row[3:5]))
 
 
 def expected(kept: Books, question: Question, now: Ms) -> list[Sum]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import Struct, json
@@ -39,6 +40,9 @@ class Tag(NamedTuple):
     prefix: str = ""
 
 
+NO_TAG = Tag()
+
+
 class Asked(Struct, frozen=True):
     """What is read, as columns of the tables."""
 
@@ -64,15 +68,15 @@ class Asked(Struct, frozen=True):
         ]
 
 
-class Tagged(NamedTuple):
-    # The variant or value, where the cells have one.
-    tag: str
-    sum: Sum
+class Found(NamedTuple):
+    sums: list[Sum]
+    # The variant or value of each, where the cells have one.
+    tags: list[str]
 
 
-async def read(connection: Connection, asked: Asked, cuboid: int, ranges: Ranges, tag: Tag = Tag()) -> list[Tagged]:  # noqa: B008 - immutable
+async def read(connection: Connection, asked: Asked, cuboid: int, ranges: Ranges, tag: Tag = NO_TAG) -> Found:
     """The sums of a cuboid, without the tail. With `tag` only cells with such a variant or attribute, by it."""
-    rows = await connection.fetch(
+    row = await connection.fetchrow(
         _SUMS,
         asked.project_id,
         asked.environment,
@@ -85,12 +89,12 @@ async def read(connection: Connection, asked: Asked, cuboid: int, ranges: Ranges
         *_columns(ranges.days),
         *_columns(ranges.months),
     )
-    return [Tagged(row["tag"], _sum(row)) for row in rows]
+    return _found(row)
 
 
 async def read_rest(connection: Connection, asked: Asked, clock: str, last: Day, now: Ms) -> list[Sum]:
-    """What is in no cuboid yet; of a test clock: everything."""
-    rows = await connection.fetch(
+    """What is in no cuboid yet; of a test clock: everything. Flows before the first day are among them."""
+    row = await connection.fetchrow(
         _REST,
         asked.project_id,
         asked.environment,
@@ -101,7 +105,7 @@ async def read_rest(connection: Connection, asked: Asked, clock: str, last: Day,
         asked.resolution,
         now,
     )
-    return [_sum(row) for row in rows]
+    return _found(row).sums
 
 
 async def clock_time(connection: Connection, project_id: str, clock: str) -> Ms | None:
@@ -120,21 +124,19 @@ def _columns(ranges: Sequence[Range]) -> tuple[list[Day], list[Day], list[bool]]
     return [one.first for one in ranges], [one.last for one in ranges], [one.levels for one in ranges]
 
 
-def _sum(row: Record) -> Sum:
-    return Sum(
-        KINDS[row["kind"]],
-        row["n"],
-        row["period"],
-        row["segment"],
-        row["currency"],
-        row["quantity"],
-        Money(
-            row["micros"] or 0,
-            row["tax"] or 0,
-            row["commission"] or 0,
-            row["usd"] or 0,
-            row["tax_usd"] or 0,
-            row["commission_usd"] or 0,
-            row["unconverted"] or 0,
-        ),
-    )
+def _found(row: Record | None) -> Found:
+    """A row of arrays, in the order of the fields of `Sum` and `Money`. Thousands of sums are usual, so no line of
+    Python runs for each of them."""
+    assert row is not None, "an aggregate always has a row"
+    kinds, ns, periods, segments, currencies, quantities, *money, tags = row
+    if kinds is None:
+        return Found([], [])
+    named = map(KINDS.__getitem__, kinds)
+    amounts = map(_new_money, zip(*money, strict=True))
+    sums = map(_new_sum, zip(named, ns, periods, segments, currencies, quantities, amounts, strict=True))
+    return Found(list(sums), tags)
+
+
+# As `_make`, without a call of Python code.
+_new_sum: Callable[[Iterable[Any]], Sum] = partial(tuple.__new__, Sum)
+_new_money: Callable[[Iterable[int]], Money] = partial(tuple.__new__, Money)

@@ -7,7 +7,8 @@ left join chart_rolls r on r.project_id = f.project_id
 where f.project_id = $1;
 
 -- name: chart_sums
--- the sums of a cuboid's cells over ranges of days and of months, by period and segment
+-- the sums of a cuboid's cells over ranges of days and of months, by period and segment; one row of arrays
+-- Arrays, because thousands of rows are usual and the driver reads arrays faster.
 -- $4 to $11 are filters, $12 and $13 the segment. $18 and $19: only cells with such a variant or attribute, by it. The
 -- ranges with `levels` are of the kinds $15 only; everything before the day $16 is one period, null.
 with cells as materialized (
@@ -88,20 +89,32 @@ by_day as (
         ) as k
     ) as s
     group by 1, 2, 3, 4, 5, 6
+),
+by_period as (
+    select b.kind, b.n,
+        case
+            when b.day < $16 then null
+            when $17 = 'day' then b.day
+            when $17 = 'week' then b.day - (b.day + 4) % 7
+            else date_trunc('month', date '1970-01-01' + b.day)::date - date '1970-01-01'
+        end as period,
+        b.segment, b.tag, b.currency,
+        coalesce(sum(b.quantity), 0)::bigint as quantity, coalesce(sum(b.micros), 0)::bigint as micros,
+        coalesce(sum(b.tax), 0)::bigint as tax, coalesce(sum(b.commission), 0)::bigint as commission,
+        coalesce(sum(b.usd), 0)::bigint as usd, coalesce(sum(b.tax_usd), 0)::bigint as tax_usd,
+        coalesce(sum(b.commission_usd), 0)::bigint as commission_usd,
+        coalesce(sum(b.unconverted), 0)::bigint as unconverted
+    from by_day b
+    group by 1, 2, 3, 4, 5, 6
 )
-select b.kind, b.n,
-    case
-        when b.day < $16 then null
-        when $17 = 'day' then b.day
-        when $17 = 'week' then b.day - (b.day + 4) % 7
-        else date_trunc('month', date '1970-01-01' + b.day)::date - date '1970-01-01'
-    end as period,
-    b.segment, b.tag, b.currency,
-    sum(b.quantity)::bigint as quantity, sum(b.micros)::bigint as micros, sum(b.tax)::bigint as tax,
-    sum(b.commission)::bigint as commission, sum(b.usd)::bigint as usd, sum(b.tax_usd)::bigint as tax_usd,
-    sum(b.commission_usd)::bigint as commission_usd, sum(b.unconverted)::bigint as unconverted
-from by_day b
-group by 1, 2, 3, 4, 5, 6;
+select array_agg(p.kind) as kinds, array_agg(p.n) as ns, array_agg(p.period) as periods, array_agg(p.segment) as segments,
+    array_agg(p.currency) as currencies, array_agg(p.quantity) as quantities, array_agg(p.micros) as micros,
+    array_agg(p.tax) as tax, array_agg(p.commission) as commission, array_agg(p.usd) as usd,
+    array_agg(p.tax_usd) as tax_usd, array_agg(p.commission_usd) as commission_usd,
+    array_agg(p.unconverted) as unconverted, array_agg(p.tag) as tags
+from by_period p
+where p.quantity <> 0 or p.micros <> 0 or p.tax <> 0 or p.commission <> 0 or p.usd <> 0 or p.tax_usd <> 0
+    or p.commission_usd <> 0 or p.unconverted <> 0;
 
 -- name: chart_rest
 -- the sums of what is in no cell yet: the tail, and facts whose time has come since; for a test clock all facts
@@ -171,20 +184,32 @@ by_day as (
         limit 1
     ) as c
     group by 1, 2, 3, 4, 5
+),
+by_period as (
+    select b.kind, b.n,
+        case
+            when b.day < $16 then null
+            when $17 = 'day' then b.day
+            when $17 = 'week' then b.day - (b.day + 4) % 7
+            else date_trunc('month', date '1970-01-01' + b.day)::date - date '1970-01-01'
+        end as period,
+        b.segment, '' as tag, b.currency,
+        coalesce(sum(b.quantity), 0)::bigint as quantity, coalesce(sum(b.micros), 0)::bigint as micros,
+        coalesce(sum(b.tax), 0)::bigint as tax, coalesce(sum(b.commission), 0)::bigint as commission,
+        coalesce(sum(b.usd), 0)::bigint as usd, coalesce(sum(b.tax_usd), 0)::bigint as tax_usd,
+        coalesce(sum(b.commission_usd), 0)::bigint as commission_usd,
+        coalesce(sum(b.unconverted), 0)::bigint as unconverted
+    from by_day b
+    group by 1, 2, 3, 4, 6
 )
-select b.kind, b.n,
-    case
-        when b.day < $16 then null
-        when $17 = 'day' then b.day
-        when $17 = 'week' then b.day - (b.day + 4) % 7
-        else date_trunc('month', date '1970-01-01' + b.day)::date - date '1970-01-01'
-    end as period,
-    b.segment, b.currency,
-    sum(b.quantity)::bigint as quantity, sum(b.micros)::bigint as micros, sum(b.tax)::bigint as tax,
-    sum(b.commission)::bigint as commission, sum(b.usd)::bigint as usd, sum(b.tax_usd)::bigint as tax_usd,
-    sum(b.commission_usd)::bigint as commission_usd, sum(b.unconverted)::bigint as unconverted
-from by_day b
-group by 1, 2, 3, 4, 5;
+select array_agg(p.kind) as kinds, array_agg(p.n) as ns, array_agg(p.period) as periods, array_agg(p.segment) as segments,
+    array_agg(p.currency) as currencies, array_agg(p.quantity) as quantities, array_agg(p.micros) as micros,
+    array_agg(p.tax) as tax, array_agg(p.commission) as commission, array_agg(p.usd) as usd,
+    array_agg(p.tax_usd) as tax_usd, array_agg(p.commission_usd) as commission_usd,
+    array_agg(p.unconverted) as unconverted, array_agg(p.tag) as tags
+from by_period p
+where p.quantity <> 0 or p.micros <> 0 or p.tax <> 0 or p.commission <> 0 or p.usd <> 0 or p.tax_usd <> 0
+    or p.commission_usd <> 0 or p.unconverted <> 0;
 
 -- name: chart_clock
 -- the time of a test clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -34,7 +34,7 @@ class Answer(Struct, frozen=True):
 
 
 async def read_sums(database: Database, project_id: str, question: Question, now: Ms) -> Answer:
-    """`now` is the present; customers of a test clock have the clock's time instead."""
+    """In no particular order. `now` is the present; customers of a test clock have the clock's time instead."""
     # One snapshot: a fact that moves from the tail to the sums meanwhile is counted once.
     async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
         rolled = await progress.load(connection, project_id)
@@ -45,10 +45,11 @@ async def read_sums(database: Database, project_id: str, question: Question, now
         else:
             found = await _stored(connection, project_id, question, now)
             last = min(question.last, now // DAY)
-            _add(found, await sums.read_rest(connection, _asked(project_id, question), "", last, now))
+            rest = await sums.read_rest(connection, _asked(project_id, question), "", last, now)
+            found = _with_rest(found, rest)
     behind = max(0, rolled.head - rolled.position)
     as_of = min(rolled.rolled_to, now) if behind else now
-    return Answer(_rows(found), as_of, behind, rolled.rebuilding)
+    return Answer(found, as_of, behind, rolled.rebuilding)
 
 
 async def read_values(
@@ -63,50 +64,69 @@ async def read_values(
     return [one.removeprefix(prefix) for one in found]
 
 
-async def _on_clock(connection: Connection, project_id: str, question: Question) -> tuple[_Totals, Ms]:
+async def _on_clock(connection: Connection, project_id: str, question: Question) -> tuple[list[Sum], Ms]:
     time = await sums.clock_time(connection, project_id, question.environment)
     if time is None:
         raise NotFound(f"There is no test clock {question.environment}.", param="environment")
-    found: _Totals = {}
     last = min(question.last, time // DAY)
     asked = _asked(project_id, question)
-    _add(found, await sums.read_rest(connection, asked, question.environment, last, time))
-    return found, time
+    return _with_rest([], await sums.read_rest(connection, asked, question.environment, last, time)), time
 
 
-async def _stored(connection: Connection, project_id: str, question: Question, now: Ms) -> _Totals:
+async def _stored(connection: Connection, project_id: str, question: Question, now: Ms) -> list[Sum]:
     """The answer from the sums, without the tail."""
-    found: _Totals = {}
     cuboid = cuboid_for(question)
     tag = next((one for one in _dimensions(question) if is_tag(one)), None)
     ranges = ranges_of(question, now // DAY, by_month=cuboid.by_month)
     if tag is None or cuboid is FULL:
-        rows = await sums.read(connection, _asked(project_id, question), cuboid.number, ranges)
-        _add(found, (one.sum for one in rows))
-        return found
+        return (await sums.read(connection, _asked(project_id, question), cuboid.number, ranges)).sums
     # Cells with one variant or value each. "None of them" is everything less all of these.
     others = tuple(one for one in question.filters if one.dimension != tag)
     segment = None if question.segment == tag else question.segment
     plain = question._replace(filters=others, segment=segment)
     of = Tag(column_of(tag), prefix_of(tag))
     by_value: dict[str, _Totals] = {}
-    for value, row in await sums.read(connection, _asked(project_id, plain), cuboid.number, ranges, of):
-        _add(by_value.setdefault(value, {}), [row])
-    # An attribute that is empty is the same as none.
-    by_value.pop("", None)
+    found = await sums.read(connection, _asked(project_id, plain), cuboid.number, ranges, of)
+    for value, row in zip(found.tags, found.sums, strict=True):
+        # An attribute that is empty is the same as none.
+        if value:
+            _add(by_value.setdefault(value, {}), row)
     wanted = [frozenset(one.values) for one in question.filters if one.dimension == tag]
     if all("" in values for values in wanted):
         by_value[""] = _less(await _stored(connection, project_id, plain, now), by_value)
-    for value, totals in by_value.items():
+    totals: _Totals = {}
+    for value, of_value in by_value.items():
         if all(value in values for values in wanted):
-            for (kind, n, period, known_segment, currency), (quantity, money) in totals.items():
+            for (kind, n, period, known_segment, currency), (quantity, money) in of_value.items():
                 named = value if question.segment == tag else known_segment
-                _add(found, [Sum(kind, n, period, named, currency, quantity, money)])
-    return found
+                _add(totals, Sum(kind, n, period, named, currency, quantity, money))
+    return _rows(totals)
 
 
-def _less(everything: _Totals, by_value: Mapping[str, _Totals]) -> _Totals:
-    left = dict(everything)
+def _with_rest(found: list[Sum], rest: Sequence[Sum]) -> list[Sum]:
+    """Both together. `rest` is short, and often empty."""
+    more: _Totals = {}
+    for row in rest:
+        if row.period is not None or row.kind in LEVELS:
+            _add(more, row)
+    if not more:
+        return found
+    merged: list[Sum] = []
+    for row in found:
+        added = more.pop(row[:5], None)
+        if added is not None:
+            quantity, money = row.quantity + added[0], plus(row.money, added[1])
+            if not quantity and not any(money):
+                continue
+            row = row._replace(quantity=quantity, money=money)
+        merged.append(row)
+    return merged + _rows(more)
+
+
+def _less(everything: Iterable[Sum], by_value: Mapping[str, _Totals]) -> _Totals:
+    left: _Totals = {}
+    for row in everything:
+        _add(left, row)
     for totals in by_value.values():
         for key, (quantity, money) in totals.items():
             had, amount = left.get(key, (0, NO_MONEY))
@@ -150,15 +170,11 @@ def _tag_filter(one: Filter) -> TagFilter:
     return TagFilter(column_of(one.dimension), prefix, [prefix + value for value in one.values], bare="" in one.values)
 
 
-def _add(found: _Totals, rows: Iterable[Sum]) -> None:
-    for kind, n, period, segment, currency, quantity, money in rows:
-        if period is None and kind not in LEVELS:
-            continue
-        key = kind, n, period, segment, currency
-        known = found.get(key)
-        found[key] = (quantity, money) if known is None else (known[0] + quantity, plus(known[1], money))
+def _add(found: _Totals, row: Sum) -> None:
+    key = row[:5]
+    known = found.get(key)
+    found[key] = (row.quantity, row.money) if known is None else (known[0] + row.quantity, plus(known[1], row.money))
 
 
 def _rows(found: _Totals) -> list[Sum]:
-    rows = [Sum(*key, quantity, money) for key, (quantity, money) in found.items() if quantity or any(money)]
-    return sorted(rows, key=lambda row: (row.kind, row.n, -1 if row.period is None else row.period, *row[3:5]))
+    return [Sum(*key, quantity, money) for key, (quantity, money) in found.items() if quantity or any(money)]
