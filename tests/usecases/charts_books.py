@@ -44,7 +44,6 @@ async def worked_out(database: Database, project_id: str, known: Books) -> Books
     async with database.acquire() as connection:
         catalog = (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
         rows = await connection.fetch("select state from customers where project_id = $1", project_id)
-        attributes = await connection.fetchval("select attributes from chart_rolls where project_id = $1", project_id)
         for row in rows:
             customer = decode(row["state"])
             environments = subjects_of(customer)
@@ -55,7 +54,7 @@ async def worked_out(database: Database, project_id: str, known: Books) -> Books
                 catalog,
                 origins={key: one.origin for key, one in found.items() if one is not None and one.origin is not None},
                 issues={key: one.issues for key, one in found.items() if one is not None},
-                attributes=attributes,
+                attributes=catalog.chart_attributes,
             )
             for key, of in facts.items():
                 subject = pseudonym(key)

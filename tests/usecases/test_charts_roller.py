@@ -3,25 +3,37 @@ and every question gets their plain sum."""
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
+import asyncpg
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latchkey.domain.charts.fact import Kind
 from latchkey.domain.charts.sums import Question, Resolution
-from latchkey.domain.instants import DAY
+from latchkey.domain.instants import DAY, SECOND
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.charts import books, progress
 from latchkey.storage.database import Database
+from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.charts.numbers import Numbers
-from latchkey.usecases.charts.reading import read_sums
-from latchkey.usecases.charts.roller import Work, catch_up, roll
+from latchkey.usecases.charts.reading import read_sums, read_values
+from latchkey.usecases.charts.rebuilding import begin, choose_attributes, rebuild
+from latchkey.usecases.charts.roller import Roller, Work, catch_up, roll, roll_all
+from latchkey.usecases.customers.attributes import put_attributes
+from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
+from tests.patience import PATIENCE
+from tests.statements import counted
 from tests.usecases.charts_books import Books, agree, kept
 from tests.usecases.charts_facts import expected, in_order
-from tests.usecases.conftest import Shop
+from tests.usecases.conftest import NOON, Shop
 from tests.usecases.test_figures_roller import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
 
-MONTH = 30
 DIMENSIONS = ("product", "store", "country", "platform", "offering")
 
 
@@ -76,7 +88,7 @@ async def test_a_grace_period_stays_in_the_past_when_the_customer_comes_back_aft
         today = shop.time // DAY
         asked = Question("SANDBOX", (Kind.ACTIVE,), today - 90, today, Resolution.DAY)
         found = await read_sums(database, shop.project_id, asked, shop.time)
-        return [(one.period, one.quantity) for one in found.sums if one.period is not None]
+        return [(one.period, one.quantity) for one in in_order(found.sums) if one.period is not None]
 
     await shop.wait(50 * DAY)
     before = await active()
@@ -84,3 +96,242 @@ async def test_a_grace_period_stays_in_the_past_when_the_customer_comes_back_aft
     await shop.act("recover_billing", "ann")
     assert await active() == [*before, (shop.time // DAY, 1)]
     await agree(database, shop.project_id)
+
+
+async def buy(shop: Shop, product: str, user: str = "alice") -> None:
+    await shop.act("purchase", user=user, product=product, environment=Environment.PRODUCTION)
+
+
+async def counted_again(shop: Shop) -> None:
+    """Time passes until the newcomers are counted too."""
+    for _ in range(4):
+        shop.time += 6 * SECOND
+        assert await catch_up(shop.database, shop.project_id, shop.time)
+
+
+async def total(shop: Shop, kind: Kind, environment: str = "PRODUCTION", segment: str | None = None) -> dict[str, int]:
+    found = await read_sums(
+        shop.database, shop.project_id, question(shop, kind, environment=environment, segment=segment), shop.time
+    )
+    totals: dict[str, int] = {}
+    for one in found.sums:
+        totals[one.segment] = totals.get(one.segment, 0) + one.quantity
+    return {segment: count for segment, count in totals.items() if count}
+
+
+async def test_customers_who_bought_nothing_count_where_they_came_from(shop: Shop) -> None:
+    await create_customer(shop.changes, shop.project_id, "alice")
+    await create_customer(shop.changes, shop.project_id, "bob")
+    await buy(shop, user="carol", product="pro_monthly")
+    # They count at once, though their visits are written later.
+    assert await total(shop, Kind.CUSTOMER) == {"": 3}
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert await total(shop, Kind.CUSTOMER) == {"": 3}
+    await shop.database.pool.execute("update customers set last_seen_platform = 'ios', last_seen_country = 'DE'")
+    await counted_again(shop)
+    assert await total(shop, Kind.CUSTOMER, segment="platform") == {"ios": 3}
+    assert await total(shop, Kind.PAYMENT, segment="platform") == {"ios": 1}
+    # Where somebody came from stays as it was when they were counted.
+    await shop.database.pool.execute("update customers set last_seen_platform = 'android'")
+    await buy(shop, user="bob", product="pro_monthly")
+    await counted_again(shop)
+    assert await total(shop, Kind.CUSTOMER, segment="platform") == {"ios": 3}
+    assert {"ios", "android"} <= set(await read_values(shop.database, shop.project_id, "PRODUCTION", "platform"))
+
+
+async def test_two_customers_who_become_one_count_once(shop: Shop) -> None:
+    await create_customer(shop.changes, shop.project_id, ANONYMOUS[0])
+    await shop.wait(DAY)
+    await create_customer(shop.changes, shop.project_id, "alice")
+    await counted_again(shop)
+    assert await total(shop, Kind.CUSTOMER) == {"": 2}
+    await log_in(shop.changes, shop.project_id, ANONYMOUS[0], "alice")
+    await counted_again(shop)
+    assert await total(shop, Kind.CUSTOMER) == {"": 1}
+
+
+async def test_a_purchase_that_changes_hands_is_counted_once(shop: Shop) -> None:
+    await buy(shop, user="alice", product="pro_monthly")
+    await buy(shop, user="bob", product="coins_100")
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    await transfer(shop.changes, shop.project_id, "alice", "bob")
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert await total(shop, Kind.PAYMENT) == {"": 2}
+    await agree(shop.database, shop.project_id)
+
+
+async def test_what_an_erased_customer_bought_stays_though_nobody_had_looked(shop: Shop) -> None:
+    await buy(shop, user="alice", product="pro_monthly")
+    await erase(shop.changes, shop.project_id, "alice")
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert await total(shop, Kind.PAYMENT) == {"": 1}
+    assert await total(shop, Kind.CUSTOMER) == {"": 1}
+    # The same id again is another customer, and the first one still counts.
+    await buy(shop, user="alice", product="coins_100")
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert await total(shop, Kind.CUSTOMER) == {"": 2}
+    assert await total(shop, Kind.PAYING_CUSTOMER) == {"": 2}
+    await rebuild(shop.database, shop.project_id, lambda: shop.time)
+    assert await total(shop, Kind.PAYING_CUSTOMER) == {"": 2}
+
+
+async def test_who_lives_on_a_test_clock_counts_there_by_its_time(shop: Shop) -> None:
+    await create_clock(shop.database, shop.project_id, "clock", "Clock", NOON, NOON)
+    await create_customer(shop.changes, shop.project_id, "alice", "clock")
+    await shop.act("purchase", user="alice", product="pro_monthly")
+    await counted_again(shop)
+    assert await total(shop, Kind.ACTIVE) == await total(shop, Kind.CUSTOMER) == {}
+    assert await total(shop, Kind.ACTIVE, environment="clock") == {"": 1}
+    assert await total(shop, Kind.CUSTOMER, environment="clock") == {"": 1}
+    await advance(shop.changes, shop.project_id, "clock", to=NOON + 3 * DAY)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    today = NOON // DAY
+    asked = Question("clock", (Kind.ACTIVE,), today, today + 90, Resolution.DAY)
+    found = await read_sums(shop.database, shop.project_id, asked, shop.time)
+    assert found.as_of == NOON + 3 * DAY
+    assert sum(one.quantity for one in found.sums) == 1
+    await advance(shop.changes, shop.project_id, "clock", to=NOON + 60 * DAY)
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    found = await read_sums(shop.database, shop.project_id, asked, shop.time)
+    books = await agree(shop.database, shop.project_id)
+    assert in_order(found.sums) == expected(books, asked, NOON + 60 * DAY)
+    assert await read_values(shop.database, shop.project_id, "clock", "product") == ["", "pro_monthly"]
+
+
+async def test_attributes_that_were_chosen_follow_every_change(shop: Shop) -> None:
+    await buy(shop, user="alice", product="pro_monthly")
+    await create_customer(shop.changes, shop.project_id, "bob", attributes={"plan": "gold"})
+    await counted_again(shop)
+    assert await total(shop, Kind.CUSTOMER, segment="attribute:plan") == {"": 2}
+    await choose_attributes(shop.database, shop.project_id, ["plan"])
+    await counted_again(shop)
+    assert await total(shop, Kind.CUSTOMER, segment="attribute:plan") == {"": 1, "gold": 1}
+    await put_attributes(shop.changes, shop.project_id, "alice", {"plan": "silver"})
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert await total(shop, Kind.CUSTOMER, segment="attribute:plan") == {"silver": 1, "gold": 1}
+    assert await total(shop, Kind.PAYMENT, segment="attribute:plan") == {"silver": 1}
+    assert set(await read_values(shop.database, shop.project_id, "PRODUCTION", "attribute:plan")) == {"silver", "gold"}
+
+
+@pytest.mark.parametrize("at", ["charts_batch", "write_charts"])
+async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
+    shop: Shop, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await buy(shop, product="pro_monthly")
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    await shop.act("change_product", new_product_id="pro_yearly")
+    before = await kept(shop.database, shop.project_id), await total(shop, Kind.PAYMENT)
+    places = {
+        "charts_batch": (
+            progress, "_BATCH", "order by h.project_id", "order by pg_terminate_backend(pg_backend_pid())",
+        ),
+        "write_charts": (
+            books, "_WRITE", "returning c.project_id, c.tail",
+            "returning c.project_id, c.tail, pg_terminate_backend(pg_backend_pid())",
+        ),
+    }  # fmt: skip
+    module, name, end, instead = places[at]
+    with monkeypatch.context() as broken:
+        text = getattr(module, name)
+        assert text.endswith(end)
+        broken.setattr(module, name, text.removesuffix(end) + instead)
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+            await catch_up(shop.database, shop.project_id, shop.time)
+    assert (await kept(shop.database, shop.project_id), await total(shop, Kind.PAYMENT)) == before
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    await answers_agree(shop, await agree(shop.database, shop.project_id), Random(1))
+
+
+async def test_several_rollers_at_once_do_the_work_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "AT_ONCE", 10)
+    monkeypatch.setattr("latchkey.usecases.charts.books.FOLD_AT", 100)
+    await asyncio.gather(*(buy(shop, user=f"user{n}", product="pro_monthly") for n in range(60)))
+    async with shop.database.acquire() as connection:
+        await progress.start(connection)
+
+    async def roller() -> None:
+        work = new_work()
+        while (await roll_all(shop.database, work, shop.time)).more:
+            pass
+
+    await asyncio.gather(*(roller() for _ in range(4)))
+    # One that found the project locked may have been the last; the next turn of any takes the rest.
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    found = await agree(shop.database, shop.project_id)
+    await answers_agree(shop, found, Random(1))
+    assert await total(shop, Kind.PAYMENT) == {"": 60}
+
+
+async def test_a_rebuild_gives_the_same_answers(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latchkey.usecases.charts.resumming.SUBJECTS_AT_ONCE", 3)
+    monkeypatch.setattr("latchkey.usecases.charts.resumming.CLEARED_AT_ONCE", 50)
+    for n in range(8):
+        await buy(shop, user=f"user{n}", product="pro_monthly")
+    await erase(shop.changes, shop.project_id, "user0")
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    async with shop.database.transaction() as connection:
+        await books.fold(connection, shop.project_id, shop.time)
+    before = await kept(shop.database, shop.project_id)
+    # Sums that are wrong for whatever reason.
+    await shop.database.pool.execute("update chart_days set quantity = 17")
+    told: list[str] = []
+    erased = False
+
+    async def with_an_erasure() -> None:
+        """Somebody is erased, and somebody else buys, while the sums are computed."""
+        nonlocal erased
+        if not erased and "summing" in told:
+            erased = True
+            await erase(shop.changes, shop.project_id, "user1")
+            await buy(shop, user="user2", product="coins_100")
+
+    await begin(shop.database, shop.project_id)
+    work = new_work()
+    while True:
+        await roll(shop.database, work, shop.project_id, shop.time, wait=True)
+        async with shop.database.acquire() as connection:
+            reached = await progress.load(connection, shop.project_id)
+        assert reached is not None
+        asked = await read_sums(shop.database, shop.project_id, question(shop), shop.time)
+        assert asked.rebuilding == (reached.rebuilding is not None)
+        if reached.rebuilding is None and reached.position == reached.head:
+            break
+        told.append(reached.rebuilding or "events")
+        await with_an_erasure()
+    assert erased
+    after = await agree(shop.database, shop.project_id)
+    assert len(after) == len(before) + 1
+    await answers_agree(shop, after, Random(1))
+
+
+async def test_the_role_keeps_up_by_itself_until_it_is_told_to_stop(shop: Shop) -> None:
+    stop = asyncio.Event()
+    running = asyncio.create_task(charts.run_charts(shop.database, lambda: shop.time, stop))
+    await buy(shop, product="pro_monthly")
+    async with asyncio.timeout(PATIENCE):
+        while not await total(shop, Kind.PAYMENT):  # noqa: ASYNC110 - another connection writes it
+            await asyncio.sleep(0.02)
+    stop.set()
+    async with asyncio.timeout(PATIENCE):
+        await running
+
+
+async def test_a_customer_that_cannot_be_understood_stops_nobody(shop: Shop) -> None:
+    await buy(shop, user="alice", product="pro_monthly")
+    await buy(shop, user="bob", product="pro_monthly")
+    await shop.database.pool.execute("""update customers set state = '{"nonsense": 1}' where app_user_id = 'alice'""")
+    assert await catch_up(shop.database, shop.project_id, shop.time)
+    assert await total(shop, Kind.PAYMENT) == {"": 1}
+
+
+async def test_while_nothing_happens_the_roller_looks_once_a_second(shop: Shop) -> None:
+    await buy(shop, product="pro_monthly")
+    async with counted(shop.database.url) as (database, said):
+        roller, now = Roller(database), shop.time
+        while now < shop.time + 30 * SECOND:
+            now += round(1000 * await roller.turn(now))
+        del said[:]
+        while now < shop.time + 90 * SECOND:
+            now += round(1000 * await roller.turn(now))
+    assert said.count("look_at_charts") <= 67
+    assert set(said) <= {"look_at_charts", "begin", "take_charts_behind", "commit"}

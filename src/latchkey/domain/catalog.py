@@ -82,6 +82,8 @@ class Catalog:
     lists_prices: bool = False
     # The next event of every customer gets a sequence above this. It grows when the database was restored.
     sequence_floor: int = 0
+    # Customer attributes that charts can be broken down by: customers are counted again when one of these changes.
+    chart_attributes: tuple[str, ...] = ()
     # What apps show of it.
     offerings: Offerings = field(default_factory=Offerings)
     # Exchange rates, tax and commission, for new payments.

@@ -21,7 +21,9 @@ create table projects (
     fees json not null default '{}',
     -- After a restore the next event of every customer gets a sequence above this. Part of the catalog: changing it increments
     -- catalog_version.
-    sequence_floor bigint not null default 0
+    sequence_floor bigint not null default 0,
+    -- Customer attributes that charts can be filtered and broken down by. Part of the catalog, as above.
+    chart_attributes text[] not null default '{}'
 );
 
 -- The head of each project's event feed. Writers lock this row last, so positions become visible in order and a reader
@@ -751,9 +753,7 @@ create table chart_rolls (
     folded_at bigint not null default 0,
     -- During a rebuild: what it is doing ('clearing', 'summing'), and the last subject whose facts are in the sums again.
     rebuilding text,
-    summed_to uuid,
-    -- Customer attributes that charts can be filtered and broken down by.
-    attributes text[] not null default '{}'
+    summed_to uuid
 ) with (fillfactor = 50);
 
 -- Customers who changed without an event.

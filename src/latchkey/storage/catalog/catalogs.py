@@ -110,6 +110,7 @@ class Catalogs:
             tariff=Tariff(fees_of(row["fees"])),
             lists_prices=row["lists_prices"],
             sequence_floor=row["sequence_floor"],
+            chart_attributes=tuple(row["chart_attributes"]),
         )
         if known is None or row["catalog_version"] > known[0]:
             self._known[project_id] = row["catalog_version"], catalog

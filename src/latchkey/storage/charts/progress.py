@@ -34,7 +34,8 @@ class Progress(Struct, frozen=True):
     rolled_to: Ms
     # Customers with keys up to this one are counted.
     counted: int
-    rebuilding: bool
+    # What a rebuild is doing: "clearing" or "summing". None if there is none.
+    rebuilding: str | None
 
 
 class Roll(Struct, frozen=True):
@@ -56,7 +57,6 @@ class Roll(Struct, frozen=True):
     # What a rebuild is doing, and the last subject whose facts are in the sums again.
     rebuilding: str | None
     summed_to: UUID | None
-    attributes: tuple[str, ...]
 
 
 class Found(NamedTuple):
@@ -93,6 +93,9 @@ class Newcomer(NamedTuple):
     first_seen_at: Ms
     test_clock_id: str | None
     origin: Origin
+    # Has purchases or enrollments; has attributes.
+    bought: bool
+    described: bool
 
 
 async def load(connection: Connection, project_id: str) -> Progress | None:
@@ -100,9 +103,7 @@ async def load(connection: Connection, project_id: str) -> Progress | None:
     row = await connection.fetchrow(_PROGRESS, project_id)
     if row is None:
         return None
-    return Progress(
-        row["head"], row["position"], row["rolled_to"], row["counted"], rebuilding=row["rebuilding"] is not None
-    )
+    return Progress(row["head"], row["position"], row["rolled_to"], row["counted"], row["rebuilding"])
 
 
 async def look(connection: Connection) -> Outlook:
@@ -172,6 +173,8 @@ async def newcomers(connection: Connection, stretches: Sequence[Stretch], limit:
             row["first_seen_at"],
             row["test_clock_id"],
             _origin(row["last_seen_platform"], row["last_seen_app_version"], row["last_seen_country"]),
+            row["bought"],
+            row["described"],
         )
         for row in rows
     ]
@@ -208,5 +211,4 @@ def _roll(row: Record) -> Roll:
         folded_at=row["folded_at"],
         rebuilding=row["rebuilding"],
         summed_to=row["summed_to"],
-        attributes=tuple(row["attributes"]),
     )

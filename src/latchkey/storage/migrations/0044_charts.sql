@@ -1,6 +1,9 @@
 -- Charts: what each purchase and customer adds to them, and the sums. Processes of the release before keep their figures and
 -- neither read nor write these tables; the function below marks for both.
 
+-- Customer attributes that charts can be filtered and broken down by.
+alter table projects add column chart_attributes text[] not null default '{}';
+
 create table chart_rolls (
     project_id text primary key references projects (id) on delete cascade,
     -- Changes when the tables of this project start anew, so that nobody uses numbers of dimensions that were given before.
@@ -23,9 +26,7 @@ create table chart_rolls (
     folded_at bigint not null default 0,
     -- During a rebuild: what it is doing ('clearing', 'summing'), and the last subject whose facts are in the sums again.
     rebuilding text,
-    summed_to uuid,
-    -- Customer attributes that charts can be filtered and broken down by.
-    attributes text[] not null default '{}'
+    summed_to uuid
 ) with (fillfactor = 50);
 
 -- Customers who changed without an event.

@@ -2,7 +2,7 @@
 -- a project's products with what they grant, its entitlements, whether its test store is open, and its offerings, as of
 -- one version
 select
-    p.catalog_version, p.test_store, p.fees, p.sequence_floor,
+    p.catalog_version, p.test_store, p.fees, p.sequence_floor, p.chart_attributes,
     exists (select from product_prices l where l.project_id = p.id) as lists_prices,
     array(select e.id from entitlements e where e.project_id = p.id) as entitlements,
     coalesce(

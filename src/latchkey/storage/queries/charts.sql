@@ -21,7 +21,7 @@ on conflict do nothing;
 -- With $3 also projects with customers to count, with facts whose time has come a minute ago, with a tail that has waited
 -- for $6, and those that are being rebuilt.
 select r.project_id, r.generation, r.position, r.rolled_to, r.counted, r.mark_id, r.mark_xid, r.marked_at, r.passed_to,
-    r.batch, r.dimension, r.tail, r.folded_at, r.rebuilding, r.summed_to, r.attributes
+    r.batch, r.dimension, r.tail, r.folded_at, r.rebuilding, r.summed_to
 from chart_rolls r
 cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
 where r.project_id > $1
@@ -45,14 +45,14 @@ for update of r skip locked;
 -- name: take_charts
 -- lock a project's progress, unless another process holds it
 select project_id, generation, position, rolled_to, counted, mark_id, mark_xid, marked_at, passed_to, batch, dimension,
-    tail, folded_at, rebuilding, summed_to, attributes
+    tail, folded_at, rebuilding, summed_to
 from chart_rolls where project_id = $1
 for update skip locked;
 
 -- name: await_charts
 -- lock a project's progress, waiting for another process
 select project_id, generation, position, rolled_to, counted, mark_id, mark_xid, marked_at, passed_to, batch, dimension,
-    tail, folded_at, rebuilding, summed_to, attributes
+    tail, folded_at, rebuilding, summed_to
 from chart_rolls where project_id = $1
 for update;
 
@@ -108,11 +108,14 @@ order by h.project_id;
 -- name: chart_newcomers
 -- the next customers of these projects, in the order of their keys
 select a.project_id, c.id, c.original_app_user_id, c.first_seen_at, c.test_clock_id, c.last_seen_platform,
-    c.last_seen_app_version, c.last_seen_country
+    c.last_seen_app_version, c.last_seen_country, c.bought, c.described
 from unnest($1::text[], $2::bigint[], $3::bigint[]) as a (project_id, counted, until)
 cross join lateral (
     select k.id, k.original_app_user_id, k.first_seen_at, k.test_clock_id, k.last_seen_platform, k.last_seen_app_version,
-        k.last_seen_country
+        k.last_seen_country,
+        position('"subscriptions":[{' in k.state::text) > 0 or position('"purchases":[{' in k.state::text) > 0
+            or position('"enrollments":[{' in k.state::text) > 0 as bought,
+        position('"attributes":{"' in k.state::text) > 0 as described
     from customers k
     where k.project_id = a.project_id and k.id > a.counted and k.id <= a.until
     order by k.id

@@ -10,17 +10,21 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from latchkey.domain.charts.cuboids import FULL
-from latchkey.domain.charts.fact import Fact, Money
+from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
 from latchkey.domain.charts.facts import Origin, SubjectKey
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.charts import books, dimensions, subjects
 from latchkey.storage.charts.books import Change, Contribution
 from latchkey.storage.charts.dimensions import Combination
 from latchkey.storage.charts.kinds import CODES
-from latchkey.storage.charts.progress import Roll
+from latchkey.storage.charts.progress import Newcomer, Roll
 from latchkey.storage.charts.subjects import NO_FACTS, Known, Place, Row
 from latchkey.storage.database import Connection
 from latchkey.usecases.charts.numbers import Asked, Numbers, origin_combination
+
+# The tail of a project is folded when it has this many rows.
+FOLD_AT = 30_000
 
 
 class Contributed(NamedTuple):
@@ -70,17 +74,17 @@ async def write(
             changes += ((project_id, row) for row in _difference(had, encoded))
     if not stored and not moved:
         return Written({}, found)
-    placed = await _placed(connection, rolls, found, changes)
+    changed = await placed(connection, rolls, found, changes)
     told = {*moved, *(one.project_id for one in stored)}
-    tails = {id: sum(one.project_id == id and one.clock is None for one in placed) for id in told}
+    tails = {id: sum(one.project_id == id and one.clock is None for one in changed) for id in told}
     rolled = [
         replace(rolls[id], batch=rolls[id].batch + 1, dimension=last[id], tail=rolls[id].tail + tails[id])
         for id in sorted(told)
     ]
-    return Written(await books.write(connection, stored, placed, rolled), found)
+    return Written(await books.write(connection, stored, changed, rolled), found)
 
 
-async def _placed(
+async def placed(
     connection: Connection, rolls: Mapping[str, Roll], found: Mapping[Asked, int], changes: Sequence[tuple[str, Row]]
 ) -> list[Change]:
     """Where each change is written: in the past, or ahead. Facts of test clocks always are ahead."""
@@ -88,14 +92,14 @@ async def _placed(
     unknown = {(id, row[_DIMENSION]) for id, row in changes if row[_DIMENSION] < 0} - clocks.keys()
     # Of facts that are taken away: their customer may have been on another clock.
     clocks |= await dimensions.environments(connection, unknown)
-    placed: list[Change] = []
+    made: list[Change] = []
     for number, (project_id, row) in enumerate(changes):
         roll = rolls[project_id]
         clock: str | None = "" if row[_AT] > roll.passed_to else None
         if row[_DIMENSION] < 0:
             clock = clocks[project_id, row[_DIMENSION]]
-        placed.append(Change(project_id, roll.batch + 1, number, clock, row))
-    return placed
+        made.append(Change(project_id, roll.batch + 1, number, clock, row))
+    return made
 
 
 # Places in a `Row`.
@@ -143,3 +147,10 @@ def pseudonym(key: SubjectKey) -> UUID:
     """The id of a subject in these tables. It stays the same when a purchase gets another owner or its owner is erased,
     and it does not reveal the store's id or the customer's."""
     return UUID(bytes=blake2b("\0".join(key).encode(), digest_size=16).digest())
+
+
+def bare(one: Newcomer) -> Contributed:
+    """A customer of whom nothing is known but where they came from; the same as `facts_of` says of them."""
+    of = Dimensions(country=one.origin.country, platform=one.origin.platform, app_version=one.origin.app_version)
+    fact = Fact(Kind.CUSTOMER, one.first_seen_at, quantity=1, dimensions=of)
+    return Contributed(one.test_clock_id or Environment.PRODUCTION, one.origin, (fact,))

@@ -11,13 +11,19 @@ from latchkey.domain.charts.cuboids import CUBOIDS, FULL, column_of, cuboid_for,
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money
 from latchkey.domain.charts.ranges import ranges_of
 from latchkey.domain.charts.subject import minus, plus
+from latchkey.domain.charts.summing import sum_facts
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import NotFound
-from latchkey.storage.charts import progress, sums
+from latchkey.storage.charts import progress, subjects, sums
 from latchkey.storage.charts.sums import Asked, Tag, TagFilter
 from latchkey.storage.database import Connection, Database
+from latchkey.storage.figures.newcomers import Stretch
+from latchkey.usecases.charts.books import bare, pseudonym
 from latchkey.usecases.charts.numbers import is_clock
+
+_LAST_KEY = 2**62
+_MOST_UNCOUNTED = 5_000
 
 _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
 _Totals: TypeAlias = dict[_Key, tuple[int, Money]]
@@ -47,9 +53,11 @@ async def read_sums(database: Database, project_id: str, question: Question, now
             last = min(question.last, now // DAY)
             rest = await sums.read_rest(connection, _asked(project_id, question), "", last, now)
             found = _with_rest(found, rest)
+        if Kind.CUSTOMER in question.kinds:
+            found = _with_rest(found, await _uncounted(connection, project_id, rolled.counted, question, now))
     behind = max(0, rolled.head - rolled.position)
     as_of = min(rolled.rolled_to, now) if behind else now
-    return Answer(found, as_of, behind, rolled.rebuilding)
+    return Answer(found, as_of, behind, rebuilding=rolled.rebuilding is not None)
 
 
 async def read_values(
@@ -101,6 +109,23 @@ async def _stored(connection: Connection, project_id: str, question: Question, n
                 named = value if question.segment == tag else known_segment
                 _add(totals, Sum(kind, n, period, named, currency, quantity, money))
     return _rows(totals)
+
+
+async def _uncounted(connection: Connection, project_id: str, counted: int, question: Question, now: Ms) -> list[Sum]:
+    """Customers of the last seconds, whom the roller has not counted yet."""
+    newest = [Stretch(project_id, counted, _LAST_KEY)]
+    seen = {
+        (project_id, pseudonym(("", one.first_id))): bare(one)
+        for one in await progress.newcomers(connection, newest, _MOST_UNCOUNTED)
+    }
+    known = await subjects.known(connection, seen)
+    facts = [
+        fact
+        for place, (environment, _, facts) in seen.items()
+        if environment == question.environment and (place not in known or known[place].facts is None)
+        for fact in facts
+    ]
+    return sum_facts(facts, question._replace(kinds=(Kind.CUSTOMER,)), now)
 
 
 def _with_rest(found: list[Sum], rest: Sequence[Sum]) -> list[Sum]:

@@ -22,12 +22,10 @@ from msgspec import json
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind
 from latchkey.domain.charts.facts import Issue, Origin, SubjectKey, facts_of
 from latchkey.domain.charts.subject import NO_ORIGIN, subjects_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import books as stored_books
 from latchkey.storage.charts import progress, subjects
@@ -37,7 +35,7 @@ from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.figures.newcomers import Count, Counted, Stretch
 from latchkey.storage.passing import PASSING
-from latchkey.usecases.charts import books
+from latchkey.usecases.charts import books, resumming
 from latchkey.usecases.charts.books import Contributed, pseudonym
 from latchkey.usecases.charts.numbers import Asked, Numbers
 from latchkey.usecases.figures.newcomers import MOMENT, after_counting, next_step
@@ -50,8 +48,7 @@ AT_ONCE = 500
 PROJECTS = 50
 # New customers without an event, per transaction and project.
 NEWCOMERS_AT_ONCE = 2_000
-# The tail is folded when it is this long, or this old.
-FOLD_AT = 30_000
+# The tail is folded when it is this old, if not before.
 TAIL_WAITS: Ms = 10 * MINUTE
 # Seconds between two looks at whether anything is behind. With the batch, charts are at most a second late.
 _LOOK = 0.9
@@ -213,9 +210,14 @@ async def _one_by_one(database: Database, work: Work, held: Sequence[Roll], now:
 async def _roll(
     connection: Connection, work: Work, held: Sequence[Roll], now: Ms
 ) -> tuple[Rolled, Mapping[Asked, int]]:
-    """One batch of these projects, which the transaction has locked."""
+    """One batch of these projects, which the transaction has locked. A project whose sums are being computed anew has a
+    step of that instead."""
+    rebuilt = [one for one in held if one.rebuilding is not None]
+    for roll in rebuilt:
+        await resumming.step(connection, roll, now)
+    held = [one for one in held if one.rebuilding is None]
     if not held:
-        return Rolled(more=False, uncounted=False), {}
+        return Rolled(more=bool(rebuilt), uncounted=False), {}
     limit = max(1, AT_ONCE // len(held))
     rolls = {one.project_id: one for one in held}
     batches = await progress.next_batches(connection, held, limit)
@@ -228,27 +230,31 @@ async def _roll(
     seen = {(one.project_id, pseudonym(("", one.first_id))): one for one in newcomers}
     known = await subjects.known(connection, {*places, *seen})
     contributed: dict[Place, Contributed] = {}
+    catalogs: dict[str, Catalog] = {}
+    counted = {one.project_id for one in newcomers}
     for batch in batches:
-        if decoded[batch.project_id]:
-            catalog = await work.catalogs.priced(
-                connection, batch.project_id, batch.catalog_version, batch.rates_version
-            )
-            contributed |= _contributed(rolls[batch.project_id], decoded[batch.project_id], catalog, known)
-    await progress.mark(
-        connection, [(one.project_id, one.key) for place, one in seen.items() if _late(known, place, one)]
-    )
+        id = batch.project_id
+        if decoded[id] or id in counted:
+            catalogs[id] = await work.catalogs.priced(connection, id, batch.catalog_version, batch.rates_version)
+            contributed |= _contributed(rolls[id], decoded[id], catalogs[id], known)
+    late: list[tuple[str, int]] = []
     for place, one in seen.items():
-        if place not in contributed and (place not in known or known[place].facts is None):
-            contributed[place] = _bare(one)
+        if place in contributed:
+            continue
+        if _must_be_read(one, known.get(place), catalogs[one.project_id]):
+            late.append((one.project_id, one.key))
+        elif place not in known or known[place].facts is None:
+            contributed[place] = books.bare(one)
+    await progress.mark(connection, late)
     advanced = {batch.project_id: _advanced(rolls[batch.project_id], batch, counts) for batch in batches}
     moved = [id for id, roll in advanced.items() if roll != rolls[id] or now >= roll.passed_to + MINUTE]
     written = await books.write(connection, work.numbers, advanced, contributed, known, now, moved)
     for id, roll in advanced.items():
         tail = written.tails.get(id, roll.tail)
-        if tail >= FOLD_AT or (tail and abs(now - roll.folded_at) >= TAIL_WAITS):
+        if tail >= books.FOLD_AT or (tail and abs(now - roll.folded_at) >= TAIL_WAITS):
             await stored_books.fold(connection, id, now)
     rolled = Rolled(
-        more=again or any(limit in (one.events, one.marks) for one in batches),
+        more=bool(rebuilt) or again or any(limit in (one.events, one.marks) for one in batches),
         uncounted=any(one.mark_id is not None for one in counts.values()),
     )
     return rolled, written.numbers
@@ -288,16 +294,15 @@ async def _count(
     return counts, newcomers, again
 
 
-def _bare(one: Newcomer) -> Contributed:
-    """A customer of whom nothing is known but where they came from; the same as `facts_of` says of them."""
-    of = Dimensions(country=one.origin.country, platform=one.origin.platform, app_version=one.origin.app_version)
-    fact = Fact(Kind.CUSTOMER, one.first_seen_at, quantity=1, dimensions=of)
-    return Contributed(one.test_clock_id or Environment.PRODUCTION, one.origin, (fact,))
-
-
-def _late(known: Mapping[Place, Known], place: Place, one: Newcomer) -> bool:
-    """Whether a customer was counted before it was known where they came from. Visits are written a second late."""
-    return place in known and known[place].origin == NO_ORIGIN and one.origin != NO_ORIGIN
+def _must_be_read(one: Newcomer, known: Known | None, catalog: Catalog) -> bool:
+    """Whether the next batch has to look at this customer. Usually it is enough to know where they came from."""
+    if one.described and catalog.chart_attributes:
+        return True
+    if known is None or known.facts is None:
+        # Imported, so there was no event; or the event comes later.
+        return one.bought
+    # Counted before it was known where they came from: visits are written a second late.
+    return known.origin == NO_ORIGIN and one.origin != NO_ORIGIN
 
 
 def _customers(batch: Batch) -> list[tuple[Customer, Origin]]:
@@ -341,7 +346,7 @@ def _contributed(
             if before is not None and before.issues:
                 issues[key] = before.issues
         try:
-            facts = facts_of(customer, catalog, origins=origins, issues=issues, attributes=roll.attributes)
+            facts = facts_of(customer, catalog, origins=origins, issues=issues, attributes=catalog.chart_attributes)
         except Exception:
             log.exception("customer left out of charts", app_user_id=customer.app_user_id)
             continue

@@ -92,6 +92,8 @@ class UnitOfWork:
     _moved: list[tuple[str, str, str, int]] = field(default_factory=list)
     # Payments without an exchange rate: project, currency and day.
     _missing: set[tuple[str, str, int]] = field(default_factory=set)
+    # Customers with a new value of an attribute that charts are broken down by.
+    _charted: set[tuple[str, int]] = field(default_factory=set)
 
     def current(self, stored: Stored) -> Customer:
         return self._entry(stored).current
@@ -106,6 +108,8 @@ class UnitOfWork:
         entry = self._entry(stored)
         after, missing = pinned(step.after, catalog.tariff)
         entry.current = after
+        if catalog.chart_attributes and _charted(after, catalog) != _charted(step.before, catalog):
+            self._charted.add((after.project_id, stored.key))
         if missing:
             self._missing.update((after.project_id, *one) for one in missing)
         for event in diff(step.before, after):
@@ -225,7 +229,7 @@ class UnitOfWork:
             _add_purchases(writes, before, after, moved)
             # Charts and figures follow the feed and would miss what changed without an event.
             if sequences[key] == before.customer.sequence and (
-                key in self._absorbed or _bought(after) != _bought(before.customer)
+                key in self._absorbed or key in self._charted or _bought(after) != _bought(before.customer)
             ):
                 writes.marked.append(before.key)
         ordered = [writes for _, writes in sorted(by_project.items())]
@@ -246,6 +250,11 @@ class UnitOfWork:
         if entry is None:
             entry = self._entries[key] = _Entry(stored, stored.customer)
         return entry
+
+
+def _charted(customer: Customer, catalog: Catalog) -> list[str | None]:
+    found = (customer.attributes.get(name) for name in catalog.chart_attributes)
+    return [None if one is None else one.value for one in found]
 
 
 def _bought(customer: Customer) -> tuple[object, object]:
