@@ -161,7 +161,7 @@ async def _exported(ground: Ground, path: Path) -> duckdb.DuckDBPyConnection:
         f"copy (select * from read_csv('{table}', all_varchar = false) order by kind, day) to '{path}' (format parquet)"
     )
     os.unlink(table)
-    say(f"{path.name}: {os.path.getsize(path) / 1e6:,.0f} MB")
+    say(f"{path.name}: {os.path.getsize(path) / 1e6:,.0f} MB")  # noqa: ASYNC240 - a benchmark
     duck.execute(f"create view facts as select * from '{path}'")
     return duck
 
