@@ -79,10 +79,12 @@ create table chart_dimensions (
     -- Of cuboid 0: the cells in which facts with these dimensions are summed by day, and those of them also by month.
     cells integer[] not null,
     months integer[] not null,
-    primary key (project_id, id),
-    unique (project_id, digest)
+    primary key (project_id, id)
 );
-create index chart_dimensions_cuboid on chart_dimensions (project_id, environment, cuboid);
+-- Without the project's own column, so that no lookup by id uses these: while the table is empty, all indexes look
+-- equally good.
+create index chart_dimensions_digest on chart_dimensions (digest);
+create index chart_dimensions_cuboid on chart_dimensions (cuboid, environment, (project_id || ''));
 
 -- Facts that are not in the sums yet: added to them together, because one row of a sum then changes once for many facts.
 -- `dimension` has cuboid 0. Zero amounts are null here and in the sums.

@@ -36,7 +36,7 @@ with cells as materialized (
             limit 1
         ), '') as tag
     from chart_dimensions d
-    where d.project_id = $1 and d.environment = $2 and d.cuboid = $3
+    where d.project_id || '' = $1 and d.environment = $2 and d.cuboid = $3
         and ($18::text = '' or exists (
             select from unnest(case $18::text when 'variants' then d.variants else d.attributes end) as v (one)
             where starts_with(v.one, $19::text)
@@ -181,6 +181,7 @@ by_day as (
                 )
             )
         )
+        order by d.project_id, d.id
         limit 1
     ) as c
     group by 1, 2, 3, 4, 5
@@ -238,19 +239,19 @@ left join lateral (
         select from chart_days s where s.project_id = $1 and s.cell = d.id order by s.kind, s.day limit 20000
     ) as k
 ) as used on $5 <> 0
-where d.project_id = $1 and d.environment = $2 and d.cuboid = $5 and ($4::text = '' or starts_with(v.value, $4::text))
+where d.project_id || '' = $1 and d.environment = $2 and d.cuboid = $5 and ($4::text = '' or starts_with(v.value, $4::text))
 group by 1
 order by max(used.rows) desc nulls last, 1
 limit $6;
 
 -- name: chart_menu
 -- what the pages of a project's charts offer: its attributes, and in which environments anything was bought
-select coalesce((select r.attributes from chart_rolls r where r.project_id = $1), '{}') as attributes,
+select coalesce((select p.chart_attributes from projects p where p.id = $1), '{}') as attributes,
     exists (
         select from chart_dimensions d
-        where d.project_id = $1 and d.environment = 'PRODUCTION' and d.cuboid = 0 and d.store <> ''
+        where d.project_id || '' = $1 and d.environment = 'PRODUCTION' and d.cuboid = 0 and d.store <> ''
     ) as production,
     exists (
         select from chart_dimensions d
-        where d.project_id = $1 and d.environment = 'SANDBOX' and d.cuboid = 0 and d.store <> ''
+        where d.project_id || '' = $1 and d.environment = 'SANDBOX' and d.cuboid = 0 and d.store <> ''
     ) as sandbox;

@@ -138,6 +138,7 @@ left join lateral (
     cross join lateral (
         select d.platform, d.app_version, d.country from chart_dimensions d
         where d.project_id = s.project_id and d.id = s.origin
+        order by d.project_id, d.id
         limit 1
     ) as o
     where s.project_id = asked.project_id and s.subject = asked.subject
@@ -171,7 +172,7 @@ on conflict (project_id, subject, at, transaction_id) do update set grace_ends_a
 select asked.project_id, asked.digest, known.id
 from unnest($1::text[], $2::uuid[]) as asked (project_id, digest)
 cross join lateral (
-    select d.id from chart_dimensions d where d.project_id = asked.project_id and d.digest = asked.digest limit 1
+    select d.id from chart_dimensions d where d.digest = asked.digest and d.project_id || '' = asked.project_id limit 1
 ) as known;
 
 -- name: chart_environments_of
@@ -179,7 +180,10 @@ cross join lateral (
 select asked.project_id, asked.id, known.environment
 from unnest($1::text[], $2::integer[]) as asked (project_id, id)
 cross join lateral (
-    select d.environment from chart_dimensions d where d.project_id = asked.project_id and d.id = asked.id limit 1
+    select d.environment from chart_dimensions d
+    where d.project_id = asked.project_id and d.id = asked.id
+    order by d.project_id, d.id
+    limit 1
 ) as known;
 
 -- name: add_chart_dimensions
@@ -297,7 +301,10 @@ spread as materialized (
         date_trunc('month', date '1970-01-01' + s.day)::date - date '1970-01-01' as month
     from summed s
     cross join lateral (
-        select k.cells, k.months from chart_dimensions k where k.project_id = $1 and k.id = s.dimension limit 1
+        select k.cells, k.months from chart_dimensions k
+        where k.project_id = $1 and k.id = s.dimension
+        order by k.project_id, k.id
+        limit 1
     ) as d
     where s.quantity <> 0 or s.micros <> 0 or s.tax <> 0 or s.commission <> 0 or s.usd <> 0 or s.tax_usd <> 0
         or s.commission_usd <> 0 or s.unconverted <> 0

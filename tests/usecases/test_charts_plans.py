@@ -1,0 +1,69 @@
+"""Charts are kept and read by index alone, with plans made while the tables were empty."""
+
+from __future__ import annotations
+
+import pytest
+
+from latchkey.storage.database import Database
+from tests.storage.plans import plan_of
+
+_MONEY = ", ".join(["bigint[]"] * 7)
+_FILTERS = ", ".join(["text[]"] * 7)
+_RANGES = "integer[], integer[], boolean[], integer[], integer[], boolean[]"
+# Each query, the types of its parameters, the lookups it must make.
+PLANS: dict[str, tuple[str, list[str]]] = {
+    "charts_progress": ("text", ["(project_id = $1)"]),
+    "take_charts_behind": (
+        "text, integer, boolean, bigint, bigint, bigint",
+        ["(project_id > $1)", "feeds_pkey", "((project_id = r.project_id) AND (id > r.counted))"],
+    ),
+    "charts_batch": (
+        "text[], bigint[], integer",
+        [
+            '(project_id = h.project_id) AND ("position" > h."position")',
+            "(project_id = h.project_id) AND (id = ANY (",
+            "Tid Scan on chart_marks m",
+        ],
+    ),
+    "chart_newcomers": ("text[], bigint[], bigint[], integer", ["(id > a.counted) AND (id <= a.until)"]),
+    "chart_subjects_of": (
+        "text[], uuid[]",
+        ["(project_id = asked.project_id) AND (subject = asked.subject)", "chart_dimensions_pkey", "chart_issues_pkey"],
+    ),
+    "chart_dimensions_of": ("text[], uuid[]", ["(digest = asked.digest)"]),
+    "write_charts": (
+        "text[], uuid[], integer[], bytea[], "
+        f"text[], smallint[], bigint[], integer[], integer[], smallint[], text[], integer[], bigint[], {_MONEY}, "
+        "text[], text[], bigint[], bigint[], integer[], smallint[], integer[], smallint[], text[], bigint[], "
+        f"{_MONEY}, text[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], integer[], "
+        "bigint[], uuid[]",
+        ["Tid Scan on chart_ahead a", "(clock = ''::text) AND (at <= r.passed_to)"],
+    ),
+    "fold_charts": ("text, bigint", ["(project_id = $1)", "(id = s.dimension)"]),
+    "chart_sums": (
+        f"text, text, smallint, {_FILTERS}, text, text, text, smallint[], smallint[], integer, text, text, text, "
+        f"{_RANGES}",
+        ["chart_dimensions_cuboid", "(cell = c.id)", "(day >= r.first) AND (day <= r.last)", "chart_months_pkey"],
+    ),
+    "chart_rest": (
+        f"text, text, text, {_FILTERS}, text, text, text, smallint[], integer, integer, text, bigint",
+        ["(project_id = $1) AND (kind = ANY ($14))", "(clock = $3) AND (at <= $18)", "using chart_dimensions_pkey"],
+    ),
+    "clear_charts": ("text, integer", ["Tid Scan on chart_days s", "Tid Scan on chart_tail s"]),
+    "next_chart_subjects": ("text, uuid, integer", ["(project_id = $1) AND (subject > $2)"]),
+}
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+async def test_charts_look_rows_up_by_index(database: Database, name: str, analyzed: bool) -> None:
+    """Also when the tables are known to be empty: then PostgreSQL would rather go through all of their no rows."""
+    types, lookups = PLANS[name]
+    async with database.acquire() as connection:
+        if analyzed:
+            await connection.execute("analyze")
+        plan = "\n".join(await plan_of(connection, name, types))
+    for lookup in lookups:
+        assert lookup in plan, plan
+    assert "Seq Scan" not in plan
+    assert "Hash Join" not in plan
