@@ -163,7 +163,7 @@ by_day as (
             ), '')
         end as segment
         from chart_dimensions d
-        where d.project_id = $1 and d.id = r.dimension and d.environment = $2
+        where d.project_id = $1 and d.id = r.dimension and d.environment || '' = $2
         and ($4::text[] is null or d.product = any($4))
         and ($5::text[] is null or d.duration = any($5))
         and ($6::text[] is null or d.store = any($6))
