@@ -28,7 +28,6 @@ from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
 from latchkey.usecases.engine.reading import Reader
 from latchkey.usecases.exports.runner import run_exports
-from latchkey.usecases.figures.roller import run_roller
 from latchkey.usecases.mail.outbox import run_mail
 from latchkey.usecases.money.reading import run_rates
 from latchkey.usecases.money.sources import RateSource
@@ -157,7 +156,6 @@ async def _forever(
                         database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop
                     ),
                     run_clock(database, real_now, stop),
-                    run_roller(database, real_now, stop),
                     run_charts(database, real_now, stop),
                     run_facets(database, real_now, stop),
                     run_bulk_grants(Changes(database, real_now), real_now, stop),

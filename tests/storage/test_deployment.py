@@ -69,8 +69,12 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
     await project(database, "empty", [])
     async with database.acquire() as connection:
         await connection.execute(
-            "insert into figure_newcomers (project_id, day, customers, hours)"
-            " values ('busy', 1, 40, '{}'), ('busy', 2, 2, '{}')"
+            "insert into chart_dimensions values"
+            " ('busy', 1, gen_random_uuid(), 'PRODUCTION', 1, '', '', '', '', '', '', '', '{}', '{}', '{}', '{}')"
+        )
+        await connection.execute(
+            "insert into chart_days (project_id, cell, kind, day, n, currency, quantity)"
+            " values ('busy', 1, 17, 1, 0, '', 40), ('busy', 1, 17, 2, 0, '', 2), ('busy', 1, 18, 2, 0, '', 1)"
         )
     found = await standing.look(database, NOW)
     assert found.server.version.partition(".")[0].isdigit()

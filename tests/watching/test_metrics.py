@@ -43,7 +43,7 @@ async def test_everything_that_is_shown_parses_and_no_family_comes_twice(shop: S
         "latchkey_pool_connections", "latchkey_pool_size", "latchkey_pool_waiting", "latchkey_build_info",
         "latchkey_database_up", "latchkey_webhooks", "latchkey_deliveries_waiting", "latchkey_oldest_delivery_seconds",
         "latchkey_delivery_lag_seconds", "latchkey_clock_lag_seconds", "latchkey_store_journal_lag_seconds",
-        "latchkey_store_notifications", "latchkey_figures_behind", "latchkey_figures_lag_seconds",
+        "latchkey_store_notifications",
         "latchkey_charts_behind", "latchkey_charts_lag_seconds",
         "process_resident_memory_bytes", "latchkey_delivery_attempts",
     } <= families.keys()  # fmt: skip

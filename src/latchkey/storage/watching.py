@@ -15,7 +15,6 @@ _FAILING = query("watch_failing_webhooks")
 _QUEUE = query("watch_queue")
 _ESTIMATE = query("watch_queue_estimate")
 _JOURNAL = query("watch_journal")
-_FIGURES = query("watch_figures")
 _CHARTS = query("watch_charts")
 
 # Webhooks that are shown one by one.
@@ -41,7 +40,7 @@ class Journal(Struct, frozen=True):
     due_at: Ms | None
 
 
-class Figures(Struct, frozen=True):
+class Charts(Struct, frozen=True):
     behind: int
     # When the first event that is not in them was committed.
     oldest_at: Ms | None
@@ -57,8 +56,7 @@ class Standing(Struct, frozen=True):
     # When the next customer falls due.
     clock_due_at: Ms | None
     journal: Journal
-    figures: Figures
-    charts: Figures
+    charts: Charts
 
 
 async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
@@ -70,10 +68,8 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         estimate = await connection.fetchval(_ESTIMATE)
         clock = await customers.next_due(connection)
         journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
-        figures = await connection.fetchrow(_FIGURES)
         charts = await connection.fetchrow(_CHARTS)
     assert journal is not None, "an aggregate always has a row"
-    assert figures is not None, "an aggregate always has a row"
     assert charts is not None, "an aggregate always has a row"
     return Standing(
         {row["state"]: row["webhooks"] for row in webhooks},
@@ -82,6 +78,5 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         estimate or 0,
         clock,
         Journal(journal["waiting"], journal["failed"], journal["due"]),
-        Figures(figures["behind"], figures["committed_at"]),
-        Figures(charts["behind"], charts["committed_at"]),
+        Charts(charts["behind"], charts["committed_at"]),
     )

@@ -116,12 +116,6 @@ def families_of(found: storage.Standing, now: Ms) -> list[Metric]:
             "How late the processing of store notifications is.",
             _since(found.journal.due_at, now),
         ),
-        _gauge("latchkey_figures_behind", "Events that are not in the figures yet.", found.figures.behind),
-        _gauge(
-            "latchkey_figures_lag_seconds",
-            "How long the first event that is not in the figures has waited.",
-            _since(found.figures.oldest_at, now),
-        ),
         _gauge("latchkey_charts_behind", "Events that are not in the charts yet.", found.charts.behind),
         _gauge(
             "latchkey_charts_lag_seconds",

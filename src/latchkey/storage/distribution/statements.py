@@ -157,7 +157,6 @@ _SPECIAL: Final[dict[str, Route]] = {
     "size_of_part": Apart("the size of a table on all nodes is another question there"),
     "watch_queue": EachShard(_OF_ALL),
     "watch_queue_estimate": EachShard(_OF_ALL, merge="sums"),
-    "watch_figures": EachShard(_OF_ALL, merge="sums", least=("committed_at",)),
     "watch_charts": EachShard(_OF_ALL, merge="sums", least=("committed_at",)),
     "look_at_feeds": Planned(_OF_ALL),
     # After a restore, when nothing else works on the database.

@@ -57,29 +57,6 @@ select
     (select count(*) from (select 1 from store_notifications where status = 'failed' limit $1) as f) as failed,
     (select min(next_at) from store_notifications where status = 'waiting') as due;
 
--- name: watch_figures
--- how many events are not in the figures yet, and when the first of them was committed
-select greatest(heads.position - rolled.position, 0) as behind, oldest.committed_at
-from (select coalesce(sum(position), 0)::bigint as position from feeds) as heads,
-    (select coalesce(sum(position), 0)::bigint as position from figure_rolls) as rolled,
-    lateral (
-        select min(e.committed_at) as committed_at
-        from (
-            select r.project_id, r.position
-            from figure_rolls r
-            cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
-            where head.position > r.position
-            limit 100
-        ) as late
-        cross join lateral (
-            select n.committed_at
-            from events n
-            where n.project_id = late.project_id and n.position > late.position
-            order by n.position
-            limit 1
-        ) as e
-    ) as oldest;
-
 -- name: watch_charts
 -- how many events are not in the charts yet, and when the first of them was committed
 select greatest(heads.position - rolled.position, 0) as behind, oldest.committed_at
