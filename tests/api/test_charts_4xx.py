@@ -74,3 +74,16 @@ async def test_what_a_chart_cannot_do_is_named_and_ignored(shop: Shop) -> None:
     body = (await get(shop, f"charts/customers_new?filters={asked}&segment=attribution")).json()
     assert body["unsupported_params"] == {"filters": ["product"], "segment": "attribution"}
     assert "segments" not in body
+
+
+async def test_ltv_per_paying_customer_is_not_split_by_what_was_bought(shop: Shop) -> None:
+    """Payers are counted by their first payment and revenue by every payment: of one product they do not match."""
+    path = "charts/ltv_per_paying_customer"
+    for name in ("product", "duration", "store", "offering", "experiment:exp_1"):
+        asked = quote(f'[{{"name":"{name}","values":["x"]}},{{"name":"country","values":["DE"]}}]')
+        body = (await get(shop, f"{path}?filters={asked}&segment={name}")).json()
+        assert body["unsupported_params"] == {"filters": [name], "segment": name}
+        assert "segments" not in body
+    options = (await get(shop, f"{path}/options")).json()
+    assert [one["id"] for one in options["filters"]] == ["country", "platform", "app_version"]
+    assert [one["id"] for one in options["segments"]] == ["country", "platform", "app_version"]

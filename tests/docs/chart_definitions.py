@@ -35,7 +35,8 @@ def _chart(one: Definition) -> Iterator[str]:
     yield ""
     said = [f"Unit: {UNITS[one.unit]}"]
     if one.segments:
-        said.append(f"broken down by {', '.join(title_of(id).lower() for id in one.segments)}, experiment, attribute")
+        own = ("experiment", "attribute") if one.has_experiments else ("attribute",)
+        said.append(f"broken down by {', '.join([*(title_of(id).lower() for id in one.segments), *own])}")
     else:
         said.append("no breakdown")
     for selector in one.selectors:

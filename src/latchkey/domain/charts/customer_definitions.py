@@ -102,7 +102,8 @@ INITIAL_CONVERSION = Definition(
     words=(
         "Of the customers first seen in each period, the share that bought anything or started a trial within the "
         "chosen time. A customer whose purchases were all refunded within it does not count. Filters by product, "
-        "duration, store or offering reduce the buyers, never the customers."
+        "duration, store or offering reduce the buyers, never the customers. With such a filter or breakdown a "
+        "customer counts by the first purchase only: who bought something else first is not counted for what came later."
     ),
     unit=Unit.SHARE,
     kinds=(Kind.SEEN_CONVERTED, Kind.CUSTOMER),
@@ -119,7 +120,8 @@ CONVERSION_TO_PAYING = Definition(
     words=(
         "Of the customers first seen in each period, the share that paid anything within the chosen time. A customer "
         "whose payments were all refunded within it does not count. Filters by product, duration, store or offering "
-        "reduce the payers, never the customers."
+        "reduce the payers, never the customers. With such a filter or breakdown a customer counts by the first "
+        "payment only: who paid for something else first is not counted for what came later."
     ),
     unit=Unit.SHARE,
     kinds=(Kind.SEEN_PAYER, Kind.CUSTOMER),

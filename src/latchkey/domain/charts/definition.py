@@ -69,9 +69,11 @@ class Definition:
     drawing: Drawing
     # With segments. None: it has none.
     segmented: Drawing | None = None
-    # Plain dimensions to filter by. Experiments and attributes can be filtered by in every chart.
+    # Plain dimensions to filter by. Attributes can be filtered by in every chart.
     filters: tuple[str, ...] = PLAIN
     segments: tuple[str, ...] = ()
+    # Whether it can be filtered and broken down by the variants of an experiment.
+    has_experiments: bool = True
     selectors: tuple[Selector, ...] = ()
     # Its values are those at the end of each period, not sums over it.
     is_level: bool = False
@@ -87,12 +89,16 @@ class Definition:
         return next((one for one in self.selectors if one.name == name), None)
 
     def allows_filter(self, dimension: str) -> bool:
-        return dimension in self.filters or dimension.startswith((EXPERIMENT, ATTRIBUTE))
+        return dimension in self.filters or self._is_projects(dimension)
 
     def allows_segment(self, dimension: str) -> bool:
         if self.segmented is None:
             return False
-        return dimension in self.segments or dimension.startswith((EXPERIMENT, ATTRIBUTE))
+        return dimension in self.segments or self._is_projects(dimension)
+
+    def _is_projects(self, dimension: str) -> bool:
+        """One of those that each project has for itself."""
+        return dimension.startswith(ATTRIBUTE) or (self.has_experiments and dimension.startswith(EXPERIMENT))
 
 
 def title_of(dimension: str) -> str:

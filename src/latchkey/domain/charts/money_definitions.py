@@ -5,6 +5,7 @@ from __future__ import annotations
 from latchkey.domain.charts.chart import Drawing, Unit
 from latchkey.domain.charts.definition import (
     LIFETIME,
+    OF_CUSTOMERS,
     PLAIN,
     REVENUE,
     REVENUE_TYPE,
@@ -141,14 +142,18 @@ LTV_PER_PAYING_CUSTOMER = Definition(
     words=(
         "What the customers first seen in each period have paid within the chosen lifetime, less refunds, divided by "
         "those of them who paid within that lifetime. A customer with nothing but a trial is not a paying one. A "
-        "customer whose payments were all refunded is not either."
+        "customer whose payments were all refunded is not either. There are no filters and breakdowns by product, "
+        "duration, store, offering or experiment: a paying customer is counted once, by the first payment, while the "
+        "revenue is of all payments, so the two would not be of the same customers."
     ),
     differs=LTV_PER_CUSTOMER.differs,
     unit=Unit.MONEY,
     kinds=(Kind.SEEN_REVENUE, Kind.SEEN_PAYER),
     drawing=Drawing.LINE,
     segmented=Drawing.LINE,
-    segments=PLAIN,
+    filters=OF_CUSTOMERS,
+    segments=OF_CUSTOMERS,
+    has_experiments=False,
     selectors=(LIFETIME,),
     is_of_first_seen=True,
     has_money=True,
@@ -160,7 +165,8 @@ COHORT_EXPLORER = Definition(
     words=(
         "What the customers first seen in each period have paid, less refunds, within growing lifetimes. Each "
         "customer's lifetime begins on the day they were first seen. Choose the sum, the sum per customer, or the "
-        "share who paid."
+        "share who paid. With a filter by product, duration, store or offering, amounts are of the payments that "
+        "match it, and a customer counts as paying by the first payment."
     ),
     differs="RevenueCat's columns are months or weeks; ours are the lifetimes of the LTV charts.",
     unit=Unit.MONEY,
