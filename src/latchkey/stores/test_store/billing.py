@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from latchkey.domain.catalog import Catalog, Product
-from latchkey.domain.instants import Ms, add, day_of_month
+from latchkey.domain.instants import Duration, Ms, add, day_of_month
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
@@ -47,7 +47,7 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
         product_id=product.id,
         period_type=PeriodType.NORMAL,
         purchased_at=now,
-        ends_at=period_end(subscription, product, follows),
+        ends_at=period_end(subscription, product.duration, follows),
         as_of=moment,
         price=price,
         country=current.country,
@@ -57,9 +57,8 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
     return replace(subscription, periods=(*subscription.periods[:-1], taken_over, period), status=Status(as_of=moment))
 
 
-def period_end(subscription: Subscription, product: Product, start: Ms) -> Ms:
+def period_end(subscription: Subscription, length: Duration, start: Ms) -> Ms:
     """A subscription begun on the 31st is billed on the last day of shorter months and on the 31st of longer ones."""
-    assert product.duration is not None
     anchor = None
     moment = datetime.fromtimestamp(start // 1000, UTC)
     # The day on which a trial began does not matter: billing begins with the first payment.
@@ -69,7 +68,7 @@ def period_end(subscription: Subscription, product: Product, start: Ms) -> Ms:
             (one for one in reversed(subscription.periods) if one.cause is not Cause.RENEWAL), subscription.current
         )
         anchor = max(day_of_month(first.purchased_at), moment.day)
-    return add(start, product.duration, anchor_day=anchor)
+    return add(start, length, anchor_day=anchor)
 
 
 def first_period(id: str, product: Product, now: Ms, *, trial: bool) -> Period:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from latchkey.domain.instants import Duration, Ms, add, day_of_month
+from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.replacing import replace
-from latchkey.stores.test_store.billing import next_moment
+from latchkey.stores.test_store.billing import next_moment, period_end
 from latchkey.usecases.sandbox.history import market
 from latchkey.usecases.sandbox.history.market import LENGTHS, PLANS
 
@@ -61,13 +61,12 @@ class Till:
         """Paid at `at`, for the period that begins at `follows`."""
         current = subscription.current
         product = subscription.status.next_product_id or current.product_id
-        first = next(one for one in subscription.periods if one.period_type is not PeriodType.TRIAL or one is current)
         return self._with_period(
             subscription,
             at,
             product=product,
             cause=Cause.CONVERSION if current.period_type is PeriodType.TRIAL else Cause.RENEWAL,
-            ends_at=self._end(product, follows, first.purchased_at),
+            ends_at=period_end(subscription, _length(product), follows),
             paid_from=follows if follows < at else None,
         )
 
@@ -81,7 +80,7 @@ class Till:
             at,
             product=named,
             cause=Cause.CHANGE,
-            ends_at=self._end(named, at, at),
+            ends_at=add(at, _length(named)),
             changed_from=current.product_id,
         )
 
@@ -126,10 +125,6 @@ class Till:
         )
         return replace(subscription, periods=(*subscription.periods, period), status=Status(as_of=moment))
 
-    def _end(self, product: str, start: Ms, first: Ms) -> Ms:
-        length: Duration = LENGTHS[product.partition(":")[0]]
-        return add(start, length, anchor_day=max(day_of_month(first), day_of_month(start)))
-
     def _id(self, at_stripe: str = "sub") -> str:
         digits = self._chance.getrandbits(60)
         match self.store:
@@ -154,3 +149,7 @@ class Till:
                 return f"in_demo{self._chance.getrandbits(60):015x}"
             case _:
                 return f"{subscription.id}.{number}"
+
+
+def _length(product: str) -> Duration:
+    return LENGTHS[product.partition(":")[0]]
