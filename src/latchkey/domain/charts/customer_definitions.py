@@ -103,7 +103,8 @@ INITIAL_CONVERSION = Definition(
         "Of the customers first seen in each period, the share that bought anything or started a trial within the "
         "chosen time. A customer whose purchases were all refunded within it does not count. Filters by product, "
         "duration, store or offering reduce the buyers, never the customers. With such a filter or breakdown a "
-        "customer counts by the first purchase only: who bought something else first is not counted for what came later."
+        "customer counts by the first purchase only: who bought something else first is not counted for what came "
+        "later."
     ),
     unit=Unit.SHARE,
     kinds=(Kind.SEEN_CONVERTED, Kind.CUSTOMER),
