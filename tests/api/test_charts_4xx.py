@@ -14,6 +14,16 @@ WRONG = [
     ("start_date=1900-01-01&end_date=2027-01-02", "start_date"),
     ("start_date=2015-01-01&end_date=2027-01-02", "resolution"),
     ("end_date=0001-01-01", "end_date"),
+    ("end_date=1969-12-31", "end_date"),
+    ("start_date=0001-01-01&end_date=0001-01-02", "start_date"),
+    ("start_date=0001-01-01&end_date=0001-01-02&compare=true", "start_date"),
+    # After today there is nothing to show.
+    ("start_date=9999-12-31", "start_date"),
+    ("start_date=9999-12-25&end_date=9999-12-31&resolution=1", "start_date"),
+    # Not written as days.
+    ("start_date=1767225600", "start_date"),
+    ("start_date=20260101", "start_date"),
+    ("end_date=2026-01-01T00:00:00Z", "end_date"),
     ("resolution=3", "resolution"),
     ("resolution=quarter", "resolution"),
     ("currency=euro", "currency"),
@@ -26,6 +36,8 @@ WRONG = [
     ('filters=[{"name":"country","values":[]}]', "filters"),
     ('filters=[{"name":"country","values":[1]}]', "filters"),
     ('filters=[{"name":"country","values":["DE"],"not":true}]', "filters"),
+    ('filters=[{"name":"country","values":["a\\u0000b"]}]', "filters"),
+    ('filters=[{"name":"attribute:\\u0000","values":["a"]}]', "filters"),
     ("filters=" + "x" * 20_001, "filters"),
     ("selectors=[]", "selectors"),
     ('selectors={"revenue_type":1}', "selectors"),
@@ -40,7 +52,19 @@ async def test_400_for_a_chart_with_something_wrong(shop: Shop) -> None:
         reply = await get(shop, f"charts/revenue?{quote(query, safe='=&%')}")
         refused(reply, 400, "parameter_error", param)
     refused(await get(shop, "charts/experiment_results"), 400, "parameter_error", "selectors")
+    nul = quote('{"experiment":"\\u0000"}')
+    refused(await get(shop, f"charts/experiment_results?selectors={nul}"), 400, "parameter_error", "selectors")
     refused(await get(shop, "metrics/overview?currency=x"), 400, "parameter_error", "currency")
+
+
+async def test_days_to_come_are_left_out(shop: Shop) -> None:
+    usual = (await get(shop, "charts/mrr")).json()
+    for resolution in ("0", "1", "2"):
+        ahead = await get(shop, f"charts/mrr?end_date=9999-12-31&resolution={resolution}&compare=true")
+        assert (ahead.status, ahead.json()["end_date"]) == (200, usual["end_date"])
+    # The earliest day, with everything that reaches further back.
+    early = "charts/mrr?start_date=1970-01-01&end_date=1970-01-02&compare=true&resolution=2"
+    assert (await get(shop, early)).status == 200
 
 
 async def test_404_for_what_is_not_there(shop: Shop) -> None:

@@ -103,7 +103,8 @@ UNSAID = (
     "The first day is after the last day",
     "A chart covers at most",
     "A chart has at most",
-    "is too early",
+    "is after today",
+    "The earliest day is",
 )
 
 

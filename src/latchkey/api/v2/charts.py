@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Path, Query, Request
 from msgspec import DecodeError, Struct, ValidationError, json
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.api.authentication import ChartsKey
@@ -44,6 +47,23 @@ _DEFAULT_DAYS = {Resolution.DAY: 90, Resolution.WEEK: 26 * 7, Resolution.MONTH: 
 # Names that the vendor has for dimensions of ours.
 _ALIASES = {"product_duration": "duration", "product_identifier": "product", "product_id": "product"}
 _LONGEST_JSON = 20_000
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# No store is older. It keeps all arithmetic of dates within what a date can be.
+_EARLIEST = date(1970, 1, 1)
+
+
+def _written_as_day(value: Any) -> Any:
+    """The library also takes epochs and instants for dates."""
+    if isinstance(value, str) and not _DAY.fullmatch(value):
+        raise PydanticCustomError("invalid", "A day is written like 2027-01-31.")
+    return value
+
+
+def _not_too_early(value: date | None) -> date | None:
+    if value is not None and value < _EARLIEST:
+        raise PydanticCustomError("invalid", f"The earliest day is {_EARLIEST}.")
+    return value
+
 
 ChartName = Annotated[str, Path(max_length=64, description="The name of a chart, such as `mrr`.", examples=["mrr"])]
 _Text = Annotated[str, Field(max_length=_LONGEST_JSON), AfterValidator(without_nul)]
@@ -55,7 +75,12 @@ EnvironmentName = Annotated[
     AfterValidator(without_nul),
     Query(description="`production`, `sandbox`, or the id of a test clock."),
 ]
-Day = Annotated[date | None, Query(description="A day, as 2027-01-31 (UTC). Both days are included.")]
+Day = Annotated[
+    date | None,
+    BeforeValidator(_written_as_day),
+    AfterValidator(_not_too_early),
+    Query(description="A day, as 2027-01-31 (UTC). Both days are included."),
+]
 FilterText = Annotated[
     _Text | None, Query(description='JSON text, such as `[{"name": "country", "values": ["DE", "AT"]}]`.')
 ]
@@ -119,9 +144,11 @@ class ChartQuery:
         return wire.UnsupportedParams(filters=names, segment=None if allowed else self.segment)
 
     def request(self, definition: Definition, now: Ms) -> ChartRequest:
-        """Without what the chart cannot do."""
+        """Without what the chart cannot do, and without days to come."""
         today = date_of(today_of(now))
-        last = self.end_date or max(today, self.start_date or today)
+        if self.start_date is not None and self.start_date > today:
+            raise Invalid("start_date is after today.", param="start_date")
+        last = min(self.end_date or today, today)
         first = self.start_date or _begin(last, self.resolution)
         return ChartRequest(
             name=definition.name,
@@ -196,10 +223,7 @@ def _wants_csv(request: Request) -> bool:
 
 
 def _begin(last: date, resolution: Resolution) -> date:
-    try:
-        first = last - timedelta(days=_DEFAULT_DAYS[resolution] - 1)
-    except OverflowError:
-        raise Invalid("end_date is too early.", param="end_date") from None
+    first = last - timedelta(days=_DEFAULT_DAYS[resolution] - 1)
     return first.replace(day=1) if resolution is Resolution.MONTH else first
 
 
@@ -214,6 +238,7 @@ def _filters(text: str | None) -> tuple[Filter, ...]:
         raise Invalid(
             f"There are at most {MOST_FILTERS} filters, each with 1 to {MOST_VALUES} values.", param="filters"
         )
+    _refuse_nul((text for one in found for text in (one.name, *one.values)), "filters")
     return tuple(Filter(_ALIASES.get(one.name, one.name), tuple(one.values)) for one in found)
 
 
@@ -221,9 +246,17 @@ def _selectors(text: str | None) -> dict[str, str]:
     if not text:
         return {}
     try:
-        return json.decode(text, type=dict[str, str])
+        found = json.decode(text, type=dict[str, str])
     except (ValidationError, DecodeError):
         raise Invalid('selectors is JSON such as {"revenue_type": "proceeds"}.', param="selectors") from None
+    _refuse_nul(found.values(), "selectors")
+    return found
+
+
+def _refuse_nul(texts: Iterable[str], param: str) -> None:
+    """JSON can write it as an escape, and the database does not store it."""
+    if any("\0" in one for one in texts):
+        raise Invalid(f"{param} contains a NUL character.", param=param)
 
 
 def _aggregates(text: str | None) -> tuple[str, ...]:
