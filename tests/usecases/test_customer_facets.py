@@ -151,12 +151,12 @@ async def test_whatever_happens_a_list_has_exactly_the_customers_that_its_filter
 
     rows = await database.pool.fetch("select id, state from customers where project_id = $1", shop.project_id)
     for row in rows:
-        at = shop.time + chance.choice((0, DAY, 5 * DAY, 8 * DAY, 40 * DAY))
+        at = shop.time + chance.choice((0, DAY, 5 * DAY, 8 * DAY, 40 * DAY, 100 * DAY))
         assert statuses(facets[row["id"]], at) == plainly(decode(row["state"]), at)
 
     own = await own_times(shop)
     for _ in range(12):
-        at = shop.time + chance.choice((0, DAY, 8 * DAY, 40 * DAY))
+        at = shop.time + chance.choice((0, DAY, 8 * DAY, 40 * DAY, 100 * DAY))
         wanted, sort = some_filter(chance, at), chance.choice(list(Sort))
         expected = sorted(
             (key for key, one in facets.items() if matches(one, wanted, at, own.get(key))),
@@ -183,8 +183,11 @@ def plainly(customer: Customer, now: Ms) -> frozenset[Status]:
         Status.TRIAL: any(one.status is SubscriptionStatus.TRIALING for _, one, _ in seen),
         Status.IN_GRACE_PERIOD: any(standing is Standing.IN_GRACE for _, _, standing in seen),
         Status.BILLING_ISSUE: any(
-            standing in failing
-            or (standing is Standing.IN_GRACE and one.status.billing_issue_at is not None and one.status.goes_on)
+            (
+                standing in failing
+                or (standing is Standing.IN_GRACE and one.status.billing_issue_at is not None and one.status.goes_on)
+            )
+            and now < one.access_ends_at + 60 * DAY
             for one, _, standing in seen
         ),
         Status.CANCELLED: runs and not renews,
@@ -237,6 +240,28 @@ async def test_a_customer_on_a_test_clock_is_listed_by_the_time_of_the_clock(sho
     await advance(shop.changes, shop.project_id, "clock", to=shop.time + 8 * DAY)
     await catch_up(shop.database, shop.project_id, shop.time)
     assert await statuses_of(shop, "tina", later) == {"active"}
+
+
+async def test_a_billing_issue_counts_only_while_a_store_can_still_retry(shop: Shop) -> None:
+    await catch_up(shop.database, shop.project_id, shop.time)
+    await create_clock(shop.database, shop.project_id, "clock", "Clock", shop.time, shop.time)
+    await create_customer(shop.changes, shop.project_id, "tina", "clock")
+    for user in ("alice", "tina"):
+        await shop.act("purchase", user=user, product="pro_monthly")
+        await shop.act("fail_billing", user=user)
+    [until] = [one.product_untils[0] for one in (await computed(shop)).values() if one.test_clock_id is None]
+    await catch_up(shop.database, shop.project_id, shop.time)
+    last = until + 60 * DAY
+    failing = Filter(billing_issue=True)
+    assert await statuses_of(shop, "alice", last - 1) == {"billing_issue", "expired"}
+    assert await statuses_of(shop, "alice", last) == {"expired"}
+    assert [one.app_user_id for one in (await list_page(shop.database, shop.project_id, failing, last)).entries] == [
+        "tina"
+    ], "the time of tina's clock"
+    assert (await count(shop.database, shop.project_id, failing, last)).customers == 1
+    await advance(shop.changes, shop.project_id, "clock", to=last + DAY)
+    await catch_up(shop.database, shop.project_id, shop.time)
+    assert await statuses_of(shop, "tina", shop.time) == {"expired"}
 
 
 async def test_merged_transferred_and_erased_customers_leave_nothing_behind(shop: Shop) -> None:

@@ -1439,7 +1439,7 @@ create table customer_facets (
     trial_until bigint,
     grace_from bigint,
     grace_until bigint,
-    billing_issue_at bigint,
+    billing_issue_until bigint,
     granted_until bigint,
     bought boolean not null,
     owns boolean not null,
@@ -1459,7 +1459,7 @@ create index customer_facets_spent on customer_facets (project_id, spent_usd, (c
 create index customer_facets_country on customer_facets (project_id, country, last_seen_at, (customer_id + 0));
 create index customer_facets_trial on customer_facets (project_id, trial_until) where trial_until is not null;
 create index customer_facets_granted on customer_facets (project_id, granted_until) where granted_until is not null;
-create index customer_facets_issue on customer_facets (project_id, billing_issue_at) where billing_issue_at is not null;
+create index customer_facets_issue on customer_facets (project_id, billing_issue_until) where billing_issue_until is not null;
 create index customer_facets_products on customer_facets using gin (products);
 
 -- Saved filters of customer lists.

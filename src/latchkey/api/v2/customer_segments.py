@@ -73,7 +73,9 @@ async def list_customers_by_filter(
     first_seen_after: Annotated[_Text | None, Query(description=_When)] = None,
     first_seen_before: Annotated[_Text | None, Query(description=_When)] = None,
     trial_ends_within: Annotated[_Text | None, Query(description="Days.")] = None,
-    billing_issue: Annotated[_Text | None, Query(description="`true`: a payment failed and is tried again.")] = None,
+    billing_issue: Annotated[
+        _Text | None, Query(description="`true`: a payment failed and the store can still retry it.")
+    ] = None,
     segment_id: Annotated[_Text | None, Query(description="A saved segment, instead of a filter.")] = None,
     sort: Annotated[SortedBy | None, Query(description="The highest first; `key` is the order of creation.")] = None,
     limit: Limit = DEFAULT_LIMIT,

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import LATEST, Ms
+from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.purchases.payment import Payment, payment_of
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import end_of
+
+# How long after the end of access a store retries a failed payment at most. Apple's 60 days are the longest; not every
+# store says when it gives up.
+_LONGEST_RETRY = 60 * DAY
 
 
 class Status(StrEnum):
@@ -26,7 +30,7 @@ class Status(StrEnum):
     TRIAL = "trial"
     # The paid time is over, and the store keeps access open.
     IN_GRACE_PERIOD = "in_grace_period"
-    # A payment failed and the store tries again, with or without access meanwhile.
+    # A payment failed and the store can still retry it, with or without access meanwhile.
     BILLING_ISSUE = "billing_issue"
     # Something runs, and nothing of it will renew.
     CANCELLED = "cancelled"
@@ -56,8 +60,8 @@ class Facets:
     # The grace period that ends last.
     grace_from: Ms | None
     grace_until: Ms | None
-    # Since when a payment is being tried again.
-    billing_issue_at: Ms | None
+    # How long the store can still retry a failed payment.
+    billing_issue_until: Ms | None
     # When the last grant ends; LATEST for one without an end.
     granted_until: Ms | None
     # Has something from a store.
@@ -99,13 +103,12 @@ def facets_of(customer: Customer, last_seen_at: Ms, last_seen_country: str | Non
         trial_until=_last([_trial_until(one) for one in subscriptions]),
         grace_from=grace_from,
         grace_until=grace_until,
-        billing_issue_at=min(
-            (
-                one.status.billing_issue_at
+        billing_issue_until=_last(
+            [
+                one.access_ends_at + _LONGEST_RETRY
                 for one in subscriptions
                 if one.status.billing_issue_at is not None and _goes_on(one)
-            ),
-            default=None,
+            ]
         ),
         granted_until=_last(
             [
@@ -144,7 +147,7 @@ def statuses(facets: Facets, now: Ms) -> frozenset[Status]:
         Status.ACTIVE: runs,
         Status.TRIAL: _after(facets.trial_until, now),
         Status.IN_GRACE_PERIOD: _after(facets.grace_until, now) and not _after(facets.grace_from, now),
-        Status.BILLING_ISSUE: facets.billing_issue_at is not None,
+        Status.BILLING_ISSUE: _after(facets.billing_issue_until, now),
         Status.CANCELLED: runs and not _after(facets.renews_until, now),
         Status.EXPIRED: facets.runs_until is not None and not runs,
         Status.ONE_TIME_PURCHASE: facets.owns,

@@ -100,7 +100,7 @@ def matches(facets: Facets, wanted: Filter, now: Ms, own_now: Ms | None = None) 
         wanted.first_seen_after is None or facets.first_seen_at >= wanted.first_seen_after.resolved(now),
         wanted.first_seen_before is None or facets.first_seen_at < wanted.first_seen_before.resolved(now),
         within is None or (facets.trial_until is not None and at < facets.trial_until <= at + within * DAY),
-        not wanted.billing_issue or facets.billing_issue_at is not None,
+        not wanted.billing_issue or (facets.billing_issue_until is not None and at < facets.billing_issue_until),
     )
     return all(conditions)
 

@@ -148,7 +148,7 @@ def facets_in(row: Record) -> Facets:
         trial_until=row["trial_until"],
         grace_from=row["grace_from"],
         grace_until=row["grace_until"],
-        billing_issue_at=row["billing_issue_at"],
+        billing_issue_until=row["billing_issue_until"],
         granted_until=row["granted_until"],
         bought=row["bought"],
         owns=row["owns"],

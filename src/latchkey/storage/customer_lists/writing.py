@@ -43,7 +43,7 @@ def _values(facets: Facets) -> tuple[Any, ...]:
         facets.trial_until,
         facets.grace_from,
         facets.grace_until,
-        facets.billing_issue_at,
+        facets.billing_issue_until,
         facets.granted_until,
         facets.bought,
         facets.owns,

@@ -115,12 +115,12 @@ with gone as (
 kept as (
     insert into customer_facets as f (
         project_id, customer_id, environment, test_clock_id, first_seen_at, last_seen_at, country, runs_until,
-        renews_until, trial_until, grace_from, grace_until, billing_issue_at, granted_until, bought, owns, spent_usd,
+        renews_until, trial_until, grace_from, grace_until, billing_issue_until, granted_until, bought, owns, spent_usd,
         refunded_usd, products, product_untils, stores
     )
     select n.project_id, n.customer_id, n.environment, n.test_clock_id, n.first_seen_at, n.last_seen_at, n.country,
-        n.runs_until, n.renews_until, n.trial_until, n.grace_from, n.grace_until, n.billing_issue_at, n.granted_until,
-        n.bought, n.owns, n.spent_usd, n.refunded_usd, string_to_array(n.products, E'\x1f'),
+        n.runs_until, n.renews_until, n.trial_until, n.grace_from, n.grace_until, n.billing_issue_until,
+        n.granted_until, n.bought, n.owns, n.spent_usd, n.refunded_usd, string_to_array(n.products, E'\x1f'),
         string_to_array(n.product_untils, ',')::bigint[], string_to_array(n.stores, E'\x1f')
     from unnest(
         $3::text[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[], $10::bigint[],
@@ -128,7 +128,7 @@ kept as (
         $18::boolean[], $19::bigint[], $20::bigint[], $21::text[], $22::text[], $23::text[]
     ) as n (
         project_id, customer_id, environment, test_clock_id, first_seen_at, last_seen_at, country, runs_until,
-        renews_until, trial_until, grace_from, grace_until, billing_issue_at, granted_until, bought, owns, spent_usd,
+        renews_until, trial_until, grace_from, grace_until, billing_issue_until, granted_until, bought, owns, spent_usd,
         refunded_usd, products, product_untils, stores
     )
     on conflict (customer_id, project_id) do update set
@@ -142,7 +142,7 @@ kept as (
         trial_until = excluded.trial_until,
         grace_from = excluded.grace_from,
         grace_until = excluded.grace_until,
-        billing_issue_at = excluded.billing_issue_at,
+        billing_issue_until = excluded.billing_issue_until,
         granted_until = excluded.granted_until,
         bought = excluded.bought,
         owns = excluded.owns,
@@ -154,12 +154,12 @@ kept as (
     -- Most events change nothing here, and then no index is written.
     where (
         f.environment, f.test_clock_id, f.first_seen_at, f.last_seen_at, f.country, f.runs_until, f.renews_until,
-        f.trial_until, f.grace_from, f.grace_until, f.billing_issue_at, f.granted_until, f.bought, f.owns, f.spent_usd,
-        f.refunded_usd, f.products, f.product_untils, f.stores
+        f.trial_until, f.grace_from, f.grace_until, f.billing_issue_until, f.granted_until, f.bought, f.owns,
+        f.spent_usd, f.refunded_usd, f.products, f.product_untils, f.stores
     ) is distinct from (
         excluded.environment, excluded.test_clock_id, excluded.first_seen_at, excluded.last_seen_at, excluded.country,
         excluded.runs_until, excluded.renews_until, excluded.trial_until, excluded.grace_from, excluded.grace_until,
-        excluded.billing_issue_at, excluded.granted_until, excluded.bought, excluded.owns, excluded.spent_usd,
+        excluded.billing_issue_until, excluded.granted_until, excluded.bought, excluded.owns, excluded.spent_usd,
         excluded.refunded_usd, excluded.products, excluded.product_untils, excluded.stores
     )
 )
@@ -209,7 +209,7 @@ with page as materialized (
             or 'active' = any($4) and f.runs_until > at.now
             or 'trial' = any($4) and f.trial_until > $3 and f.trial_until > at.now
             or 'in_grace_period' = any($4) and f.grace_until > at.now and f.grace_from <= at.now
-            or 'billing_issue' = any($4) and f.billing_issue_at is not null
+            or 'billing_issue' = any($4) and f.billing_issue_until > $3 and f.billing_issue_until > at.now
             or 'cancelled' = any($4) and f.runs_until > at.now and coalesce(f.renews_until <= at.now, true)
             or 'expired' = any($4) and f.runs_until <= at.now
             or 'one_time_purchase' = any($4) and f.owns
@@ -227,7 +227,7 @@ with page as materialized (
         and ($14::bigint is null or f.first_seen_at >= $14)
         and ($15::bigint is null or f.first_seen_at < $15)
         and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16)
-        and (not $17::boolean or f.billing_issue_at is not null)
+        and (not $17::boolean or f.billing_issue_until > $3 and f.billing_issue_until > at.now)
         and ($19::bigint is null or (
             case $18::text when 'last_seen' then f.last_seen_at when 'first_seen' then f.first_seen_at
                 when 'spent' then f.spent_usd else f.customer_id end, f.customer_id + 0
@@ -261,7 +261,7 @@ from (
             or 'active' = any($4) and f.runs_until > at.now
             or 'trial' = any($4) and f.trial_until > $3 and f.trial_until > at.now
             or 'in_grace_period' = any($4) and f.grace_until > at.now and f.grace_from <= at.now
-            or 'billing_issue' = any($4) and f.billing_issue_at is not null
+            or 'billing_issue' = any($4) and f.billing_issue_until > $3 and f.billing_issue_until > at.now
             or 'cancelled' = any($4) and f.runs_until > at.now and coalesce(f.renews_until <= at.now, true)
             or 'expired' = any($4) and f.runs_until <= at.now
             or 'one_time_purchase' = any($4) and f.owns
@@ -279,7 +279,7 @@ from (
         and ($14::bigint is null or f.first_seen_at >= $14)
         and ($15::bigint is null or f.first_seen_at < $15)
         and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16)
-        and (not $17::boolean or f.billing_issue_at is not null)
+        and (not $17::boolean or f.billing_issue_until > $3 and f.billing_issue_until > at.now)
     limit $18
 ) as matching;
 
