@@ -156,6 +156,23 @@ def test_churn_is_of_those_active_at_the_start(active: int, expired: int, return
     assert values(data, "churn") == (churn if churn is None else pytest.approx(churn),)
 
 
+@pytest.mark.parametrize("resolution", Resolution)
+def test_the_total_of_churn_is_that_of_the_whole_range(resolution: Resolution) -> None:
+    """98 at the start of the first day; 25 expire and 8 return until the last one."""
+    facts = [
+        fact(Kind.ACTIVE, "2026-01-09", 98, usd(98)),
+        *(fact(Kind.CHURN, when, count, usd(1)) for when, count in (("2026-01-20", 5), ("2026-03-02", 20))),
+        *(fact(Kind.ACTIVE, when, -count, usd(1)) for when, count in (("2026-01-20", 5), ("2026-03-02", 20))),
+        fact(Kind.RETURN, "2026-02-10", 8, usd(1)),
+        fact(Kind.ACTIVE, "2026-02-10", 8, usd(1)),
+    ]
+    data = chart(ask("churn", "2026-01-10", "2026-03-10", resolution), facts)
+    totals = {one.measure: one.total for one in data.series}
+    assert totals == {"churn": pytest.approx(17 / 98), "expired": 25, "returned": 8, "actives": 98}
+    none = chart(ask("churn", "2026-01-01", "2026-03-10", resolution), facts)
+    assert none.series[0].total is None
+
+
 def test_revenue_books_a_refund_on_its_own_day() -> None:
     """10.00 paid on 30 January and refunded on 3 February: January keeps its 10.00."""
     facts = [

@@ -81,8 +81,6 @@ def grouped(found: Mapping[str, ChartData]) -> list[tuple[str, list[Preview]]]:
 
 def _headline(data: ChartData, main: Series) -> Headline | None:
     match data.definition.name:
-        case "churn":
-            return _changed(data, main, _churn(data.series), _churn(data.previous.series if data.previous else ()))
         case "trial_conversion_rate":
             earlier = data.previous.series if data.previous else ()
             return _changed(data, main, _decided(data.series), _decided(earlier))
@@ -91,16 +89,8 @@ def _headline(data: ChartData, main: Series) -> Headline | None:
 
 
 def _changed(data: ChartData, main: Series, value: Value, before: Value) -> Headline:
-    good = data.definition.name == "churn"
-    moved, kind = words.change(value, before, main.unit, falling_is_good=good)
+    moved, kind = words.change(value, before, main.unit, falling_is_good=False)
     return Headline(main.title, words.full(value, main.unit, data.currency), "overall", moved, kind)
-
-
-def _churn(series: tuple[Series, ...]) -> Value:
-    """Over all days together: a day's churn would be a thirtieth of a month's."""
-    found = {one.measure: one.total or 0 for one in series if one.segment is None}
-    start = found.get("actives", 0)
-    return (found["expired"] - found["returned"]) / start if start else None
 
 
 def _decided(series: tuple[Series, ...]) -> Value:

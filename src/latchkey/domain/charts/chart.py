@@ -88,7 +88,8 @@ class Series:
     measure: str
     # One for each period.
     values: tuple[Value, ...]
-    # Over all periods. Flows: the sum. Levels: the last value. Shares and averages: of all periods together.
+    # Over all periods. Flows: the sum. Levels: the last value. Shares and averages: of all periods together,
+    # and churn as if they were one.
     total: Value
     # The mean of the complete periods that have a value; of all if none is complete.
     average: Value

@@ -69,7 +69,8 @@ CHURN = Definition(
     words=(
         "Paid subscriptions that expired in each period, less those that returned, divided by the subscriptions that "
         "were active at the start of the period. It is negative if more returned than expired. Without any at the "
-        "start there is no value."
+        "start there is no value. The total is that of all chosen days as one period: all that expired less all that "
+        "returned, divided by the subscriptions that were active at the start of the first day."
     ),
     differs="A product change without a gap is not churn; in RevenueCat's charts it is.",
     unit=Unit.SHARE,

@@ -183,11 +183,15 @@ def customers_paying(columns: Columns, _: ChartRequest) -> list[Measure]:
 def churn(columns: Columns, _: ChartRequest) -> list[Measure]:
     expired, returned = columns.flow(Kind.CHURN), columns.flow(Kind.RETURN)
     at_start = columns.before(Kind.ACTIVE)
+    lost = _sum(expired, _minus(returned))
+    first = next(iter(at_start), 0)
+    # Of the whole range, so that it is the same in days, weeks and months.
+    overall = sum(lost) / first if first > 0 else None
     return [
-        _share("churn", "Churn", _sum(expired, _minus(returned)), at_start),
+        replace(_share("churn", "Churn", lost, at_start), total=overall),
         _flow("expired", "Expired", expired, is_drawn=False),
         _flow("returned", "Returned", returned, is_drawn=False),
-        Measure("actives", "Active at the start", Unit.COUNT, tuple(at_start), next(iter(at_start), 0), is_drawn=False),
+        Measure("actives", "Active at the start", Unit.COUNT, tuple(at_start), first, is_drawn=False),
     ]
 
 
