@@ -7,6 +7,7 @@ import itertools
 from random import Random
 from typing import TypeVar
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
 from latchkey.storage.engine import presence
+from latchkey.usecases.customer_lists import roller as facets_roller
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
 from latchkey.usecases.customer_lists.listing import Listing, count, list_page
 from latchkey.usecases.customer_lists.roller import FacetRoller, catch_up, rebuild
@@ -311,6 +313,21 @@ async def test_facets_are_made_anew_at_will(shop: Shop) -> None:
     assert await kept(shop) == {}
     await walk(shop)
     assert await kept(shop) == before == await computed(shop)
+
+
+async def test_thousands_of_new_customers_are_walked_through_without_a_wait_between_batches(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facets_roller, "AT_ONCE", 3)
+    for number in range(10):
+        await create_customer(shop.changes, shop.project_id, f"visitor{number}")
+    roller = FacetRoller(shop.database)
+    await roller.turn(shop.time)
+    shop.time += 6000
+    # No time passes from one batch to the next.
+    waits = [await roller.turn(shop.time) for _ in range(4)]
+    assert len(await kept(shop)) == 10
+    assert max(waits[:3]) < 1
 
 
 async def test_being_seen_again_within_the_hour_writes_no_mark(shop: Shop) -> None:

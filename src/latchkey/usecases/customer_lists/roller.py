@@ -76,7 +76,8 @@ class FacetRoller:
             return _LOOK
         more, left = await roll_all(self._database, now, newcomers=walking)
         if walking:
-            self._looked_at, self._newest, self._left = now, outlook.newest, left
+            # After an import there are more than one batch: the next turn goes on at once.
+            self._looked_at, self._newest, self._left = None if more else now, outlook.newest, left
         return _BREATH if more else _LOOK
 
     def _walking(self, newest: int, now: Ms) -> bool:
