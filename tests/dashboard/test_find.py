@@ -69,6 +69,13 @@ async def test_what_a_role_may_not_open_is_not_offered(site: Site) -> None:
     assert "/keys/key_" in of_developer["href"]
 
 
+async def test_every_key_that_is_found_has_a_page(site: Site) -> None:
+    """Public keys have the same name as the secret one, and are on the pages of their apps."""
+    developer = await somebody(site, Role.DEVELOPER)
+    offered = (await found(developer, "latchkey up"))["API keys"]
+    assert [(await developer.get(one["href"])).status for one in offered] == [200]
+
+
 async def test_other_projects_and_erased_customers_stay_unknown(site: Site) -> None:
     owner = await somebody(site, Role.OWNER)
     other = await create_project(site.database, "Other", site.clock.now)

@@ -5,8 +5,9 @@ from (
     (select 'webhook' as kind, id, name || ' ' || url as sought, name, 1 as rank from webhooks
         where project_id = $1 and deleted_at is null order by project_id, id limit 500)
     union all
+    -- Secret keys only: a public key is on the page of its app.
     (select 'key', id, name, name, 2 from api_keys
-        where project_id = $1 and revoked_at is null order by project_id, created_at, id limit 500)
+        where project_id = $1 and kind = 'secret' and revoked_at is null order by project_id, created_at, id limit 500)
     union all
     (select 'app', id, name, name, 3 from apps where project_id = $1 order by project_id, id limit 500)
     union all
