@@ -155,3 +155,10 @@ def test_the_lock_holds_every_bound() -> None:
 
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.strip(".").split(".") if part)
+
+
+def test_no_page_installs_latchkey_from_an_index() -> None:
+    """There is no published package. Somebody else's could have its name."""
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/*.toml"), *SOURCE.rglob("README.md")]
+    wrong = re.compile(r"pip install[^`\n]* ['\"]?latchkey\b")
+    assert {page.name for page in pages if wrong.search(page.read_text(encoding="utf-8"))} == set()
