@@ -100,6 +100,17 @@ async def test_what_a_chart_cannot_do_is_named_and_ignored(shop: Shop) -> None:
     assert "segments" not in body
 
 
+async def test_experiments_and_attributes_that_the_project_does_not_have_are_named_and_ignored(shop: Shop) -> None:
+    variants = [{"id": "a", "weight": 1}, {"id": "b", "weight": 1}]
+    made = (await post(shop, "experiments", {"name": "Prices", "variants": variants})).json()["id"]
+    for name, known in (("attribute:nope", False), ("experiment:exp_none", False), (f"experiment:{made}", True)):
+        asked = quote(f'[{{"name":"{name}","values":["a"]}}]')
+        body = (await get(shop, f"charts/revenue?filters={asked}&segment={name}")).json()
+        unsupported = body["unsupported_params"]
+        assert (unsupported["filters"], unsupported.get("segment")) == (([], None) if known else ([name], name))
+        assert ("segments" in body) is known
+
+
 async def test_ltv_per_paying_customer_is_not_split_by_what_was_bought(shop: Shop) -> None:
     """Payers are counted by their first payment and revenue by every payment: of one product they do not match."""
     path = "charts/ltv_per_paying_customer"

@@ -27,7 +27,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid
 from latchkey.usecases.charts import charts
-from latchkey.usecases.charts.options import read_options
+from latchkey.usecases.charts.options import missing_dimensions, read_options
 from latchkey.usecases.rendering import charts as render
 from latchkey.usecases.rendering.chart_csv import chart_csv
 from latchkey.wire import charts as wire
@@ -138,12 +138,27 @@ class ChartQuery:
         self.environment = environment_of(environment)
         self.compare = compare
 
-    def unsupported(self, definition: Definition) -> wire.UnsupportedParams:
-        names = [one.dimension for one in self.filters if not definition.allows_filter(one.dimension)]
-        allowed = self.segment is None or definition.allows_segment(self.segment)
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        named = tuple(one.dimension for one in self.filters)
+        return (*named, self.segment) if self.segment else named
+
+    def unsupported(self, definition: Definition, missing: frozenset[str]) -> wire.UnsupportedParams:
+        """`missing` are dimensions that the project does not have."""
+        names = [one.dimension for one in self.filters if one not in self._filters(definition, missing)]
+        allowed = self.segment == self._segment(definition, missing)
         return wire.UnsupportedParams(filters=names, segment=None if allowed else self.segment)
 
-    def request(self, definition: Definition, now: Ms) -> ChartRequest:
+    def _filters(self, definition: Definition, missing: frozenset[str]) -> tuple[Filter, ...]:
+        return tuple(
+            one for one in self.filters if definition.allows_filter(one.dimension) and one.dimension not in missing
+        )
+
+    def _segment(self, definition: Definition, missing: frozenset[str]) -> str | None:
+        segment = self.segment
+        return segment if segment and definition.allows_segment(segment) and segment not in missing else None
+
+    def request(self, definition: Definition, missing: frozenset[str], now: Ms) -> ChartRequest:
         """Without what the chart cannot do, and without days to come."""
         today = date_of(today_of(now))
         if self.start_date is not None and self.start_date > today:
@@ -156,8 +171,8 @@ class ChartQuery:
             first=first,
             last=last,
             resolution=self.resolution,
-            filters=tuple(one for one in self.filters if definition.allows_filter(one.dimension)),
-            segment=self.segment if self.segment and definition.allows_segment(self.segment) else None,
+            filters=self._filters(definition, missing),
+            segment=self._segment(definition, missing),
             currency=self.currency,
             selectors=self.selectors,
             compare=self.compare,
@@ -178,13 +193,14 @@ async def read_chart(
     definition = definition_of(chart_name)
     now = services.now()
     time = await charts.time_of(services.database, caller.project_id, query.environment, now)
-    asked = query.request(definition, time)
+    missing = await missing_dimensions(services.database, caller.project_id, query.dimensions)
+    asked = query.request(definition, missing, time)
     data = await charts.read_chart(services.database, caller.project_id, asked, now)
     if format == "csv" or (format is None and _wants_csv(request)):
         name = f"{definition.name}-{data.request.first}-{data.request.last}.csv"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(chart_csv(data), headers=headers, media_type="text/csv")
-    return reply(render.chart(data, query.aggregates, query.unsupported(definition)))
+    return reply(render.chart(data, query.aggregates, query.unsupported(definition, missing)))
 
 
 @router.get("/charts/{chart_name}/options", responses=shows(wire.ChartOptions), response_class=Response)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from latchkey.domain.charts.computing.asking import definition_of
@@ -41,6 +42,23 @@ async def read_options(database: Database, project_id: str, environment: str, na
         for one in definition.selectors
     )
     return Options(replace(definition, selectors=selectors), tuple(found))
+
+
+async def missing_dimensions(database: Database, project_id: str, asked: Iterable[str]) -> frozenset[str]:
+    """Those of experiments and attributes that this project does not have. Nothing is counted by them, so a chart would
+    show a 0 that means nothing."""
+    wanted = {one for one in asked if one.startswith((EXPERIMENT, ATTRIBUTE))}
+    if not wanted:
+        return frozenset()
+    chosen = (await chart_menu(database, project_id)).attributes
+    missing = {one for one in wanted if one.startswith(ATTRIBUTE) and one.removeprefix(ATTRIBUTE) not in chosen}
+    async with database.acquire() as connection:
+        for one in wanted:
+            if one.startswith(EXPERIMENT):
+                test = await experiments.load(connection, project_id, one.removeprefix(EXPERIMENT))
+                if test is None:
+                    missing.add(one)
+    return frozenset(missing)
 
 
 def _dimension(definition: Definition, id: str, title: str, group: str | None, values: list[Choice]) -> Dimension:
