@@ -280,7 +280,10 @@ def _show(view: View, ids: list[str]) -> None:
     for explained in _explanations(view):
         has = "[green]yes[/green]" if explained.has_access else "no"
         access.add_row(output.plain(explained.entitlement_id), has, output.plain(explained.sentence))
-    console.print(access if access.row_count else "The project has no entitlements.")
+    if access.row_count:
+        output.show_table(access)
+    else:
+        console.print("The project has no entitlements.")
     bought = output.table("purchase", "product", "store", "status", "since", "until", "price")
     for purchase in _bought(view):
         price = purchase.price if isinstance(purchase, Purchase) else purchase.current.price
@@ -288,4 +291,7 @@ def _show(view: View, ids: list[str]) -> None:
         cells = (fields["id"], fields["product_id"], fields["store"], fields["status"])
         times = (shown(fields["purchased_at"]), shown(fields["ends_at"]) or "for ever")
         bought.add_row(*map(output.plain, (*cells, *times, money(price.micros, price.currency))))
-    console.print(bought if bought.row_count else "No purchases.")
+    if bought.row_count:
+        output.show_table(bought)
+    else:
+        console.print("No purchases.")

@@ -93,6 +93,18 @@ def table(*columns: str, ids: int = 1) -> Table:
     return Table(*made, box=None)
 
 
+# A table is as wide as its words need, up to this: a terminal that is narrower continues a line on the next one.
+# Columns that are squeezed into 80 characters would break ids and types in the middle.
+_WIDEST = 160
+
+
+def show_table(table: Table) -> None:
+    shown = console()
+    needed = shown.measure(table, options=shown.options.update(width=_WIDEST)).maximum
+    shown.width = max(shown.width, min(needed, _WIDEST))
+    shown.print(table, soft_wrap=True)
+
+
 def show_facts(facts: Iterable[tuple[str, str]]) -> None:
     """Names and values below each other. Empty values are left out."""
     shown = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)
@@ -109,7 +121,7 @@ def show_list(rows: Sequence[Sequence[str]], columns: Sequence[str], nothing: st
     made = table(*columns)
     for row in rows:
         made.add_row(*(plain(cell) for cell in row))
-    console().print(made)
+    show_table(made)
     if words := more():
         console().print(words, style="dim", soft_wrap=True)
 
