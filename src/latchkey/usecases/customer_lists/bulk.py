@@ -31,6 +31,8 @@ _AT_ONCE = 200
 # Ids nobody has, and failures, that are shown.
 MOST_SHOWN = 100
 LISTED = 50
+# Where customers came from, if the lists did not have everybody: shortly after somebody new came, or after an import.
+INCOMPLETE = "a filter. Some new customers were not in the lists yet: for them, make the preview again in a while"
 
 
 async def draft(
@@ -48,8 +50,8 @@ async def draft(
     _check(terms, catalog, now)
     unknown: list[str] = []
     if isinstance(wanted, Filter):
-        found, holders = await _of_filter(database, project_id, wanted, terms.entitlement_id, catalog, now)
-        source = "a filter"
+        found, holders, complete = await _of_filter(database, project_id, wanted, terms.entitlement_id, catalog, now)
+        source = "a filter" if complete else INCOMPLETE
     else:
         found, holders, unknown = await _of_ids(database, project_id, wanted, terms.entitlement_id, catalog, now)
         source = "a list of ids"
@@ -114,13 +116,15 @@ def _too_many() -> Invalid:
 
 async def _of_filter(
     database: Database, project_id: str, wanted: Filter, entitlement_id: str, catalog: Catalog, now: Ms
-) -> tuple[list[tuple[int, str]], int]:
+) -> tuple[list[tuple[int, str]], int, bool]:
+    """The customers, how many of them have the entitlement, and whether everybody is in the lists."""
     found: list[tuple[int, str]] = []
-    holders, after = 0, None
+    holders, after, complete = 0, None, True
     while True:
         page = await list_page(
             database, project_id, wanted, now, sort=Sort.KEY, after=after, limit=_AT_ONCE, whole=True
         )
+        complete = complete and page.complete
         for one in page.entries:
             found.append((one.key, one.app_user_id or ""))
             if one.customer is not None:
@@ -129,7 +133,7 @@ async def _of_filter(
             raise _too_many()
         after = page.next
         if after is None:
-            return found, holders
+            return found, holders, complete
 
 
 async def _of_ids(
