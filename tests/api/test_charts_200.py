@@ -187,6 +187,15 @@ async def test_retention(books: Books) -> None:
     assert [cells[march, n] for n in range(2)] == [(1, True), (1, True)]
 
 
+async def test_retention_by_segment_has_the_total(books: Books) -> None:
+    body = await books.read("subscription_retention", segment="country")
+    assert body["segments"][-1]["id"] == "$total"
+    sizes = [one["value"] for one in body["values"] if (one["measure"], one["period"]) == (0, 0)]
+    assert len(sizes) == len(body["segments"]) > 2
+    # Four of January, and ben's in March.
+    assert sizes[-1] == sum(sizes[:-1]) == 5
+
+
 async def test_trials(books: Books) -> None:
     assert await books.measures("trials") == {"trials": [0, 0, 0]}
     assert await books.measures("trials_new") == {"trials_new": [2, 0, 0]}

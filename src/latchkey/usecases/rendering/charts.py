@@ -148,7 +148,9 @@ def _values(
 ) -> Iterator[wire.ChartValue]:
     if data.heat_map is not None:
         by_segment = data.request.segment is not None
-        for place, row in enumerate(data.heat_map.rows):
+        # The total is the last of the segments. Without segments the rows are periods, and it is none of them.
+        rows = (*data.heat_map.rows, data.heat_map.total) if by_segment else data.heat_map.rows
+        for place, row in enumerate(rows):
             yield from _row(
                 row, _at(row.first or data.request.first), data.heat_map.unit, place if by_segment else None
             )
