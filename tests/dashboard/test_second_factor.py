@@ -105,6 +105,7 @@ async def test_somebody_sets_it_up_signs_in_with_it_and_removes_it(browser: Brow
         await expect(page.get_by_text("10 of 10 recovery codes are left.")).to_be_visible()
         assert await serious_findings(page) == []
 
+        await page.get_by_text("Menu", exact=True).click()
         await page.get_by_role("button", name="Sign out").click()
         await page.goto(site.path("/settings"))
         await _password(page, email)

@@ -122,9 +122,11 @@ class Answers:
 
 
 def differences(old: Any, new: Any, path: str = "") -> dict[str, Any]:
-    """Where the new answer is not what the old one said. It may have fields that the old one does not know."""
+    """Where the new answer is not what the old one said. It may have fields that the old one does not know, and other
+    words for people in an error: programs read its type and param."""
     if isinstance(old, dict) and isinstance(new, dict):
-        found = [differences(old[name], new.get(name), f"{path} {name}".strip()) for name in old]
+        words = {"message"} if old.get("object") == "error" or "doc_url" in old else set()
+        found = [differences(old[name], new.get(name), f"{path} {name}".strip()) for name in old.keys() - words]
     elif isinstance(old, list | tuple) and isinstance(new, list | tuple) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
         found = [differences(one, other, f"{path} {place}".strip()) for place, (one, other) in pairs]

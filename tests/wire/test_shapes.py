@@ -65,7 +65,8 @@ def test_an_event_has_the_specified_fields_and_the_agreed_extra_ones() -> None:
     """
     extra = """
         app_id transaction_id original_transaction_id entitlement_ids country_code renewal_number offer_code
-        is_family_share tax_percentage commission_percentage exchange_rate merged_sequences sequence
+        is_family_share tax_percentage commission_percentage presented_offering_id exchange_rate merged_sequences
+        sequence
     """
     assert names(event.Event) == set(specified.split()) | set(extra.split())
 

@@ -21,6 +21,7 @@ from latchkey.domain.charts.chart import USD, ChartData, LeftOut, Unit, Value
 from latchkey.domain.charts.definition import Definition
 from latchkey.usecases.charts.charts import read_together
 from latchkey.usecases.customers.listing import list_customers
+from latchkey.usecases.money import missing_rates
 from latchkey.usecases.stores.standing import standing_of
 from latchkey.usecases.webhooks.troubles import troubles_of
 
@@ -66,6 +67,7 @@ async def show_overview(visit: Visit) -> Response:
     return visit.page(
         "overview.html",
         here="overview",
+        missing_rates=await missing_rates.listed(visit.database, visit.project_id, visit.now),
         environment=environment,
         environments=offered.environments,
         instead=_is_instead(visit, environment),
