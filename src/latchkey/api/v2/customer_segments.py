@@ -62,7 +62,7 @@ async def list_customers_by_filter(
         _Text | None, Query(description="One or more of them, separated by commas: any of these.")
     ] = None,
     product_id: Annotated[_Text | None, Query(description="Has ever bought this product.")] = None,
-    product_active: Annotated[_Text | None, Query(description="`true`: the product gives access now.")] = None,
+    product_active: Annotated[_Text | None, Query(description="`true`: its time runs now, or does not end.")] = None,
     spent_from: Annotated[_Text | None, Query(description="US dollars, less refunds.")] = None,
     spent_to: Annotated[_Text | None, Query(description="US dollars, less refunds.")] = None,
     country: Annotated[_Text | None, Query(description="Two letters.")] = None,
