@@ -335,3 +335,19 @@ async def test_while_nothing_happens_the_roller_looks_once_a_second(shop: Shop) 
             now += round(1000 * await roller.turn(now))
     assert said.count("look_at_charts") <= 67
     assert set(said) <= {"look_at_charts", "begin", "take_charts_behind", "commit"}
+
+
+async def test_thousands_of_new_customers_are_counted_without_a_wait_between_batches(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charts, "NEWCOMERS_AT_ONCE", 3)
+    for number in range(10):
+        await create_customer(shop.changes, shop.project_id, f"visitor{number}")
+    roller = Roller(shop.database)
+    await roller.turn(shop.time)
+    shop.time += 6 * SECOND
+    # No time passes from one batch to the next.
+    for _ in range(4):
+        await roller.turn(shop.time)
+    newest = await shop.database.pool.fetchval("select max(id) from customers")
+    assert await shop.database.pool.fetchval("select counted from chart_rolls") == newest

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.subject import plus
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum, period_of
 from latchkey.domain.instants import DAY, Ms
-
-_EXPERIMENT, _ATTRIBUTE = "experiment:", "attribute:"
 
 _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
 
@@ -29,20 +29,10 @@ def sum_facts(facts: Iterable[Fact], question: Question, now: Ms) -> list[Sum]:
     return sorted(rows, key=lambda row: (row.kind, row.n, -1 if row.period is None else row.period, *row[3:5]))
 
 
-def plus(one: Money, other: Money) -> Money:
-    return Money(*(a + b for a, b in zip(one, other, strict=True)))
-
-
 def values_of(dimensions: Dimensions, dimension: str) -> tuple[str, ...]:
     """The values of a fact in one dimension: one, or "" for none. A customer can be in one variant of an experiment."""
-    if dimension.startswith(_EXPERIMENT):
-        prefix = dimension.removeprefix(_EXPERIMENT) + ":"
-        return _tagged(dimensions.variants, prefix)
-    if dimension.startswith(_ATTRIBUTE):
-        return _tagged(dimensions.attributes, dimension.removeprefix(_ATTRIBUTE) + "=")
-    value = getattr(dimensions, dimension)
-    assert isinstance(value, str)
-    return (value,)
+    values = getattr(dimensions, column_of(dimension))
+    return _tagged(values, prefix_of(dimension)) if is_tag(dimension) else (values,)
 
 
 def _tagged(tags: tuple[str, ...], prefix: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.figures.newcomers import Count, Seen, Stretch
+from latchkey.storage.figures.progress import Outlook
 from latchkey.storage.sql import query
 
 _LOOK = query("look_at_facets")
@@ -18,17 +19,6 @@ _AWAIT = query("await_facets")
 _BATCH = query("facets_batch")
 _STRETCH = query("facets_stretch")
 _FORGET = query("forget_facets")
-
-
-class Outlook(Struct, frozen=True):
-    """What a look at all projects at once says."""
-
-    # Some project has events or marks that are not in its facets.
-    behind: bool
-    # Some project's facets have not been started.
-    unstarted: bool
-    # The last key that any customer got.
-    newest: int
 
 
 class Roll(Struct, frozen=True):

@@ -101,7 +101,9 @@ class Roller:
             return _LOOK
         rolled = await roll_all(self._database, self._work, now, chores=chores)
         if chores:
-            self._looked_at, self._newest, self._uncounted = now, outlook.newest, rolled.uncounted
+            # With more than one batch to count, as after an import, the next turn goes on at once.
+            self._looked_at = None if rolled.more else now
+            self._newest, self._uncounted = outlook.newest, rolled.uncounted
         return _BREATH if rolled.more else _LOOK
 
     def _chores(self, newest: int, now: Ms) -> bool:
