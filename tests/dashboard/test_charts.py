@@ -14,9 +14,10 @@ from latchkey.dashboard.charting.asking import Environment, Offered, View, param
 from latchkey.dashboard.charting.choices import applied, asked_words
 from latchkey.dashboard.charting.ranges import RANGES, dates_of, usual_resolution
 from latchkey.dashboard.form import Form
-from latchkey.domain.charts.chart import Unit, Value
-from latchkey.domain.charts.definition import Choice
-from latchkey.domain.charts.definitions import BY_NAME, CHARTS
+from latchkey.domain.charts.chart import Value
+from latchkey.domain.charts.definitions.definition import Choice
+from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.listing import BY_NAME, CHARTS
 from latchkey.domain.charts.sums import Filter, Resolution
 
 NOW = 1_773_964_800_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from latchkey.domain.charts.chart import Unit
-from latchkey.domain.charts.definition import GROUPS, Definition, title_of
-from latchkey.domain.charts.definitions import CHARTS
+from latchkey.domain.charts.definitions.definition import GROUPS, Definition, title_of
+from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.listing import CHARTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "charts.md"
 BEGIN, END = "<!-- charts -->\n", "<!-- end of charts -->"

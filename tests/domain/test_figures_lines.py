@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 
 from latchkey.domain.access.entitlements import accesses
-from latchkey.domain.charts.segments import segments
+from latchkey.domain.charts.facts.segments import segments
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import merge
 from latchkey.domain.customers.promotion import grant

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.facts import facts_of
+from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import DAY
 from latchkey.domain.offering import Offering, Offerings

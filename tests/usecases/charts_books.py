@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from latchkey.domain.charts.fact import Dimensions, Fact, Money
-from latchkey.domain.charts.facts import Origin, facts_of
-from latchkey.domain.charts.subject import subjects_of
+from latchkey.domain.charts.facts.of_customer import facts_of
+from latchkey.domain.charts.facts.subject import Origin, subjects_of
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import subjects
 from latchkey.storage.charts.kinds import KINDS

@@ -7,7 +7,7 @@ from random import Random
 from uuid import UUID
 
 from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
-from latchkey.domain.charts.facts import Origin
+from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.charts.summing import sum_facts
 from latchkey.domain.charts.sums import Filter, Question, Resolution, Sum
 from latchkey.domain.instants import DAY, HOUR, Ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from latchkey.domain.charts.definitions import CHARTS
+from latchkey.domain.charts.definitions.listing import CHARTS
 
 
 @dataclass(frozen=True, slots=True)

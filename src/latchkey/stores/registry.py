@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Names of stores that other parts have to tell apart.
+APP_STORE, PLAY_STORE, STRIPE, TEST_STORE = "app_store", "play_store", "stripe", "test_store"
 _APPLE_SUBSCRIPTIONS = "https://apps.apple.com/account/subscriptions"
 
 
@@ -36,7 +38,7 @@ STORES: dict[str, Store] = {
     store.name: store
     for store in (
         Store(
-            name="app_store",
+            name=APP_STORE,
             title="App Store",
             key_prefix="appl_",
             platforms=frozenset({"ios", "tvos", "watchos", "visionos"}),
@@ -50,7 +52,7 @@ STORES: dict[str, Store] = {
             management_url=_APPLE_SUBSCRIPTIONS,
         ),
         Store(
-            name="play_store",
+            name=PLAY_STORE,
             title="Play Store",
             key_prefix="goog_",
             platforms=frozenset({"android"}),
@@ -72,7 +74,7 @@ STORES: dict[str, Store] = {
             platforms=frozenset({"galaxy"}),
         ),
         Store(
-            name="stripe",
+            name=STRIPE,
             title="Stripe",
             key_prefix="strp_",
             platforms=frozenset({"stripe"}),
@@ -88,10 +90,10 @@ STORES: dict[str, Store] = {
             platforms=frozenset({"web"}),
             base_plans=True,
             names_are_receipts=True,
-            twin="stripe",
+            twin=STRIPE,
         ),
         Store(name="paddle", title="Paddle", key_prefix="pdl_", platforms=frozenset({"paddle"})),
-        Store(name="test_store", title="Test store", key_prefix="test_", platforms=frozenset({"test_store"})),
+        Store(name=TEST_STORE, title="Test store", key_prefix="test_", platforms=frozenset({"test_store"})),
         Store(name="promotional", title="Promotional grant"),
     )
 }

@@ -9,7 +9,8 @@ from decimal import Decimal
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.charts.fact import Fact, Kind
-from latchkey.domain.charts.facts import Issue, Origin, SubjectKey, facts_of
+from latchkey.domain.charts.facts.of_customer import facts_of
+from latchkey.domain.charts.facts.subject import Issue, Origin, SubjectKey
 from latchkey.domain.charts.summing import sum_facts
 from latchkey.domain.charts.sums import Filter, Question, Resolution, Sum
 from latchkey.domain.customers.customer import Customer, newcomer

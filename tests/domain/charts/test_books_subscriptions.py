@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.facts import Issue
-from latchkey.domain.charts.month import own_length
+from latchkey.domain.charts.facts.month import own_length
+from latchkey.domain.charts.facts.subject import Issue
 from latchkey.domain.charts.sums import Filter
 from latchkey.domain.instants import DAY, Duration
 from latchkey.domain.purchases.purchase import Expired, MoneyBack, Ownership, Reason

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 
 from latchkey.domain.charts.fact import LEVELS, Fact, Kind
-from latchkey.domain.charts.facts import facts_of
+from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import transfer
 from latchkey.domain.instants import DAY, Ms

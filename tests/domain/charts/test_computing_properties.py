@@ -10,10 +10,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.charts.chart import ChartData, Unit
+from latchkey.domain.charts.chart import ChartData
 from latchkey.domain.charts.computing.compute import MOST_SEGMENTS
 from latchkey.domain.charts.computing.measures import MEASURES
-from latchkey.domain.charts.definitions import BY_NAME
+from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.listing import BY_NAME
 from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
 from latchkey.domain.charts.sums import Resolution, day_of
 from latchkey.domain.instants import DAY

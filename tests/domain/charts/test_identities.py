@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from hypothesis import given
 
 from latchkey.domain.access.entitlements import accesses
-from latchkey.domain.charts.fact import NO_MONEY, Fact, Kind, Money
-from latchkey.domain.charts.facts import facts_of
-from latchkey.domain.charts.subject import plus, subjects_of
+from latchkey.domain.charts.fact import NO_MONEY, Fact, Kind, Money, plus
+from latchkey.domain.charts.facts.of_customer import facts_of
+from latchkey.domain.charts.facts.subject import subjects_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Subscription

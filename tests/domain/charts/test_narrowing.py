@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from latchkey.domain.charts.chart import Unit
 from latchkey.domain.charts.computing.measures import MEASURES
 from latchkey.domain.charts.computing.narrowing import is_wide
-from latchkey.domain.charts.definitions import BY_NAME
+from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.listing import BY_NAME
 from latchkey.domain.charts.fact import LEVELS, Dimensions, Fact, Kind, Money
 from latchkey.domain.charts.sums import Resolution
 from latchkey.domain.instants import DAY

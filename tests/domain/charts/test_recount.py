@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from latchkey.domain.catalog import ProductKind
 from latchkey.domain.charts.fact import Fact, Kind
-from latchkey.domain.charts.facts import Issue, SubjectKey, facts_of
+from latchkey.domain.charts.facts.of_customer import facts_of
+from latchkey.domain.charts.facts.subject import Issue, SubjectKey
 from latchkey.domain.events.event import EventType
 from latchkey.domain.instants import Duration
 from latchkey.wire.event import Event

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.charts.chart import Drawing
 from latchkey.domain.charts.computing.periods import preceding
-from latchkey.domain.charts.definition import GROUPS, Definition
-from latchkey.domain.charts.definitions import CHARTS
+from latchkey.domain.charts.definitions.definition import GROUPS, Definition
+from latchkey.domain.charts.definitions.drawing import Drawing
+from latchkey.domain.charts.definitions.listing import CHARTS
 from latchkey.domain.charts.fact import Dimensions, Kind
 from latchkey.domain.charts.sums import Filter, Resolution
 from latchkey.domain.refusal import Invalid

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.charts.chart import Drawing
+from latchkey.domain.charts.definitions.drawing import Drawing
 from latchkey.domain.charts.fact import Dimensions, Fact, Kind
 from latchkey.domain.charts.sums import Filter, Resolution
 from tests.domain.charts.answers import (

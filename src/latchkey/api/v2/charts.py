@@ -21,7 +21,7 @@ from latchkey.api.services import Provided
 from latchkey.domain.charts.chart import USD, ChartRequest
 from latchkey.domain.charts.computing.asking import MOST_FILTERS, MOST_VALUES, definition_of
 from latchkey.domain.charts.computing.periods import today_of
-from latchkey.domain.charts.definition import Definition
+from latchkey.domain.charts.definitions.definition import Definition
 from latchkey.domain.charts.sums import Filter, Resolution, date_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment

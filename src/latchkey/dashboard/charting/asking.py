@@ -23,8 +23,9 @@ from latchkey.dashboard.charting.ranges import (
     usual_resolution,
 )
 from latchkey.dashboard.form import Form
-from latchkey.domain.charts.chart import USD, ChartRequest, Drawing
-from latchkey.domain.charts.definition import Choice, Definition
+from latchkey.domain.charts.chart import USD, ChartRequest
+from latchkey.domain.charts.definitions.definition import Choice, Definition
+from latchkey.domain.charts.definitions.drawing import Drawing
 from latchkey.domain.charts.sums import Filter, Resolution
 from latchkey.domain.instants import Ms
 

@@ -8,7 +8,8 @@ from latchkey.dashboard.charting import words
 from latchkey.dashboard.drawing import picture as drawing
 from latchkey.dashboard.drawing.picture import PLACES, Picture
 from latchkey.dashboard.drawing.ranks import Rank, ranks
-from latchkey.domain.charts.chart import ChartData, Drawing, Series, Unit, Value
+from latchkey.domain.charts.chart import ChartData, Series, Value
+from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 
 # Charts whose values are better when they fall.
 FALLING_IS_GOOD = frozenset({"churn", "refund_rate"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latchkey.domain.charts.chart import ChartData, Series
-from latchkey.domain.charts.definition import DURATION
+from latchkey.domain.charts.definitions.definition import DURATION
 from latchkey.usecases.money.fees import TITLES
 
 NOT_KNOWN = "Not known"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from latchkey.dashboard import texts
 from latchkey.dashboard.charting import words
 from latchkey.dashboard.drawing.intervals import Interval, intervals
-from latchkey.domain.charts.chart import ChartData, Estimate, Unit, VariantResult
+from latchkey.domain.charts.chart import ChartData, Estimate, VariantResult
+from latchkey.domain.charts.definitions.drawing import Unit
 
 
 @dataclass(frozen=True, slots=True)

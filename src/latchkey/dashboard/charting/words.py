@@ -7,7 +7,8 @@ from datetime import date
 from functools import cache
 
 from latchkey.dashboard import texts
-from latchkey.domain.charts.chart import Period, Unit, Value
+from latchkey.domain.charts.chart import Period, Value
+from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.sums import Resolution
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -9,40 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from latchkey.domain.charts.definitions.definition import Definition
+from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.sums import Filter, Resolution
 from latchkey.domain.instants import Ms
-
-if TYPE_CHECKING:
-    from latchkey.domain.charts.definition import Definition
 
 Value: TypeAlias = int | float | None
 
 USD = "USD"
 # The series of all segments that are not among the largest.
 OTHER = "other"
-
-
-class Unit(StrEnum):
-    COUNT = "count"
-    # Millionths of the chart's currency.
-    MONEY = "money"
-    # 0.05 is five percent.
-    SHARE = "share"
-
-
-class Drawing(StrEnum):
-    """How a chart is best drawn. Each series says whether it is drawn at all."""
-
-    LINE = "line"
-    BARS = "bars"
-    # Series on top of each other. Negative values go below the axis. A series with `is_net` is a line across them.
-    STACKED_BARS = "stacked_bars"
-    HEAT_MAP = "heat_map"
-    # Rows of estimates with intervals (experiments).
-    INTERVALS = "intervals"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

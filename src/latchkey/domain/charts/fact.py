@@ -152,6 +152,23 @@ class Money(NamedTuple):
 NO_MONEY = Money()
 
 
+def plus(one: Money, other: Money) -> Money:
+    a, b, c, d, e, f, g = one
+    h, i, j, k, m, n, o = other
+    return Money(a + h, b + i, c + j, d + k, e + m, f + n, g + o)
+
+
+def minus(one: Money, other: Money) -> Money:
+    a, b, c, d, e, f, g = one
+    h, i, j, k, m, n, o = other
+    return Money(a - h, b - i, c - j, d - k, e - m, f - n, g - o)
+
+
+def negative(one: Money) -> Money:
+    a, b, c, d, e, f, g = one
+    return Money(-a, -b, -c, -d, -e, -f, -g)
+
+
 class Fact(NamedTuple):
     kind: Kind
     at: Ms

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
-from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Dimensions, Fact, Kind, Money
-from latchkey.domain.charts.subject import plus
+from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Dimensions, Fact, Kind, Money, plus
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum, period_of
 from latchkey.domain.instants import DAY, Ms
 

@@ -24,8 +24,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.month import monthly, sold_length
-from latchkey.domain.charts.segments import PAID, PurchaseKey, Stretch, returns, segments, stretches
+from latchkey.domain.charts.facts.month import monthly, sold_length
+from latchkey.domain.charts.facts.segments import PAID, PurchaseKey, Stretch, returns, segments, stretches
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.figures.tally import NOTHING, Tally
 from latchkey.domain.instants import Ms

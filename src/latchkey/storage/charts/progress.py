@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from latchkey.domain.charts.facts import Origin
+from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.figures.newcomers import Count, Seen, Stretch

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import msgpack
 
-from latchkey.domain.charts.facts import Issue, Origin
+from latchkey.domain.charts.facts.subject import Issue, Origin
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.charts.cuboids import FULL
 from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
-from latchkey.domain.charts.facts import Origin, SubjectKey
+from latchkey.domain.charts.facts.subject import Origin, SubjectKey
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.charts import books, dimensions, subjects

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from latchkey.domain.charts.cuboids import FULL, cells_of
 from latchkey.domain.charts.fact import Dimensions
-from latchkey.domain.charts.facts import Origin
+from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.charts import dimensions
 from latchkey.storage.charts.dimensions import ORIGIN, Combination, Numbered

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from latchkey.domain.charts.computing.asking import definition_of
-from latchkey.domain.charts.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
-from latchkey.domain.charts.options import Dimension, Options
+from latchkey.domain.charts.definitions.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
+from latchkey.domain.charts.definitions.options import Dimension, Options
 from latchkey.storage.database import Database
 from latchkey.storage.experiments import experiments
 from latchkey.usecases.charts.menu import chart_menu

@@ -8,9 +8,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, column_of, cuboid_for, is_tag, prefix_of
-from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money
+from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money, minus, plus
 from latchkey.domain.charts.ranges import ranges_of
-from latchkey.domain.charts.subject import minus, plus
 from latchkey.domain.charts.summing import sum_facts
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum
 from latchkey.domain.instants import DAY, Ms

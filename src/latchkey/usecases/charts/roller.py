@@ -22,8 +22,8 @@ from msgspec import json
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.facts import Issue, Origin, SubjectKey, facts_of
-from latchkey.domain.charts.subject import NO_ORIGIN, subjects_of
+from latchkey.domain.charts.facts.of_customer import facts_of
+from latchkey.domain.charts.facts.subject import NO_ORIGIN, Issue, Origin, SubjectKey, subjects_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import MINUTE, Ms
 from latchkey.storage.catalog.catalogs import Catalogs

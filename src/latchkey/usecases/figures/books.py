@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 from uuid import UUID
 
-from latchkey.domain.charts.segments import PurchaseKey
+from latchkey.domain.charts.facts.segments import PurchaseKey
 from latchkey.domain.figures.lines import Line
 from latchkey.domain.figures.tally import NOTHING, Tally
 from latchkey.domain.instants import DAY

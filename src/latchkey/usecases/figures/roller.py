@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts.segments import PurchaseKey
+from latchkey.domain.charts.facts.segments import PurchaseKey
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.figures.lines import Line, contributions
 from latchkey.domain.instants import MINUTE, Ms

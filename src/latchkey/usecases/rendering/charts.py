@@ -8,11 +8,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from latchkey.domain.charts.chart import USD, ChartData, Estimate, HeatRow, Period, Series, Unit, Value
+from latchkey.domain.charts.chart import USD, ChartData, Estimate, HeatRow, Period, Series, Value
 from latchkey.domain.charts.chart import VariantResult as Result
 from latchkey.domain.charts.computing.compute import MOST_SEGMENTS
-from latchkey.domain.charts.definition import Definition, Selector
-from latchkey.domain.charts.options import Options
+from latchkey.domain.charts.definitions.definition import Definition, Selector
+from latchkey.domain.charts.definitions.drawing import Unit
+from latchkey.domain.charts.definitions.options import Options
 from latchkey.domain.charts.sums import Resolution, day_of
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.money import MICROS

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from latchkey.domain.charts.chart import USD, ChartRequest
 from latchkey.domain.charts.computing.periods import preceding, today_of
-from latchkey.domain.charts.definition import OF_PURCHASES, Definition
-from latchkey.domain.charts.definitions import BY_NAME
+from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
+from latchkey.domain.charts.definitions.listing import BY_NAME
 from latchkey.domain.charts.fact import LEVELS, Kind
 from latchkey.domain.charts.sums import Filter, Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms

@@ -9,8 +9,7 @@ from typing import TypeAlias
 from latchkey.domain.charts.chart import Period
 from latchkey.domain.charts.computing.exchange import Exchange
 from latchkey.domain.charts.computing.periods import index_of
-from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money
-from latchkey.domain.charts.subject import plus
+from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money, plus
 from latchkey.domain.charts.sums import Day, Resolution, Sum, day_of, period_of
 
 Column: TypeAlias = list[int]

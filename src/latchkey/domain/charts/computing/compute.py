@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from latchkey.domain.charts.chart import (
-    OTHER,
-    USD,
-    ChartData,
-    ChartRequest,
-    Drawing,
-    HeatMap,
-    Period,
-    Previous,
-    Series,
-    Unit,
-    Value,
-)
+from latchkey.domain.charts.chart import OTHER, USD, ChartData, ChartRequest, HeatMap, Period, Previous, Series, Value
 from latchkey.domain.charts.computing.asking import BY_N, before, definition_of
 from latchkey.domain.charts.computing.columns import Columns, added, fold
 from latchkey.domain.charts.computing.exchange import REVENUE_TYPES, Exchange
@@ -26,7 +14,8 @@ from latchkey.domain.charts.computing.intervals import variant_results
 from latchkey.domain.charts.computing.measures import MEASURES, Measure, weight
 from latchkey.domain.charts.computing.narrowing import REST
 from latchkey.domain.charts.computing.periods import periods_of
-from latchkey.domain.charts.definition import OF_PURCHASES, Definition
+from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
+from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import Kind
 from latchkey.domain.charts.sums import Sum
 from latchkey.domain.instants import Ms

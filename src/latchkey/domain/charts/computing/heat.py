@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from latchkey.domain.charts.chart import Cell, ChartRequest, HeatMap, HeatRow, Period, Unit, Value
+from latchkey.domain.charts.chart import Cell, ChartRequest, HeatMap, HeatRow, Period, Value
 from latchkey.domain.charts.computing.columns import Columns, added
 from latchkey.domain.charts.computing.periods import today_of
-from latchkey.domain.charts.definition import WINDOWS
+from latchkey.domain.charts.definitions.definition import WINDOWS
+from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.fact import LIFETIMES, Kind
 from latchkey.domain.charts.sums import day_of
 from latchkey.domain.instants import DAY, Duration, Ms, add, parse_duration

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from latchkey.domain.charts.chart import ChartRequest, Unit, Value
+from latchkey.domain.charts.chart import ChartRequest, Value
 from latchkey.domain.charts.computing.columns import Column, Columns
 from latchkey.domain.charts.computing.periods import window_place
-from latchkey.domain.charts.definition import REVENUE_TYPE
+from latchkey.domain.charts.definitions.definition import REVENUE_TYPE
+from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.fact import Kind
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from latchkey.domain.charts.chart import ChartRequest, Drawing
+from latchkey.domain.charts.chart import ChartRequest
 from latchkey.domain.charts.computing.asking import BY_N, definition_of, questions_of
-from latchkey.domain.charts.fact import NO_MONEY, Kind, Money
-from latchkey.domain.charts.subject import minus
+from latchkey.domain.charts.definitions.drawing import Drawing
+from latchkey.domain.charts.fact import NO_MONEY, Kind, Money, minus
 from latchkey.domain.charts.sums import Day, Filter, Question, Resolution, Sum
 
 # Questions about fewer periods are asked at once.

@@ -18,11 +18,12 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
 from latchkey.storage.customers.records import Stored
+from latchkey.stores.registry import PLAY_STORE, TEST_STORE
 from latchkey.stores.test_store import actions
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
 from latchkey.usecases.sandbox.history.market import COINS, LIFETIME, MONTHLY, TEAM, YEARLY
 from latchkey.usecases.sandbox.history.people import Person
-from latchkey.usecases.sandbox.history.shop import GOOGLE, TEST, Till
+from latchkey.usecases.sandbox.history.shop import Till
 
 # The experiment's second variant, whose customers buy more often.
 BETTER = "yearly_first"
@@ -97,7 +98,7 @@ def _live(life: Life, person: Person, till: Till, experiment: Experiment, began:
         case "yearly":
             _subscribe(life, till, chance, YEARLY, at)
         case "intro":
-            _subscribe(life, till, chance, YEARLY, at, intro=till.store != TEST)
+            _subscribe(life, till, chance, YEARLY, at, intro=till.store != TEST_STORE)
         case "team":
             _subscribe(life, till, chance, TEAM, at)
         case "lifetime":
@@ -163,7 +164,7 @@ def _period(life: Life, till: Till, chance: Random, known: Subscription) -> Ms |
     if drawn < leaving:
         return _cancel(life, till, chance, known, during)
     drawn -= leaving
-    if till.store == TEST or current.period_type is PeriodType.TRIAL:
+    if till.store == TEST_STORE or current.period_type is PeriodType.TRIAL:
         _renew(life, till, known)
         return None
     if drawn < 0.014:
@@ -173,7 +174,7 @@ def _period(life: Life, till: Till, chance: Random, known: Subscription) -> Ms |
     if drawn < 0.034 and current.product_id.startswith(MONTHLY):
         life.see(during, till.changed(known, YEARLY if where < 0.6 else TEAM, during))
         return None
-    if drawn < 0.044 and till.store == GOOGLE:
+    if drawn < 0.044 and till.store == PLAY_STORE:
         resumes = ends + (30 if where < 0.5 else 60) * DAY
         life.see(during, actions.pause(known, during, resumes))
         life.reach(resumes)
@@ -212,7 +213,7 @@ def _cancel(life: Life, till: Till, chance: Random, known: Subscription, at: Ms)
 def _renew(life: Life, till: Till, known: Subscription) -> None:
     ends = known.current.ends_at
     life.reach(ends)
-    if till.store != TEST:
+    if till.store != TEST_STORE:
         # The test store renews by itself.
         life.see(ends, till.renewed(life.held(known), ends, follows=ends))
 

@@ -10,6 +10,7 @@ from latchkey.domain.instants import Duration
 from latchkey.domain.money import MICROS, Price
 from latchkey.domain.tariff.fees import Enrolment, Percentages, Program
 from latchkey.domain.tariff.rate_file import date_of
+from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE
 
 MONTHLY, YEARLY, TEAM, LIFETIME, COINS = "pro_monthly", "pro_yearly", "team_monthly", "pro_lifetime", "coins_100"
 # What the first three months of a yearly subscription cost in an introductory offer.
@@ -94,10 +95,10 @@ def _rates(first: int, last: int) -> Iterator[str]:
 
 def programs(first: int) -> list[Enrolment]:
     """Both app stores' programs for small businesses."""
-    return [Enrolment(store, Program.SMALL_BUSINESS, first) for store in ("app_store", "play_store")]
+    return [Enrolment(store, Program.SMALL_BUSINESS, first) for store in (APP_STORE, PLAY_STORE)]
 
 
 def percentages(first: int) -> list[Percentages]:
     """The taxes of the countries, and what Stripe takes."""
     taxes = [Percentages(first, country=one.code, tax_rate=one.tax) for one in COUNTRIES if one.tax]
-    return [*taxes, Percentages(first, store="stripe", commission_rate=0.029)]
+    return [*taxes, Percentages(first, store=STRIPE, commission_rate=0.029)]

@@ -10,6 +10,7 @@ from random import Random
 from latchkey.domain.customers.customer import Attribute, Customer
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.storage.customers.records import LastSeen
+from latchkey.stores.registry import APP_STORE, PLAY_STORE, STRIPE, TEST_STORE
 from latchkey.usecases.sandbox.history.market import COUNTRIES, Country
 
 SEED = "latchkey demo history 1"
@@ -29,12 +30,12 @@ _LAST = (
     *("lopez", "sato", "martin", "jones", "costa", "wagner", "singh", "larsson", "kowalski", "baker", "meyer", "park"),
 )
 _SOURCES = (("organic", 50), ("instagram", 18), ("google_ads", 14), ("newsletter", 10), ("podcast", 8))
-_STORES = (("app_store", 45), ("play_store", 32), ("stripe", 15), ("test_store", 8))
+_STORES = ((APP_STORE, 45), (PLAY_STORE, 32), (STRIPE, 15), (TEST_STORE, 8))
 _PLATFORMS = {
-    "app_store": ("iOS", ("17.6", "18.1", "18.5", "26.0")),
-    "play_store": ("android", ("13", "14", "15", "16")),
-    "stripe": ("web", ("Chrome 138", "Safari 18", "Firefox 140")),
-    "test_store": ("iOS", ("18.5",)),
+    APP_STORE: ("iOS", ("17.6", "18.1", "18.5", "26.0")),
+    PLAY_STORE: ("android", ("13", "14", "15", "16")),
+    STRIPE: ("web", ("Chrome 138", "Safari 18", "Firefox 140")),
+    TEST_STORE: ("iOS", ("18.5",)),
 }
 _VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "1.3.1", "2.0.0", "2.0.2", "2.1.0", "2.2.0", "2.3.0")
 

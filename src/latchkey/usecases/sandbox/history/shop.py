@@ -9,11 +9,11 @@ from latchkey.domain.money import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.domain.replacing import replace
+from latchkey.stores import registry
+from latchkey.stores.registry import PLAY_STORE, TEST_STORE
 from latchkey.stores.test_store.billing import next_moment, period_end
 from latchkey.usecases.sandbox.history import market
 from latchkey.usecases.sandbox.history.market import LENGTHS, PLANS
-
-APPLE, GOOGLE, STRIPE, TEST = "app_store", "play_store", "stripe", "test_store"
 
 
 class Till:
@@ -21,15 +21,15 @@ class Till:
 
     def __init__(self, store: str, app_id: str | None, country: market.Country, chance: Random) -> None:
         self.store, self.app_id, self.country = store, app_id, country
-        self.environment = Environment.SANDBOX if store == TEST else Environment.PRODUCTION
+        self.environment = Environment.SANDBOX if store == TEST_STORE else Environment.PRODUCTION
         self._chance = chance
 
     def named(self, product: str) -> str:
-        return f"{product}:{PLANS[product]}" if self.store == GOOGLE and product in PLANS else product
+        return f"{product}:{PLANS[product]}" if self.store == PLAY_STORE and product in PLANS else product
 
     def price(self, product: str) -> Price:
         # The test store has the catalog's prices.
-        return market.price(product, "USD" if self.store == TEST else self.country.currency)
+        return market.price(product, "USD" if self.store == TEST_STORE else self.country.currency)
 
     def subscribe(self, product: str, at: Ms, *, cause: Cause = Cause.PURCHASE, intro: bool = False) -> Subscription:
         trial = cause is Cause.TRIAL
@@ -37,7 +37,7 @@ class Till:
         price = self.price(market.INTRO if intro else product)
         id = self._id()
         period = Period(
-            id=f"{id}.0" if self.store == TEST else id,
+            id=f"{id}.0" if self.store == TEST_STORE else id,
             number=0,
             cause=cause,
             product_id=self.named(product),
@@ -128,24 +128,24 @@ class Till:
     def _id(self, at_stripe: str = "sub") -> str:
         digits = self._chance.getrandbits(60)
         match self.store:
-            case "app_store":
+            case registry.APP_STORE:
                 return f"2{digits % 10**15:015}"
-            case "play_store":
+            case registry.PLAY_STORE:
                 text = f"{digits % 10**17:017}"
                 return f"GPA.{text[:4]}-{text[4:8]}-{text[8:12]}-{text[12:]}"
-            case "stripe":
+            case registry.STRIPE:
                 return f"{at_stripe}_demo{digits:015x}"
             case _:
                 return f"test_demo{digits:015x}"
 
     def _period_id(self, subscription: Subscription, number: int) -> str:
         match self.store:
-            case "app_store":
+            case registry.APP_STORE:
                 # Apple's transactions of one subscription have nothing in common.
                 return f"2{self._chance.getrandbits(60) % 10**15:015}"
-            case "play_store":
+            case registry.PLAY_STORE:
                 return f"{subscription.id}..{number - 1}"
-            case "stripe":
+            case registry.STRIPE:
                 return f"in_demo{self._chance.getrandbits(60):015x}"
             case _:
                 return f"{subscription.id}.{number}"

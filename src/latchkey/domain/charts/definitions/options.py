@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from latchkey.domain.charts.definition import Choice, Definition
+from latchkey.domain.charts.definitions.definition import Choice, Definition
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from latchkey.domain.charts.fact import LIFETIMES, NO_MONEY, Dimensions, Kind
-from latchkey.domain.charts.payments import Paid
-from latchkey.domain.charts.subject import FactBook, counts, negative
+from latchkey.domain.charts.fact import LIFETIMES, NO_MONEY, Dimensions, Kind, negative
+from latchkey.domain.charts.facts.payments import Paid
+from latchkey.domain.charts.facts.subject import FactBook, counts
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latchkey.domain.charts.customer_definitions import (
+from latchkey.domain.charts.definitions.customers import (
     CONVERSION_TO_PAYING,
     CUSTOMERS_NEW,
     CUSTOMERS_PAYING,
@@ -13,7 +13,7 @@ from latchkey.domain.charts.customer_definitions import (
     TRIALS_MOVEMENT,
     TRIALS_NEW,
 )
-from latchkey.domain.charts.money_definitions import (
+from latchkey.domain.charts.definitions.money import (
     ARR,
     COHORT_EXPLORER,
     LTV_PER_CUSTOMER,
@@ -23,7 +23,7 @@ from latchkey.domain.charts.money_definitions import (
     REFUND_RATE,
     REVENUE_CHART,
 )
-from latchkey.domain.charts.subscription_definitions import (
+from latchkey.domain.charts.definitions.subscriptions import (
     ACTIVES,
     ACTIVES_MOVEMENT,
     ACTIVES_NEW,

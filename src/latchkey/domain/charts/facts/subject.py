@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money
+from latchkey.domain.charts.fact import Dimensions, Fact, Kind, Money, plus
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
@@ -62,23 +62,6 @@ class FactBook:
 
 
 _new = tuple.__new__
-
-
-def plus(one: Money, other: Money) -> Money:
-    a, b, c, d, e, f, g = one
-    h, i, j, k, m, n, o = other
-    return Money(a + h, b + i, c + j, d + k, e + m, f + n, g + o)
-
-
-def minus(one: Money, other: Money) -> Money:
-    a, b, c, d, e, f, g = one
-    h, i, j, k, m, n, o = other
-    return Money(a - h, b - i, c - j, d - k, e - m, f - n, g - o)
-
-
-def negative(one: Money) -> Money:
-    a, b, c, d, e, f, g = one
-    return Money(-a, -b, -c, -d, -e, -f, -g)
 
 
 def counts(purchase: Purchase) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from latchkey.domain.charts.fact import NO_MONEY, Dimensions, Kind
-from latchkey.domain.charts.payments import Paid
-from latchkey.domain.charts.people import Bought, Held, held, paid, transitions, window_of
-from latchkey.domain.charts.subject import FactBook, negative
+from latchkey.domain.charts.fact import NO_MONEY, Dimensions, Kind, negative
+from latchkey.domain.charts.facts.payments import Paid
+from latchkey.domain.charts.facts.people import Bought, Held, held, paid, transitions, window_of
+from latchkey.domain.charts.facts.subject import FactBook
 from latchkey.domain.customers.customer import Enrollment
 from latchkey.domain.instants import DAY, Ms
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from latchkey.domain.charts.amounts import currency_of, monthly_money, same_terms
-from latchkey.domain.charts.dimensions import SubscriptionDimensions
-from latchkey.domain.charts.fact import Dimensions, Kind, Money
-from latchkey.domain.charts.segments import PAID, Segment, Stretch, returns, stretches
-from latchkey.domain.charts.subject import FactBook, SubjectKey, minus, negative
+from latchkey.domain.charts.fact import Dimensions, Kind, Money, minus, negative
+from latchkey.domain.charts.facts.amounts import currency_of, monthly_money, same_terms
+from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
+from latchkey.domain.charts.facts.segments import PAID, Segment, Stretch, returns, stretches
+from latchkey.domain.charts.facts.subject import FactBook, SubjectKey
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType, Subscription
 

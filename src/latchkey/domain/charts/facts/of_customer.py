@@ -11,17 +11,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.charts import dimensions as made
-from latchkey.domain.charts.dimensions import SubscriptionDimensions
-from latchkey.domain.charts.experiments import add_enrollments
 from latchkey.domain.charts.fact import Fact
-from latchkey.domain.charts.payments import Paid, add_payments, payment_of, payments_of
-from latchkey.domain.charts.people import Bought, add_customer
-from latchkey.domain.charts.renewals import add_issues, add_renewals, graces_of
-from latchkey.domain.charts.running import Levels, Run, add_active, add_beginnings
-from latchkey.domain.charts.segments import NO_GRACES, as_seen, segments
-from latchkey.domain.charts.status import add_status
-from latchkey.domain.charts.subject import (
+from latchkey.domain.charts.facts import dimensions as made
+from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
+from latchkey.domain.charts.facts.experiments import add_enrollments
+from latchkey.domain.charts.facts.payments import Paid, add_payments, payment_of, payments_of
+from latchkey.domain.charts.facts.people import Bought, add_customer
+from latchkey.domain.charts.facts.renewals import add_issues, add_renewals, graces_of
+from latchkey.domain.charts.facts.running import Levels, Run, add_active, add_beginnings
+from latchkey.domain.charts.facts.segments import NO_GRACES, as_seen, segments
+from latchkey.domain.charts.facts.status import add_status
+from latchkey.domain.charts.facts.subject import (
     NO_ORIGIN,
     FactBook,
     Issue,
@@ -31,12 +31,10 @@ from latchkey.domain.charts.subject import (
     customer_key,
     environment_of,
 )
-from latchkey.domain.charts.trials import add_trials
+from latchkey.domain.charts.facts.trials import add_trials
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.purchases.purchase import Environment, Ownership
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
-
-__all__ = ["Issue", "Origin", "SubjectKey", "facts_of"]
 
 
 def facts_of(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latchkey.domain.charts.dimensions import SubscriptionDimensions
-from latchkey.domain.charts.fact import NO_MONEY, Kind
-from latchkey.domain.charts.running import Levels
-from latchkey.domain.charts.segments import PAID, Segment
-from latchkey.domain.charts.subject import FactBook, negative
+from latchkey.domain.charts.fact import NO_MONEY, Kind, negative
+from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
+from latchkey.domain.charts.facts.running import Levels
+from latchkey.domain.charts.facts.segments import PAID, Segment
+from latchkey.domain.charts.facts.subject import FactBook
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 
 RENEWS, ENDS, FAILED = 0, 1, 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from latchkey.domain.charts.chart import Drawing, Unit
+from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import LIFETIMES, Kind
 
 # Dimensions of a customer, and those that only purchases have.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from latchkey.domain.charts.chart import Drawing, Unit
-from latchkey.domain.charts.definition import (
+from latchkey.domain.charts.definitions.definition import (
     LIFETIME,
     OF_CUSTOMERS,
     PLAIN,
@@ -13,6 +12,7 @@ from latchkey.domain.charts.definition import (
     Definition,
     Selector,
 )
+from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import Kind
 
 _MONTHLY = (

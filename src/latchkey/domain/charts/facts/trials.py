@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latchkey.domain.charts.dimensions import SubscriptionDimensions
 from latchkey.domain.charts.fact import NO_MONEY, Kind
-from latchkey.domain.charts.segments import PAID, Segment
-from latchkey.domain.charts.subject import FactBook
+from latchkey.domain.charts.facts.dimensions import SubscriptionDimensions
+from latchkey.domain.charts.facts.segments import PAID, Segment
+from latchkey.domain.charts.facts.subject import FactBook
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 
 # What became of a trial.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from latchkey.domain.charts.chart import Drawing, Unit
-from latchkey.domain.charts.definition import (
+from latchkey.domain.charts.definitions.definition import (
     DURATION,
     PLAIN,
     SUBSCRIPTIONS,
@@ -11,6 +10,7 @@ from latchkey.domain.charts.definition import (
     Definition,
     Selector,
 )
+from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import Kind
 
 ACTIVES = Definition(
