@@ -21,9 +21,9 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.team.account import Role
 from latchkey.now import real_now
 from latchkey.usecases.access import audit, sessions, team
+from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.experiments.experiments import create_experiment
-from latchkey.usecases.figures import overview as figures
 from latchkey.usecases.sandbox import clocks as test_clocks
 from latchkey.usecases.sandbox import store as test_store
 
@@ -74,10 +74,10 @@ async def run(ground: Ground, customers: int = CUSTOMERS) -> list[Row]:
         webhook_id = await add_webhook(ground, client, url)
         params = await populate(ground, customers, webhook_id)
         began = time.perf_counter()
-        while not await figures.catch_up(ground.database, ground.project_id, real_now()):
+        while not await catch_up(ground.database, ground.project_id, real_now()):
             pass
         counted = time.perf_counter() - began
-        rows = [Row(f"figures of {customers:,} customers counted from nothing", counted, "s")]
+        rows = [Row(f"charts of {customers:,} customers counted from nothing", counted, "s")]
         return rows + await measure(ground, client, url, params)
 
 

@@ -33,7 +33,8 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     },
     "aliases": {"app_user_id": "app_user_id || '-' || k", "customer_id": _OTHER_CUSTOMER},
     "purchase_owners": {"store_id": "store_id || '-' || k", "customer_id": _OTHER_CUSTOMER},
-    "figure_lines": {"purchase": "md5(purchase::text || k)::uuid"},
+    "chart_subjects": {"subject": "md5(subject::text || k)::uuid"},
+    "customer_facets": {"customer_id": _OTHER_CUSTOMER},
     "events": {
         "position": "position + k * 1000000000",
         # As random as the ids of real events.
@@ -43,7 +44,7 @@ CHANGED: Mapping[str, Mapping[str, str]] = {
     "deliveries": {"event_id": "md5(event_id || k)", "customer_id": _OTHER_CUSTOMER},
     "attempts": {"customer_id": _OTHER_CUSTOMER},
 }
-CUSTOMER = ("customers", "aliases", "purchase_owners", "figure_lines")
+CUSTOMER = ("customers", "aliases", "purchase_owners", "chart_subjects", "customer_facets")
 _LOG = "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"
 _COLUMNS = """
 select array_agg(column_name::text order by ordinal_position) from information_schema.columns
@@ -57,7 +58,7 @@ async def run(ground: Ground) -> list[Row]:
         before = await ground.database.pool.fetchval(_LOG)
         await measure(system.buyer("sized"), CONNECTIONS, PURCHASES)
         await system.until_recorded(PURCHASES)
-        await _figures(ground)
+        await _charts(ground)
         written = await ground.database.pool.fetchval(_LOG) - before
         rows = [Row("log (WAL) of a purchase and its delivery", float(written / PURCHASES), "bytes")]
         rows += _memory(system.pids)
@@ -69,9 +70,9 @@ async def run(ground: Ground) -> list[Row]:
     return _sizes(await _measured(ground)) + rows
 
 
-async def _figures(ground: Ground) -> None:
-    """Wait until the figures have every event, or give up after a minute and measure without them."""
-    behind = "select exists (select from figure_rolls r join feeds f using (project_id) where r.position < f.position)"
+async def _charts(ground: Ground) -> None:
+    """Wait until the charts have every event, or give up after a minute and measure without them."""
+    behind = "select exists (select from chart_rolls r join feeds f using (project_id) where r.position < f.position)"
     for _ in range(600):
         if not await ground.database.pool.fetchval(behind):
             return
@@ -108,7 +109,7 @@ def _sizes(measured: Mapping[str, tuple[int, int]]) -> list[Row]:
 
     customers = measured["customers"][1]
     of_customer = sum(measured[table][0] for table in CUSTOMER) / customers
-    rows = [Row("a customer with one subscription, its id and its figures", of_customer, "bytes")]
+    rows = [Row("a customer with one subscription, its id, charts and list", of_customer, "bytes")]
     rows += [Row(f"of it {table}", measured[table][0] / customers, "bytes") for table in CUSTOMER]
     rows += [Row(f"{what}, with indexes", each(table), "bytes") for what, table in (
         ("an event", "events"), ("a delivery", "deliveries"), ("an attempt", "attempts"),

@@ -10,7 +10,7 @@ from latchkey.storage.distribution.presence import is_distributed
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.migrate import migrate
 from latchkey.storage.sql import query
-from latchkey.usecases.figures.overview import catch_up
+from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
 from tests.api.client import NOW
 from tests.api.conftest import opened

@@ -7,14 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.charts.fact import Fact, Kind
+from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.figures.lines import contributions
-from latchkey.domain.figures.tally import NOTHING, Tally
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.money import Price
 from latchkey.domain.purchases.payment import Payment, payment_of
@@ -213,42 +213,56 @@ def check_events(customer: Customer, events: Iterable[Event]) -> None:
                 assert net_usd[id] - (0 if payment.refunded else payment.returned_usd) == payment.kept_usd
 
 
-def sums_of(found: Iterable[Payment]) -> dict[str, Tally]:
-    """The money of the figures by currency, worked out from the payments alone."""
-    sums: dict[str, Tally] = {}
+class Sums(NamedTuple):
+    """The money of one currency."""
+
+    payments: int = 0
+    paid: int = 0
+    refunds: int = 0
+    refunded: int = 0
+    paid_usd: int = 0
+    refunded_usd: int = 0
+    unconverted: int = 0
+
+    def plus(self, other: Sums) -> Sums:
+        return Sums._make(map(sum, zip(self, other, strict=True)))
+
+
+def sums_of(found: Iterable[Payment]) -> dict[str, Sums]:
+    """By currency, worked out from the payments alone."""
+    sums: dict[str, Sums] = {}
     for one in found:
-        converted = one.price.currency != "USD" and one.usd is not None
-        tally = Tally(
+        more = Sums(
             payments=1,
             paid=one.price.micros,
             refunds=int(one.refunded),
             refunded=one.returned,
-            converted=int(converted),
-            paid_usd=(one.usd or 0) if converted else 0,
-            refunded_usd=(one.returned_usd or 0) if converted else 0,
+            paid_usd=one.usd or 0,
+            refunded_usd=one.returned_usd or 0,
+            unconverted=int(one.usd is None),
         )
-        sums[one.price.currency] = sums.get(one.price.currency, NOTHING).plus(tally)
+        sums[one.price.currency] = sums.get(one.price.currency, Sums()).plus(more)
     return sums
 
 
-def money_only(tally: Tally) -> Tally:
-    return Tally(
-        payments=tally.payments,
-        paid=tally.paid,
-        refunds=tally.refunds,
-        refunded=tally.refunded,
-        converted=tally.converted,
-        paid_usd=tally.paid_usd,
-        refunded_usd=tally.refunded_usd,
-    )
+def sums_of_facts(facts: Iterable[Fact]) -> dict[str, Sums]:
+    """By currency, as the charts sum them."""
+    sums: dict[str, Sums] = {}
+    for one in facts:
+        if one.kind is Kind.PAYMENT:
+            money = one.money
+            more = Sums(one.quantity, money.micros, paid_usd=money.usd, unconverted=money.unconverted)
+        elif one.kind is Kind.REFUND:
+            more = Sums(refunds=one.quantity, refunded=one.money.micros, refunded_usd=one.money.usd)
+        else:
+            continue
+        sums[one.currency] = sums.get(one.currency, Sums()).plus(more)
+    return sums
 
 
-def figures_of(customer: Customer, catalog: Catalog) -> dict[str, Tally]:
-    sums: dict[str, Tally] = {}
-    for lines in contributions(customer, catalog).values():
-        for line in lines:
-            sums[line.currency] = sums.get(line.currency, NOTHING).plus(line.tally)
-    return {currency: money_only(tally) for currency, tally in sums.items()}
+def facts_of_customer(customer: Customer, catalog: Catalog) -> list[Fact]:
+    by_subject = facts_of(customer, catalog, origins={}, issues={}, attributes=())
+    return [fact for facts in by_subject.values() for fact in facts]
 
 
 def check_rows(customer: Customer, catalog: Catalog) -> None:
@@ -269,7 +283,7 @@ def check_revenue(customer: Customer) -> None:
         paid = [payment for part in bought if (payment := payment_of(part)) is not None]
         earned = revenue(one)
         by_currency = {amount.currency: amount.gross for amount in earned.by_currency}
-        for currency, tally in sums_of(paid).items():
-            assert by_currency.get(currency, 0) == tally.paid - tally.refunded
+        for currency, sums in sums_of(paid).items():
+            assert by_currency.get(currency, 0) == sums.paid - sums.refunded
         assert earned.usd.gross == sum(payment.kept_usd or 0 for payment in paid)
         assert earned.unconverted == sum(payment.kept_usd is None for payment in paid if payment.kept)

@@ -11,13 +11,13 @@ import pytest
 from msgspec import json
 from standardwebhooks.webhooks import Webhook as Verifier
 
-from latchkey.domain.purchases.purchase import Environment
 from latchkey.now import real_now
 from latchkey.storage.database import Database
-from latchkey.usecases.figures.overview import catch_up, overview
+from latchkey.usecases.charts.roller import catch_up
 from tests.cli.running import typed
 from tests.delivery.processes import SECRET_KEY
 from tests.restoring.world import PROJECT, World, server
+from tests.usecases.charts_books import agree
 
 pytestmark = pytest.mark.processes
 
@@ -45,7 +45,7 @@ async def test_a_backup_under_load_is_restored_elsewhere_with_the_same_answers(s
             assert made.returncode == 0, made.stderr
             await shopping
             await world.drained()
-            said, feed, figures = await world.answers(QUIET), await world.events(), await _figures(world.url)
+            said, feed, charts = await world.answers(QUIET), await world.events(), await _charts(world.url)
             await world.stop("api", "delivery")
             await asyncio.to_thread(first.stop)
 
@@ -79,7 +79,7 @@ async def test_a_backup_under_load_is_restored_elsewhere_with_the_same_answers(s
                 del said["feed"], then["feed"]
                 assert then == said
                 if len(now) == len(feed):
-                    assert await _figures(world.url) == figures
+                    assert await _charts(world.url) == charts
                 sent = len(world.arrivals)
                 assert await world.act("purchase", "new", product_id="pro_monthly")
                 await world.drained()
@@ -110,8 +110,7 @@ def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path) -> None
     assert (nowhere.returncode, "cannot be written: No such file or directory" in nowhere.stderr) == (1, True)
 
 
-async def _figures(url: str) -> object:
+async def _charts(url: str) -> object:
     async with Database(url, max_size=2) as database:
         assert await catch_up(database, PROJECT, real_now())
-        seen = await overview(database, PROJECT, Environment.SANDBOX, 28, real_now())
-        return [card.value for card in seen.cards]
+        return await agree(database, PROJECT)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import latchkey
-from latchkey.domain.figures.tally import Tally
 from latchkey.storage.errors import QueryNotNamedError
 from latchkey.storage.sql import all_queries, parse, query
 
@@ -54,8 +53,3 @@ def test_every_query_is_used() -> None:
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py"))
     named = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     assert [name for name in all_queries() if name not in named] == []
-
-
-def test_the_columns_of_a_tally_stand_in_the_order_of_its_fields() -> None:
-    """What is written is passed by position: once for lines, once for days."""
-    assert "".join(query("write_figures").split()).count(",".join(Tally._fields)) == 2

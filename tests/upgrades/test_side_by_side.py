@@ -19,7 +19,7 @@ from latchkey.delivery.receiver import Receiver, listening, tls
 from latchkey.now import real_now
 from latchkey.storage.database import Database, connect
 from latchkey.storage.migrate import migrate, pending_after
-from latchkey.usecases.figures.overview import catch_up
+from latchkey.usecases.charts.roller import catch_up
 from tests.cli.running import Running, get
 from tests.delivery import certificates
 from tests.delivery.processes import SECRET_KEY

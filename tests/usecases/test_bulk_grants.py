@@ -19,8 +19,8 @@ from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.sandbox.clocks import create_customer
 from tests.patience import PATIENCE
 from tests.usecases.conftest import Shop
+from tests.usecases.random_lives import ANONYMOUS
 from tests.usecases.test_customer_facets import walk
-from tests.usecases.test_figures_roller import ANONYMOUS
 
 
 def terms(duration: str | None = "monthly", *, skip: bool = True, ends_at: int | None = None) -> Terms:

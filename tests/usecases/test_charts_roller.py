@@ -32,7 +32,7 @@ from tests.statements import counted
 from tests.usecases.charts_books import Books, agree, kept
 from tests.usecases.charts_facts import expected, in_order
 from tests.usecases.conftest import NOON, Shop
-from tests.usecases.test_figures_roller import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
+from tests.usecases.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
 
 DIMENSIONS = ("product", "store", "country", "platform", "offering")
 

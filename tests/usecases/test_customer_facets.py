@@ -32,7 +32,7 @@ from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.usecases.conftest import Shop
-from tests.usecases.test_figures_roller import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
+from tests.usecases.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
 
 T = TypeVar("T")
 COUNTRIES = ("DE", "US", None)

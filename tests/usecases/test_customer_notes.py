@@ -15,7 +15,7 @@ from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.customers.notes import LONGEST_NOTE, add_note, change_note, delete_note, notes_of
 from latchkey.usecases.customers.past import past_of
 from tests.usecases.conftest import Shop
-from tests.usecases.test_figures_roller import ANONYMOUS
+from tests.usecases.random_lives import ANONYMOUS
 
 
 async def key_of(shop: Shop, user: str = "alice") -> int:

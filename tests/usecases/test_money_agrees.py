@@ -1,4 +1,4 @@
-"""The same in the database: events as they were stored, the sums by day, and the rows of the export."""
+"""The same in the database: events as they were stored, the facts of the charts, and the rows of the export."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from hypothesis import HealthCheck, given, settings
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.figures.tally import NOTHING, Tally
 from latchkey.domain.instants import DAY
 from latchkey.domain.tariff.rate_file import date_of
 from latchkey.domain.tariff.rates import DayRate
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.charts.roller import catch_up
 from latchkey.usecases.engine.changes import Change, Situation, load_projects
-from latchkey.usecases.figures.overview import catch_up
 from latchkey.usecases.money.missing_rates import listed
 from latchkey.usecases.money.rates import take
 from latchkey.usecases.sandbox.demo import add_catalog
@@ -26,12 +25,12 @@ from tests.domain.money_lives import (
     check_revenue,
     check_rows,
     moment,
-    money_only,
     payments,
     sums_of,
+    sums_of_facts,
 )
+from tests.usecases.charts_books import agree
 from tests.usecases.conftest import Shop
-from tests.usecases.figures_books import agree
 
 
 async def told(shop: Shop, one: Report) -> Customer:
@@ -46,15 +45,6 @@ async def told(shop: Shop, one: Report) -> Customer:
 def as_file(rates: tuple[DayRate, ...]) -> str:
     rows = "".join(f"{date_of(one.day)},{one.currency},{one.usd}\n" for one in rates)
     return f"date,currency,usd\n{rows}"
-
-
-async def figures(shop: Shop) -> dict[str, Tally]:
-    rows = await shop.database.pool.fetch("select * from figure_days where project_id = $1", shop.project_id)
-    sums: dict[str, Tally] = {}
-    for row in rows:
-        tally = Tally(*(row[column] for column in Tally._fields))
-        sums[row["currency"]] = money_only(sums.get(row["currency"], NOTHING).plus(tally))
-    return {currency: tally for currency, tally in sums.items() if tally.payments}
 
 
 @given(told_of=arrivals())
@@ -75,8 +65,9 @@ async def test_what_is_stored_agrees_to_the_last_millionth(shop: Shop, told_of: 
         return
     check_events(customer, await shop.events())
     assert await catch_up(shop.database, shop.project_id, shop.time)
-    await agree(shop.database, shop.project_id)
-    assert await figures(shop) == sums_of(payments(customer).values())
+    books = await agree(shop.database, shop.project_id)
+    facts = [fact for one in books.values() for fact in one.facts]
+    assert sums_of_facts(facts) == sums_of(payments(customer).values())
     async with shop.database.acquire() as connection:
         found = await load_projects(connection, Catalogs(), {shop.project_id})
     check_rows(customer, found[shop.project_id].catalog)

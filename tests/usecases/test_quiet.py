@@ -5,22 +5,20 @@ from __future__ import annotations
 import pytest
 
 from latchkey.domain.instants import DAY, MINUTE, SECOND, Ms
-from latchkey.domain.purchases.purchase import Environment
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.figures import progress
+from latchkey.storage.charts import progress
 from latchkey.usecases.access.projects import create_project
+from latchkey.usecases.charts import roller as charts
+from latchkey.usecases.charts.numbers import Numbers
+from latchkey.usecases.charts.roller import Roller, Work
 from latchkey.usecases.engine import clock
-from latchkey.usecases.figures import roller as figures
-from latchkey.usecases.figures.newcomers import MOMENT
-from latchkey.usecases.figures.overview import overview
-from latchkey.usecases.figures.roller import Roller
 from latchkey.usecases.sandbox.clocks import create_customer
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.statements import counted
+from tests.usecases.charts_books import agree, kept
 from tests.usecases.conftest import Shop
-from tests.usecases.figures_books import agree, kept
 
-BATCH = ["begin", "take_figures_behind", "figures_batch", "figure_lines_of", "write_figures", "commit"]
+BATCH = ["begin", "take_charts_behind", "charts_batch", "chart_subjects_of", "write_charts", "commit"]
 
 
 async def test_an_idle_clock_asks_once_a_second_when_the_next_customer_is_due(shop: Shop) -> None:
@@ -74,36 +72,23 @@ async def idle(roller: Roller, now: Ms, length: Ms) -> Ms:
     return now
 
 
-async def test_idle_figures_are_looked_at_about_once_a_second_and_newcomers_once_a_minute(shop: Shop) -> None:
-    await shop.act("purchase", product="pro_monthly")
-    async with counted(shop.database.url) as (database, said):
-        roller = Roller(database)
-        now = await idle(roller, shop.time, MINUTE)
-        said.clear()
-        await idle(roller, now, 2 * MINUTE)
-    assert 120 <= said.count("look_at_figures") <= 135
-    assert said.count("take_figures_behind") == 2
-    assert set(said) == {"look_at_figures", "begin", "take_figures_behind", "commit"}
-
-
-async def test_a_lone_purchase_is_in_the_figures_after_one_batch_and_its_customer_is_counted_with_a_second(
+async def test_a_lone_purchase_is_in_the_charts_after_one_batch_and_its_customer_is_counted_with_a_second(
     shop: Shop,
 ) -> None:
     async with counted(shop.database.url) as (database, said):
         roller = Roller(database)
         await shop.act("purchase", user="bob", product="pro_monthly")
-        now = await idle(roller, shop.time, MINUTE)
+        now = await idle(roller, shop.time, 2 * MINUTE)
         said.clear()
         await shop.act("purchase", product="pro_monthly")
         wait = await roller.turn(now)
-        assert said == ["look_at_figures", *BATCH]
-        assert len(await agree(shop.database, shop.project_id)) == 2
+        assert said == ["look_at_charts", *BATCH]
+        assert len(await agree(shop.database, shop.project_id)) == 4
         said.clear()
         now = await idle(roller, now + round(1000 * wait), 30 * SECOND)
-    rest = [one for one in said if one not in ("look_at_figures", "begin", "commit")]
-    assert rest == ["take_figures_behind", "figures_batch", "count_newcomers", "write_figures"]
-    assert await shop.database.pool.fetchval("select counted from figure_rolls") == await last_customer(shop)
-    assert await shop.database.pool.fetchval("select sum(customers) from figure_newcomers") == 2
+    rest = [one for one in said if one not in ("look_at_charts", "begin", "commit")]
+    assert rest == ["take_charts_behind", "charts_batch", "chart_newcomers", "chart_subjects_of", "write_charts"]
+    assert await shop.database.pool.fetchval("select counted from chart_rolls") == await last_customer(shop)
 
 
 async def test_a_busy_second_is_one_batch_whatever_it_brought(shop: Shop) -> None:
@@ -121,11 +106,11 @@ async def test_a_busy_second_is_one_batch_whatever_it_brought(shop: Shop) -> Non
             for number in range(5):
                 await one.act("purchase", user=f"user{number}", product="pro_monthly")
         wait = await roller.turn(shop.time + SECOND)
-    assert said == ["look_at_figures", *BATCH]
+    assert said == ["look_at_charts", *BATCH]
     # At most a few times a second, and at most a second late.
     assert 0.25 <= wait <= 1
     for one in (shop, *others):
-        assert len(await agree(shop.database, one.project_id)) == 6
+        assert len(await agree(shop.database, one.project_id)) == 12
 
 
 async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,19 +130,9 @@ async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monk
     monkeypatch.setattr(catalogs, "priced", broken)
     async with shop.database.acquire() as connection:
         await progress.start(connection)
-    await figures.roll_all(shop.database, catalogs, shop.time)
-    assert len(await kept(shop.database, shop.project_id)) == 1
+    await charts.roll_all(shop.database, Work(catalogs, Numbers()), shop.time)
+    assert len(await kept(shop.database, shop.project_id)) == 2
     assert await kept(shop.database, other.project_id) == {}
-
-
-async def test_customers_without_an_event_are_counted_too(shop: Shop) -> None:
-    roller = Roller(shop.database)
-    now = await idle(roller, shop.time, MINUTE)
-    await create_customer(shop.changes, shop.project_id, "alice")
-    seen = await overview(shop.database, shop.project_id, Environment.PRODUCTION, 7, now)
-    await idle(roller, now, 4 * MOMENT)
-    assert await shop.database.pool.fetchval("select counted from figure_rolls") == await last_customer(shop)
-    assert await overview(shop.database, shop.project_id, Environment.PRODUCTION, 7, now) == seen
 
 
 async def test_a_customer_whose_transaction_still_runs_is_not_passed_over(shop: Shop) -> None:
@@ -167,15 +142,15 @@ async def test_a_customer_whose_transaction_still_runs_is_not_passed_over(shop: 
         "insert into customers (project_id, app_user_id, original_app_user_id, state, first_seen_at, last_seen_at)"
         " select project_id, $2, $2, state, first_seen_at, last_seen_at from customers where app_user_id = $1"
     )
-    await shop.act("purchase", user="first", product="pro_monthly")
+    await create_customer(shop.changes, shop.project_id, "first")
     now = await idle(roller, shop.time, MINUTE)
     async with shop.database.transaction() as slow:
         await slow.execute(add, "first", "lower")
         await shop.database.pool.execute(add, "first", "higher")
         now = await idle(roller, now, 20 * SECOND)
-        assert await shop.database.pool.fetchval("select sum(customers) from figure_newcomers") == 1
+        assert len(await kept(shop.database, shop.project_id)) == 1
     await idle(roller, now, 20 * SECOND)
-    assert await shop.database.pool.fetchval("select sum(customers) from figure_newcomers") == 3
+    assert len(await kept(shop.database, shop.project_id)) == 3
 
 
 async def last_customer(shop: Shop) -> int:

@@ -174,7 +174,7 @@ def delete(
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a customer: ids, attributes and access. Sales stay in the figures under a pseudonym. Asks first."""
+    """Delete a customer: ids, attributes and access. Sales stay in the charts under a pseudonym. Asks first."""
     output.confirm(
         f"Delete the customer {customer!r}? Access ends at once, and this cannot be undone.", yes=yes, as_json=as_json
     )

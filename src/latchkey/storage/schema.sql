@@ -652,7 +652,9 @@ create table replays (
 );
 create index replays_unfinished on replays (created_at) where finished_at is null;
 
--- Figures about the business, kept up to date by a roller that follows each project's feed.
+-- Figures about the business, kept up to date by the release before this one. Nothing here reads or writes figure_* any
+-- more, except that write_changes adds to figure_marks: processes of the release before run beside those of this one during
+-- an upgrade, and an upgrade can be taken back. The next release can drop these tables.
 
 -- The roller's progress in a project.
 create table figure_rolls (
@@ -738,7 +740,7 @@ create table chart_rolls (
     -- The last event of the feed that is in the charts, and when it was committed.
     position bigint not null default 0,
     rolled_to bigint not null default 0,
-    -- Customers up to this id are counted, and the next id to count up to; see usecases/figures/newcomers.py.
+    -- Customers up to this id are counted, and the next id to count up to; see usecases/rolling/newcomers.py.
     counted bigint not null default 0,
     mark_id bigint,
     mark_xid bigint,
@@ -1405,7 +1407,7 @@ create table restores (
 );
 
 -- Customer lists (decision 104). The roller's progress in a project: the last event of the feed that is in the facets, and
--- how far it has walked through the customers by their ids (as in figure_rolls).
+-- how far it has walked through the customers by their ids (as in chart_rolls).
 create table facet_rolls (
     project_id text primary key references projects (id) on delete cascade,
     position bigint not null default 0,

@@ -56,6 +56,6 @@ async def alias(
 @router.delete("/{app_user_id}", responses=shows(V1Deleted), response_class=Response)
 @audited("customer.deleted", erases=True)
 async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
-    """Erase the person; sales stay in the figures under a pseudonym."""
+    """Erase the person; sales stay in the charts under a pseudonym."""
     await erase(services.changes, caller.project_id, app_user_id)
     return reply(V1Deleted(app_user_id=app_user_id, deleted=True))

@@ -65,7 +65,7 @@ async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Resp
 @router.delete("/{customer_id}", responses=shows(Deleted), response_class=Response)
 @audited("customer.deleted", erases=True)
 async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
-    """Erase the person; sales stay in the figures under a pseudonym."""
+    """Erase the person; sales stay in the charts under a pseudonym."""
     await erase(services.changes, caller.project_id, customer_id)
     return reply(Deleted(object="customer", id=customer_id, deleted_at=services.now()))
 

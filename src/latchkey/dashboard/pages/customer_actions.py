@@ -121,7 +121,7 @@ async def delete(visit: Visit, view: View) -> Response:
         raise Invalid("Type the customer's id, exactly as it stands at the top, to delete them.", param="customer_id")
     await erase(visit.services.changes, visit.project_id, id)
     visit.audit(ERASED)
-    return await visit.to(visit.path("customers"), f"{id!r} is deleted. Sales stay in the figures, without a name.")
+    return await visit.to(visit.path("customers"), f"{id!r} is deleted. Sales stay in the charts, without a name.")
 
 
 @pages.post("/customers/{customer_id}/notes", Needs.GRANT, "customer.note_added")

@@ -117,7 +117,7 @@ class HotProject:
     # Events since the project exists, and since a day ago.
     events: int
     lately: int
-    # As the figures have counted them; erased ones are included.
+    # As the charts have counted them; erased ones are included.
     customers: int
     # About what its events, deliveries and customers take.
     bytes: int | None

@@ -1,6 +1,6 @@
 """A payment: the money of one period or one-time purchase, what of it was given back, and both in USD.
 
-Events, figures, V2 and the export use these amounts, so they agree to the last millionth.
+Events, charts, V2 and the export use these amounts, so they agree to the last millionth.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
-from latchkey.storage.figures.newcomers import Count, Seen, Stretch
-from latchkey.storage.figures.progress import Outlook
+from latchkey.storage.rolling.newcomers import Count, Seen, Stretch
+from latchkey.storage.rolling.outlook import Outlook
 from latchkey.storage.sql import query
 
 _LOOK = query("look_at_facets")

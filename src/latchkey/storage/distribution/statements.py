@@ -162,18 +162,11 @@ _SPECIAL: Final[dict[str, Route]] = {
     # After a restore, when nothing else works on the database.
     "hold_lanes": EachShard("what waits in any project", merge="sums"),
     "free_lanes": EachShard("what waits in any project", merge="sums"),
-    # The clock, the stores and the figures.
+    # The clock, the stores and the charts.
     "customers_due": EachShard(_DUE, limit=2),
     "next_customer_due": Planned(_DUE),
     "claim_checks": EachShard(_DUE, limit=3),
     "claim_acknowledgements": EachShard(_DUE, limit=3),
-    "look_at_figures": EachShard(_DUE, merge="sums"),
-    "start_figures": EachShard("new projects, wherever they are"),
-    "take_figures_behind": EachShard(_DUE, limit=2, sorted=True),
-    "figures_batch": _by_project(2),
-    "figure_lines_of": _by_project(2),
-    "write_figures": ByProject((Columns(1, 4), Columns(5, 27), Columns(28, 49), Columns(50, 56))),
-    "count_newcomers": _by_project(3),
     "look_at_charts": EachShard(_DUE, merge="sums"),
     "start_charts": EachShard("new projects, wherever they are"),
     "take_charts_behind": EachShard(_DUE, limit=2, sorted=True),
@@ -233,20 +226,19 @@ listed_events listed_events_of_customer listed_events_of_clock events_after show
 listed_deliveries_of_event events_of_project events_after_event events_of_customer event_by_id bodies_of_customer
 transfers_from
 replace_bodies export_snapshot export_customers export_stretch export_changed_customers export_gone_customers
-export_events export_rewritten_events export_tokens export_size take_figures await_figures figures_progress
+export_events export_rewritten_events export_tokens export_size
 take_charts await_charts rename_chart_subjects fold_charts charts_progress chart_sums
 begin_charts_rebuild clear_charts begin_charts_summing next_chart_subjects finish_charts_rebuild
 look_at_customers_again
 chart_rest chart_clock chart_values chart_menu
-figure_sums figure_rest newcomers_by_day sandbox_newcomers figure_environments find_import restart_import
+find_import restart_import
 staged_import advance_import finish_import list_import_skips reasons_of_skips override_offering
 clear_offering_override last_seen_country find_delivery lock_lanes hurry_lane resend_delivery feed_end
 committed_at events_to_replay load_handles handles_of_purchase still_to_ask set_check_at set_acknowledge_at
 newest_clocks customers_on_clock has_delivered
-highest_sequence move_figures_on move_charts_on move_feed_on move_customer_keys_of_project_on read_purchases_again
+highest_sequence move_charts_on move_feed_on move_customer_keys_of_project_on read_purchases_again
 await_facets forget_facets customer_list_standing add_note change_note delete_note count_notes notes_of_customer
 past_troubles_of_customer
-highest_sequence move_figures_on move_feed_on move_customer_keys_of_project_on read_purchases_again
 """
 
 # Reference and local tables only, or none.

@@ -50,6 +50,7 @@ TABLES: Final[dict[str, Place]] = {
     "deliveries": "by project",
     "lanes": "by project",
     "attempts": "by project",
+    # Of the release before: see schema.sql.
     "figure_rolls": "by project",
     "figure_marks": "by project",
     "figure_lines": "by project",

@@ -80,7 +80,7 @@ class Writes:
     # Store, the id of a period, and the id of its subscription in the store.
     periods: list[tuple[str, str, str]] = field(default_factory=list)
     coins: list[Coins] = field(default_factory=list)
-    # Customers whose purchases changed without an event: the figures follow the feed and would miss them.
+    # Customers whose purchases changed without an event: charts and customer lists follow the feed and would miss them.
     marked: list[int] = field(default_factory=list)
     # In the order of the feed.
     events: list[tuple[int, Event]] = field(default_factory=list)

@@ -1,5 +1,5 @@
 -- name: look_at_charts
--- whether any project's charts are behind its feed, as for the figures
+-- whether any project's charts are behind its feed
 select
     heads.position > rolled.position or exists (select from chart_marks) as behind,
     heads.projects > rolled.projects as unstarted,
@@ -58,7 +58,8 @@ for update;
 
 -- name: charts_batch
 -- for each of these projects: its next events and marks (which are deleted), the customers they name, its settings
--- A statement of its own after the lock, as for the figures.
+-- A statement of its own after the lock: its snapshot must be newer than what another process has written. Customers are
+-- all from this snapshot; merged and erased ones are missing.
 with held as materialized (
     select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
 ),

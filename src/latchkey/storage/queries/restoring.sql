@@ -69,11 +69,6 @@ select greatest(
 -- the next event of every customer of a project gets a sequence above this
 update projects set sequence_floor = $2 where id = $1;
 
--- name: move_figures_on
--- figures that are up to date with the feed move on with it
-update figure_rolls r set position = r.position + $2
-where r.project_id = $1 and r.position = (select f.position from feeds f where f.project_id = $1);
-
 -- name: move_charts_on
 -- charts that are up to date with the feed move on with it
 update chart_rolls r set position = r.position + $2

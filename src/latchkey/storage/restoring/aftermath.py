@@ -20,7 +20,6 @@ _FINISH = query("finish_restore")
 _PROJECTS = query("projects_restored")
 _HIGHEST = query("highest_sequence")
 _SET_FLOOR = query("set_sequence_floor")
-_MOVE_FIGURES = query("move_figures_on")
 _MOVE_CHARTS = query("move_charts_on")
 _MOVE_FEED = query("move_feed_on")
 _MOVE_KEYS = query("move_customer_keys_on")
@@ -88,7 +87,6 @@ async def move_on(connection: Connection, project_id: str, floor: int, positions
     """The caller has announced a change of the catalog, of which the floor is a part."""
     await connection.execute(_SET_FLOOR, project_id, floor)
     # Figures and charts that are up to date with the feed stay so.
-    await connection.execute(_MOVE_FIGURES, project_id, positions)
     await connection.execute(_MOVE_CHARTS, project_id, positions)
     await connection.execute(_MOVE_FEED, project_id, positions)
     await connection.execute(_MOVE_KEYS_OF_PROJECT, project_id, customers)

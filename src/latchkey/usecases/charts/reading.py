@@ -17,7 +17,7 @@ from latchkey.domain.refusal import NotFound
 from latchkey.storage.charts import progress, subjects, sums
 from latchkey.storage.charts.sums import Asked, Tag, TagFilter
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.figures.newcomers import Stretch
+from latchkey.storage.rolling.newcomers import Stretch
 from latchkey.usecases.charts.books import bare, pseudonym
 from latchkey.usecases.charts.numbers import is_clock
 

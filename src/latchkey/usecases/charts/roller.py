@@ -33,13 +33,13 @@ from latchkey.storage.charts.progress import Batch, Newcomer, Roll
 from latchkey.storage.charts.subjects import Issued, Known, Place
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.figures.newcomers import Count, Counted, Stretch
 from latchkey.storage.passing import PASSING
+from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
 from latchkey.usecases.charts import books, resumming
 from latchkey.usecases.charts.books import Contributed, pseudonym
 from latchkey.usecases.charts.numbers import Asked, Numbers
-from latchkey.usecases.figures.newcomers import MOMENT, after_counting, next_step
-from latchkey.usecases.figures.roller import Rolled
+from latchkey.usecases.rolling.newcomers import MOMENT, after_counting, next_step
+from latchkey.usecases.rolling.rolled import Rolled
 from latchkey.wire.event import Event
 
 # Events per transaction: enough to be worth the round trips, few enough to take a tenth of a second.

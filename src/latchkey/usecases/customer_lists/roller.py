@@ -1,8 +1,8 @@
 """The roller of facets: follows each project's feed and keeps what customer lists filter by.
 
-The same pattern as the figures' roller: a batch is one transaction, computed from the customers as they are now, so
-processing one twice or late is harmless, and a killed process leaves all of a batch or none. Customers without an event
-are found by walking through their keys (`figures/newcomers.py`); the same walk makes all facets after an upgrade.
+The same pattern as the roller of the charts: a batch is one transaction, computed from the customers as they are now,
+so processing one twice or late is harmless, and a killed process leaves all of a batch or none. Customers without an
+event are found by walking through their keys (`rolling/newcomers.py`); the same walk makes all facets after an upgrade.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from latchkey.storage.customer_lists.progress import Batch, Roll, Row
 from latchkey.storage.customer_lists.writing import Place
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.figures.newcomers import Count, Counted, Stretch
-from latchkey.usecases.figures.newcomers import MOMENT, after_counting, next_step
+from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
+from latchkey.usecases.rolling.newcomers import MOMENT, after_counting, next_step
 
 # Events per transaction, and customers of a walk.
 AT_ONCE = 500

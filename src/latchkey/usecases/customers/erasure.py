@@ -1,4 +1,4 @@
-"""Erasing a customer: personal data is deleted, sales stay in the figures."""
+"""Erasing a customer: personal data is deleted, sales stay in the charts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.customers.identities import again
 from latchkey.usecases.engine.changes import Changes, load_projects
 from latchkey.usecases.engine.passing_time import next_due_at
-from latchkey.usecases.figures.roller import settle
 from latchkey.wire.event import Event
 
 
@@ -59,7 +58,6 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         kept = [locked[project_id, id] for id in receivers if (project_id, id) in locked]
         await _forget_in(connection, kept, ids, changes.now())
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
-        await settle(connection, project_id, stored.customer, project.catalog)
         await charts.settle(connection, project_id, stored.customer, project.catalog)
         await handles.forget(connection, project_id, stored.key, ids)
         await checkouts.forget(connection, project_id, ids)

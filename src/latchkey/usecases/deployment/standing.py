@@ -20,7 +20,6 @@ BY_EVENT = frozenset(
         "deliveries",
         "attempts",
         "lanes",
-        "figure_lines",
         "chart_subjects",
         "chart_days",
         "purchase_transactions",

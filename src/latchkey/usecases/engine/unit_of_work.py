@@ -227,7 +227,7 @@ class UnitOfWork:
             else:
                 writes.saved.append(one)
             _add_purchases(writes, before, after, moved)
-            # Charts and figures follow the feed and would miss what changed without an event.
+            # Charts and customer lists follow the feed and would miss what changed without an event.
             if sequences[key] == before.customer.sequence and (
                 key in self._absorbed or key in self._charted or _bought(after) != _bought(before.customer)
             ):

@@ -21,7 +21,6 @@ from latchkey.storage.database import Connection, Database
 from latchkey.storage.restoring import aftermath, identity
 from latchkey.usecases.access import audit
 from latchkey.usecases.charts import roller as charts
-from latchkey.usecases.figures.overview import catch_up
 
 log = structlog.get_logger()
 
@@ -109,7 +108,7 @@ async def _move_on(database: Database, server: Server, now: Ms, count: Callable[
     async with database.acquire() as connection:
         projects = await aftermath.projects(connection)
     for id in projects:
-        await _figures(database, id, now)
+        await _charts(database, id, now)
     # One transaction: what has moved on is not moved on again when this is repeated.
     async with _unhurried(database) as connection:
         for id in projects:
@@ -121,15 +120,13 @@ async def _move_on(database: Database, server: Server, now: Ms, count: Callable[
         await aftermath.note_moved(connection, server, now)
 
 
-async def _figures(database: Database, project_id: str, now: Ms) -> None:
-    """Figures and charts are brought up to date before the feed moves on. If that fails, the clock role does it."""
+async def _charts(database: Database, project_id: str, now: Ms) -> None:
+    """Charts are brought up to date before the feed moves on. If that fails, the clock role does it."""
     try:
-        while not await catch_up(database, project_id, now):
-            pass
         while not await charts.catch_up(database, project_id, now):
             pass
     except Exception:
-        log.exception("figures or charts not up to date", project_id=project_id)
+        log.exception("charts not up to date", project_id=project_id)
 
 
 async def _quiet(database: Database, wanted: Wanted, now: Ms, count: Callable[[str, int], None]) -> None:

@@ -1,6 +1,6 @@
 """Writes the demo's history: once, in one transaction, and without telling anybody.
 
-The events are stored as events of the past. Charts and figures follow the feed and count them by themselves, but no
+The events are stored as events of the past. Charts and customer lists follow the feed and count them, but no
 webhook gets a delivery of them.
 """
 

@@ -1,20 +1,14 @@
-"""Counting new customers by the hour in which they were first seen."""
+"""How far a roller has counted the customers of a project by their keys (usecases/rolling/newcomers.py)."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from msgspec import Struct
 
 from latchkey.domain.instants import Ms
-from latchkey.storage.database import Connection
-from latchkey.storage.sql import query
-
-_COUNT = query("count_newcomers")
 
 
 class Count(Struct, frozen=True):
-    """Customers up to key `counted` are in the figures; those up to `mark_id` are next."""
+    """Customers up to key `counted` are counted; those up to `mark_id` are next."""
 
     counted: int
     mark_id: int | None
@@ -45,15 +39,3 @@ class Counted(Struct, frozen=True):
     customers: int
     # The highest key that was counted.
     last: int
-
-
-async def count(connection: Connection, stretches: Sequence[Stretch], limit: int) -> dict[str, Counted]:
-    """Adds customers to their hours, up to `limit` of each project. By project; without those that had none."""
-    rows = await connection.fetch(
-        _COUNT,
-        [one.project_id for one in stretches],
-        [one.counted for one in stretches],
-        [one.until for one in stretches],
-        limit,
-    )
-    return {row["project_id"]: Counted(row["customers"], row["last"]) for row in rows}

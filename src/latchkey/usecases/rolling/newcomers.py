@@ -17,9 +17,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from latchkey.domain.instants import MINUTE, SECOND, Ms
-from latchkey.storage.figures.newcomers import Count, Counted, Seen
+from latchkey.storage.rolling.newcomers import Count, Counted, Seen
 
-AT_ONCE = 20_000
 # Also how often newcomers are counted: more often would only cost more.
 MOMENT: Ms = 5 * SECOND
 # No transaction runs this long. In a database that was restored elsewhere, old transaction ids mean nothing.
@@ -38,9 +37,7 @@ def next_step(count: Count, seen: Seen, now: Ms) -> tuple[Count, bool]:
     return count, seen.oldest_xid >= (count.mark_xid or 0) or waited >= _PATIENCE
 
 
-def after_counting(
-    count: Count, counted: Counted | None, seen: Seen, now: Ms, most: int = AT_ONCE
-) -> tuple[Count, bool]:
+def after_counting(count: Count, counted: Counted | None, seen: Seen, now: Ms, most: int) -> tuple[Count, bool]:
     """The third step was taken, for at most `most` customers. Returns whether it must be taken again at once."""
     if counted is not None and counted.customers == most:
         return replace(count, counted=counted.last), True
