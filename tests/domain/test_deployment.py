@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from latchkey.domain.deployment.standing import Node, Server, Slot, Standby, Standing, Table, Transaction
+from latchkey.domain.deployment.standing import Node, Server, Slot, Standby, Standing, Summaries, Table, Transaction
 from latchkey.domain.deployment.troubles import troubles
 from latchkey.domain.instants import HOUR, MINUTE, SECOND
 
@@ -119,3 +119,18 @@ def test_standbys_that_are_missing_or_behind_are_trouble(standbys: list[Standby]
 def test_what_the_database_user_may_not_see_is_no_trouble() -> None:
     hidden = [Standby("beta", "", None, None, None, None)]
     assert troubles(replace(QUIET, standbys=hidden)) == []
+
+
+@pytest.mark.parametrize(
+    ("lag", "rebuilding", "said"),
+    [
+        (4 * MINUTE, 0, []),
+        (6 * MINUTE, 1, []),
+        (6 * MINUTE, 0, ["1,200 events are not in the charts yet; the first has waited for 6 minutes"]),
+    ],
+)
+def test_charts_that_do_not_follow_are_trouble_unless_they_are_being_rebuilt(
+    lag: int, rebuilding: int, said: list[str]
+) -> None:
+    charts = Summaries("charts", 1_200, lag, rebuilding, customers=0, more=False, bytes=GIB)
+    assert [one.words for one in troubles(replace(QUIET, summaries=[charts]))] == said

@@ -76,6 +76,17 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
             "insert into chart_days (project_id, cell, kind, day, n, currency, quantity)"
             " values ('busy', 1, 17, 1, 0, '', 40), ('busy', 1, 17, 2, 0, '', 2), ('busy', 1, 18, 2, 0, '', 1)"
         )
+        # The charts have read all but the last 10 events, and are being rebuilt; the lists have read nothing of "busy".
+        await connection.execute(
+            "insert into chart_rolls (project_id, position, rebuilding)"
+            " values ('busy', 20, 'summing'), ('quiet', 100, null)"
+        )
+        await connection.execute("insert into facet_rolls (project_id, position) values ('busy', 0), ('quiet', 100)")
+        await connection.execute(
+            "insert into customers"
+            " (project_id, id, app_user_id, original_app_user_id, state, first_seen_at, last_seen_at)"
+            " values ('busy', 900, 'a', 'a', '{}', 0, 0), ('busy', 901, 'b', 'b', '{}', 0, 0)"
+        )
     found = await standing.look(database, NOW)
     assert found.server.version.partition(".")[0].isdigit()
     assert not found.server.is_standby
@@ -90,6 +101,10 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
     busy, quiet, empty = (one.bytes or 0 for one in found.projects)
     assert quiet > 0
     assert busy > empty == 0
+    charts, lists = found.summaries
+    assert (charts.behind, charts.lag, charts.rebuilding, charts.customers) == (10, 60_000, 1, 2)
+    assert (lists.behind, lists.lag, lists.rebuilding, lists.customers, lists.more) == (30, 60_000, 0, 2, False)
+    assert 0 < lists.bytes < found.bytes
 
 
 async def test_partitions_are_added_up_in_their_table(database: Database) -> None:

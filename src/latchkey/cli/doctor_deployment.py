@@ -1,4 +1,5 @@
-"""What `latchkey doctor` says about the database as a whole: nodes, sizes, connections, standbys, largest projects."""
+"""What `latchkey doctor` says about the database as a whole: nodes, sizes, connections, standbys, projects, charts and
+customer lists."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import asyncpg
 
 from latchkey.cli.finding import Finding
-from latchkey.domain.deployment.standing import Node, Standing
+from latchkey.domain.deployment.standing import Node, Standing, Summaries
 from latchkey.domain.deployment.troubles import troubles
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import SECOND, Ms
 from latchkey.storage.database import Connection
 from latchkey.usecases.deployment.standing import PATIENCE_MS, look_through
 
@@ -25,12 +26,12 @@ async def deployment(connection: Connection, now: Ms) -> list[Finding]:
     except asyncpg.PostgresError as error:
         return [Finding("unknown", "nodes", f"sizes and nodes cannot be read: {error}")]
     return [
-        *_told(standing),
+        *told_about(standing),
         *(Finding("bad" if one.grave else "unknown", one.about, one.words, one.remedy) for one in troubles(standing)),
     ]
 
 
-def _told(standing: Standing) -> Iterator[Finding]:
+def told_about(standing: Standing) -> Iterator[Finding]:
     if standing.nodes:
         yield Finding("good", "nodes", f"Citus {standing.citus}: {'; '.join(_node(one) for one in standing.nodes)}")
     else:
@@ -44,6 +45,20 @@ def _told(standing: Standing) -> Iterator[Finding]:
     if hot:
         said = ", ".join(f"{one.id} ({one.lately:,} in the last day, {one.events:,} ever)" for one in hot)
         yield Finding("good", "projects", f"those with the most events: {said}")
+    for one in standing.summaries:
+        yield Finding("good", one.name, f"{_behind(one)}; their tables take {_gib(one.bytes)}")
+
+
+def _behind(one: Summaries) -> str:
+    said = []
+    if one.rebuilding:
+        said.append(f"{one.rebuilding:,} {'project is' if one.rebuilding == 1 else 'projects are'} being rebuilt")
+    if one.behind:
+        waited = f"{one.lag // SECOND:,} s" if one.lag >= SECOND else "less than 1 s"
+        said.append(f"{one.behind:,} events behind, the first of them for {waited}")
+    if one.customers:
+        said.append(f"{one.customers:,}{' or more' if one.more else ''} new customers are not counted yet")
+    return ", ".join(said) or "up to date with all events"
 
 
 def _node(node: Node) -> str:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.storage.customers import records as customers
-from latchkey.storage.database import Database
+from latchkey.storage.database import Connection, Database, Record
 from latchkey.storage.sql import query
 
 _WEBHOOKS = query("watch_webhooks")
@@ -16,6 +16,7 @@ _QUEUE = query("watch_queue")
 _ESTIMATE = query("watch_queue_estimate")
 _JOURNAL = query("watch_journal")
 _CHARTS = query("watch_charts")
+_LISTS = query("watch_customer_lists")
 
 # Webhooks that are shown one by one.
 MOST_WEBHOOKS = 500
@@ -40,10 +41,17 @@ class Journal(Struct, frozen=True):
     due_at: Ms | None
 
 
-class Charts(Struct, frozen=True):
+class Summaries(Struct, frozen=True):
+    """How far the charts, or the customer lists, of all projects are behind."""
+
+    # Events that are not in them yet.
     behind: int
-    # When the first event that is not in them was committed.
+    # When the first of these events was committed.
     oldest_at: Ms | None
+    # Projects whose sums are being rebuilt. Always 0 for customer lists: these are updated in place.
+    rebuilding: int
+    # Customers that were not read yet, counted up to a limit.
+    customers: int
 
 
 class Standing(Struct, frozen=True):
@@ -56,7 +64,8 @@ class Standing(Struct, frozen=True):
     # When the next customer falls due.
     clock_due_at: Ms | None
     journal: Journal
-    charts: Charts
+    charts: Summaries
+    customer_lists: Summaries
 
 
 async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
@@ -68,9 +77,8 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         estimate = await connection.fetchval(_ESTIMATE)
         clock = await customers.next_due(connection)
         journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
-        charts = await connection.fetchrow(_CHARTS)
+        charts, lists = await summaries(connection)
     assert journal is not None, "an aggregate always has a row"
-    assert charts is not None, "an aggregate always has a row"
     return Standing(
         {row["state"]: row["webhooks"] for row in webhooks},
         {row["id"]: row["since"] for row in failing},
@@ -78,5 +86,21 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> Standing:
         estimate or 0,
         clock,
         Journal(journal["waiting"], journal["failed"], journal["due"]),
-        Charts(charts["behind"], charts["committed_at"]),
+        charts,
+        lists,
     )
+
+
+async def summaries(connection: Connection, customers_each: int = 0) -> tuple[Summaries, Summaries]:
+    """Of the charts and of the customer lists. `customers_each`: how many new customers of a project are counted."""
+    charts, lists = (
+        await connection.fetchrow(_CHARTS, customers_each),
+        await connection.fetchrow(_LISTS, customers_each),
+    )
+    assert charts is not None, "an aggregate always has a row"
+    assert lists is not None, "an aggregate always has a row"
+    return _summaries(charts), _summaries(lists)
+
+
+def _summaries(row: Record) -> Summaries:
+    return Summaries(row["behind"], row["committed_at"], row["rebuilding"], row["customers"])

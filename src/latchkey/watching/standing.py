@@ -122,6 +122,17 @@ def families_of(found: storage.Standing, now: Ms) -> list[Metric]:
             "How long the first event that is not in the charts has waited.",
             _since(found.charts.oldest_at, now),
         ),
+        _gauge("latchkey_charts_rebuilding", "Projects whose charts are being rebuilt.", found.charts.rebuilding),
+        _gauge(
+            "latchkey_customer_lists_behind",
+            "Events that are not in the customer lists yet.",
+            found.customer_lists.behind,
+        ),
+        _gauge(
+            "latchkey_customer_lists_lag_seconds",
+            "How long the first event that is not in the customer lists has waited.",
+            _since(found.customer_lists.oldest_at, now),
+        ),
     ]
 
 

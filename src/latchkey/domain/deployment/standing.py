@@ -127,6 +127,23 @@ class HotProject:
 
 
 @dataclass(frozen=True, slots=True)
+class Summaries:
+    """What is computed from the events of all projects in the background: the charts, or the customer lists."""
+
+    name: Literal["charts", "customer lists"]
+    # Events that are not in them yet, and how long the first of these has waited.
+    behind: int
+    lag: Ms
+    # Projects that are being rebuilt.
+    rebuilding: int
+    # Customers that were not read yet; `more` if there are more than were counted.
+    customers: int
+    more: bool
+    # Their tables with indexes.
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     server: Server
     # Of tables that are not partitions, the largest first.
@@ -140,6 +157,8 @@ class Standing:
     # Of Citus; empty on a plain PostgreSQL.
     citus: str = ""
     nodes: Sequence[Node] = field(default=())
+    # Empty while a node does not answer.
+    summaries: Sequence[Summaries] = field(default=())
 
     @property
     def bytes(self) -> int:

@@ -13,6 +13,8 @@ LONG_TRANSACTION = 15 * MINUTE
 # Citus resolves what a crash left after a minute.
 LONG_PREPARED = 10 * MINUTE
 LONG_LAG = 60 * SECOND
+# Charts and customer lists follow within seconds.
+LONG_BEHIND = 5 * MINUTE
 LARGE_LAG = LARGE_SLOT = 1024**3
 # Autovacuum starts at a fifth by default; where more is left, it does not keep up.
 DEAD_SHARE, DEAD_ROWS = 0.3, 100_000
@@ -30,7 +32,13 @@ class Trouble:
 
 
 def troubles(standing: Standing) -> list[Trouble]:
-    return [*_of_nodes(standing), *_of_servers(standing), *_of_tables(standing), *_of_standbys(standing)]
+    return [
+        *_of_nodes(standing),
+        *_of_servers(standing),
+        *_of_tables(standing),
+        *_of_standbys(standing),
+        *_of_summaries(standing),
+    ]
 
 
 def _of_nodes(standing: Standing) -> Iterator[Trouble]:
@@ -118,4 +126,16 @@ def _of_standbys(standing: Standing) -> Iterator[Trouble]:
                 f"the standby {one.name or one.address} is {(one.lag or 0) // SECOND:,} s and "
                 f"{(one.lag_bytes or 0) / 1024**2:,.0f} MiB behind",
                 "Look at its disk and network: it cannot take over without losing what it lacks.",
+            )
+
+
+def _of_summaries(standing: Standing) -> Iterator[Trouble]:
+    for one in standing.summaries:
+        # During a rebuild it is normal to be behind.
+        if one.lag >= LONG_BEHIND and not one.rebuilding:
+            yield Trouble(
+                one.name,
+                f"{one.behind:,} events are not in the {one.name} yet; the first has waited for "
+                f"{one.lag // MINUTE:,} minutes",
+                "Check that a process with the role clock is running, and look for errors in its log.",
             )

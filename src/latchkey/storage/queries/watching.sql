@@ -58,10 +58,14 @@ select
     (select min(next_at) from store_notifications where status = 'waiting') as due;
 
 -- name: watch_charts
--- how many events are not in the charts yet, and when the first of them was committed
-select greatest(heads.position - rolled.position, 0) as behind, oldest.committed_at
+-- how many events are not in the charts yet, when the first of them was committed, and how many projects are rebuilt
+-- Customers that are not counted yet are counted up to $1 of each project, for 100 projects at most.
+select greatest(heads.position - rolled.position, 0) as behind, oldest.committed_at, rolled.rebuilding, new.customers
 from (select coalesce(sum(position), 0)::bigint as position from feeds) as heads,
-    (select coalesce(sum(position), 0)::bigint as position from chart_rolls) as rolled,
+    (
+        select coalesce(sum(position), 0)::bigint as position, count(rebuilding) as rebuilding
+        from chart_rolls
+    ) as rolled,
     lateral (
         select min(e.committed_at) as committed_at
         from (
@@ -78,4 +82,57 @@ from (select coalesce(sum(position), 0)::bigint as position from feeds) as heads
             order by n.position
             limit 1
         ) as e
-    ) as oldest;
+    ) as oldest,
+    lateral (
+        select coalesce(sum(c.customers), 0)::bigint as customers
+        from (select r.project_id, r.counted from chart_rolls r limit 100) as one
+        cross join lateral (
+            select count(*) as customers
+            from (
+                select from customers c
+                where c.project_id = one.project_id and c.id > one.counted
+                order by c.id
+                limit $1
+            ) as counted
+        ) as c
+    ) as new;
+
+-- name: watch_customer_lists
+-- how many events are not in the customer lists yet, and when the first of them was committed
+-- Customers that are not counted yet are counted up to $1 of each project, for 100 projects at most.
+select greatest(heads.position - rolled.position, 0) as behind, oldest.committed_at, 0::bigint as rebuilding, new.customers
+from (select coalesce(sum(position), 0)::bigint as position from feeds) as heads,
+    (
+        select coalesce(sum(position), 0)::bigint as position
+        from facet_rolls
+    ) as rolled,
+    lateral (
+        select min(e.committed_at) as committed_at
+        from (
+            select r.project_id, r.position
+            from facet_rolls r
+            cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
+            where head.position > r.position
+            limit 100
+        ) as late
+        cross join lateral (
+            select n.committed_at
+            from events n
+            where n.project_id = late.project_id and n.position > late.position
+            order by n.position
+            limit 1
+        ) as e
+    ) as oldest,
+    lateral (
+        select coalesce(sum(c.customers), 0)::bigint as customers
+        from (select r.project_id, r.counted from facet_rolls r limit 100) as one
+        cross join lateral (
+            select count(*) as customers
+            from (
+                select from customers c
+                where c.project_id = one.project_id and c.id > one.counted
+                order by c.id
+                limit $1
+            ) as counted
+        ) as c
+    ) as new;

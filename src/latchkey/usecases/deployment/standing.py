@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from latchkey.domain.deployment.standing import HotProject, Standing, Table
+from latchkey.domain.deployment.standing import HotProject, Standing, Summaries, Table
 from latchkey.domain.instants import DAY, Ms
+from latchkey.storage import watching
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.deployment import cluster, looking, projects
 
 # How many projects are looked at, by their events ever, and how many are shown, by those of the last day.
 LOOKED_AT, SHOWN = 50, 10
+# How many new customers of a project are counted that the charts or the customer lists have not read yet.
+NEW_CUSTOMERS = 1_000
 # A look at a database in trouble must not become part of the trouble.
 PATIENCE_MS = 10_000
 # Tables that grow with the events of a project, and tables that grow with its customers.
@@ -25,7 +28,11 @@ BY_EVENT = frozenset(
         "purchase_transactions",
     }
 )
-BY_CUSTOMER = frozenset({"customers", "aliases", "customer_emails", "purchase_owners", "store_handles"})
+BY_CUSTOMER = frozenset(
+    {"customers", "aliases", "customer_emails", "purchase_owners", "store_handles", "customer_facets"}
+)
+# The tables of the charts and of the customer lists, by the beginning of their names.
+OF_CHARTS, OF_LISTS = ("chart_",), ("customer_facets", "facet_")
 
 
 async def look(database: Database, now: Ms) -> Standing:
@@ -47,7 +54,25 @@ async def look_through(connection: Connection, now: Ms) -> Standing:
     # The feeds are on all nodes: while one does not answer, a statement over all of them fails.
     all_answer = all(node.server is not None for node in nodes)
     hot = await hottest(connection, tables, homes, now) if all_answer else []
-    return Standing(server, tables, partitions, standbys, synchronous, hot, citus, nodes)
+    behind = await summaries(connection, tables, now) if all_answer else []
+    return Standing(server, tables, partitions, standbys, synchronous, hot, citus, nodes, behind)
+
+
+async def summaries(connection: Connection, tables: Sequence[Table], now: Ms) -> list[Summaries]:
+    """Of the charts and of the customer lists."""
+    charts, lists = await watching.summaries(connection, NEW_CUSTOMERS)
+    return [
+        Summaries(
+            name,
+            found.behind,
+            max(0, now - found.oldest_at) if found.oldest_at is not None else 0,
+            found.rebuilding,
+            found.customers,
+            found.customers >= NEW_CUSTOMERS,
+            sum(table.bytes for table in tables if table.name.startswith(prefixes)),
+        )
+        for name, found, prefixes in (("charts", charts, OF_CHARTS), ("customer lists", lists, OF_LISTS))
+    ]
 
 
 async def hottest(
