@@ -34,5 +34,5 @@ class Collaborator(Struct, frozen=True, kw_only=True):
     role: Literal["owner", "developer", "support", "viewer"]
     # Null until they can sign in: they have no password yet, and no single sign-on.
     accepted_at: int | None
-    # Always false: second factors are the business of the single sign-on provider.
+    # Whether their account asks for a code of an app. A second factor of the single sign-on provider is not known here.
     has_mfa: bool

@@ -43,7 +43,7 @@ def collaborator(_: str, one: Member) -> wire.Collaborator:
         email=account.email,
         role=one.role.value,
         accepted_at=one.since if account.has_password or account.openid is not None else None,
-        has_mfa=False,
+        has_mfa=account.has_second_factor,
     )
 
 
