@@ -126,11 +126,14 @@ class HotProject:
     neighbours: int = 0
 
 
+SummaryName = Literal["charts", "customer lists"]
+
+
 @dataclass(frozen=True, slots=True)
 class Summaries:
     """What is computed from the events of all projects in the background: the charts, or the customer lists."""
 
-    name: Literal["charts", "customer lists"]
+    name: SummaryName
     # Events that are not in them yet, and how long the first of these has waited.
     behind: int
     lag: Ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from latchkey.domain.deployment.standing import HotProject, Standing, Summaries, Table
+from latchkey.domain.deployment.standing import HotProject, Standing, Summaries, SummaryName, Table
 from latchkey.domain.instants import DAY, Ms
 from latchkey.storage import watching
 from latchkey.storage.database import Connection, Database
@@ -61,18 +61,14 @@ async def look_through(connection: Connection, now: Ms) -> Standing:
 async def summaries(connection: Connection, tables: Sequence[Table], now: Ms) -> list[Summaries]:
     """Of the charts and of the customer lists."""
     charts, lists = await watching.summaries(connection, NEW_CUSTOMERS)
-    return [
-        Summaries(
-            name,
-            found.behind,
-            max(0, now - found.oldest_at) if found.oldest_at is not None else 0,
-            found.rebuilding,
-            found.customers,
-            found.customers >= NEW_CUSTOMERS,
-            sum(table.bytes for table in tables if table.name.startswith(prefixes)),
-        )
-        for name, found, prefixes in (("charts", charts, OF_CHARTS), ("customer lists", lists, OF_LISTS))
-    ]
+
+    def told(name: SummaryName, found: watching.Summaries, prefixes: tuple[str, ...]) -> Summaries:
+        lag = max(0, now - found.oldest_at) if found.oldest_at is not None else 0
+        more = found.customers >= NEW_CUSTOMERS
+        size = sum(table.bytes for table in tables if table.name.startswith(prefixes))
+        return Summaries(name, found.behind, lag, found.rebuilding, found.customers, more, size)
+
+    return [told("charts", charts, OF_CHARTS), told("customer lists", lists, OF_LISTS)]
 
 
 async def hottest(
