@@ -127,7 +127,9 @@ async def test_a_cluster_is_shown_whole_and_its_troubles_first(
         await expect(nodes.get_by_text("does not answer")).to_have_count(1)
         hottest = page.get_by_role("region", name="Hottest projects")
         await expect(hottest.get_by_role("row", name="Ann's shop")).to_contain_text("db2.internal:5432")
-        charts = page.get_by_role("region", name="Charts and customer lists").get_by_role("row").filter(has_text="1,200")
+        charts = (
+            page.get_by_role("region", name="Charts and customer lists").get_by_role("row").filter(has_text="1,200")
+        )
         await expect(charts).to_contain_text("1,000 or more")
         await expect(charts).to_contain_text("1 project")
         await page.get_by_text("Partitions", exact=True).last.click()

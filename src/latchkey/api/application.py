@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
@@ -147,16 +148,21 @@ def routes() -> FastAPI:
         title=documentation.TITLE,
         version=VERSION,
         redirect_slashes=False,
+        # `reference` has them.
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         routes=[route for router in ROUTERS for route in router.routes],
     )
     handle_faults(app)
 
+    building = threading.Lock()
+
     def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = documentation.document(app, VERSION)
-        return app.openapi_schema
+        with building:
+            if app.openapi_schema is None:
+                app.openapi_schema = documentation.document(app, VERSION)
+            return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for extending the document
     return app

@@ -6,6 +6,7 @@ has them inside the package; a checkout has them beside it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -30,31 +31,26 @@ def stem(path: str, method: str, status: str) -> str:
 
 def examples(path: str, method: str, status: str) -> dict[str, Any]:
     """By name: what a reply with this status looks like. Empty where no file shows one, or it has no body."""
-    start = stem(path, method, status)
-    return {
-        name.removeprefix(f"{start}.") if name != start else "example": {"value": json.decode(body)}
-        for name, body in _files().items()
-        if name == start or (name.startswith(f"{start}.") and _is_variant(name[len(start) + 1 :]))
-    }
-
-
-def _is_variant(rest: str) -> bool:
-    """Of `receipts.post.400.invalid_receipt` the last word is a variant; of a longer path it would be more words."""
-    return "." not in rest
+    found = _files().get(stem(path, method, status), {})
+    return {name: {"value": json.decode(body)} for name, body in found.items()}
 
 
 @cache
-def _files() -> dict[str, bytes]:
+def _files() -> dict[str, dict[str, bytes]]:
+    """By stem: the examples with their names. The file `receipts.post.400.invalid_receipt` is the example
+    `invalid_receipt` of the stem `receipts.post.400`. It can also be the only example of a longer stem."""
+    found: dict[str, dict[str, bytes]] = defaultdict(dict)
     folder = _folder()
-    if folder is None:
-        return {}
-    return {
-        f"{room.name}/{one.name.removesuffix('.json')}": body
-        for room in folder.iterdir()
-        if room.is_dir()
-        for one in sorted(room.iterdir(), key=lambda file: file.name)
-        if one.name.endswith(".json") and (body := one.read_bytes())
-    }
+    for room in folder.iterdir() if folder is not None else ():
+        if not room.is_dir():
+            continue
+        for one in sorted(room.iterdir(), key=lambda file: file.name):
+            if one.name.endswith(".json") and (body := one.read_bytes()):
+                whole = f"{room.name}/{one.name.removesuffix('.json')}"
+                start, _, name = whole.rpartition(".")
+                found[whole]["example"] = body
+                found[start][name] = body
+    return dict(found)
 
 
 def _folder() -> Traversable | None:
