@@ -118,7 +118,7 @@ async def _up(folder: Path, *options: str) -> AsyncIterator[Start]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *(LATCHKEY, "up", "--data", folder, "--port", "0", *options),
+        *(str(LATCHKEY), "up", "--data", str(folder), "--port", "0", *options),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=environment,

@@ -60,7 +60,9 @@ async def show_area(request: Request, area: str) -> HTMLResponse:
 
 async def _document(request: Request) -> dict[str, Any]:
     app: FastAPI = request.app
-    return app.openapi_schema or await asyncio.to_thread(app.openapi)
+    if (made := app.openapi_schema) is not None:
+        return made
+    return await asyncio.to_thread(app.openapi)
 
 
 def slug(tag: str) -> str:
