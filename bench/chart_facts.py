@@ -1,196 +1,230 @@
-"""Synthetic facts for the benchmark of the charts, made by the database itself, and the sums of them.
+"""Synthetic facts for the benchmark of the charts, made by DuckDB, stored as the roller stores them.
 
 `MILLIONS` payments of subscribers who came over three years. Dimensions are believable: 8 products with 4 durations, 4
-stores on 3 platforms, 60 countries by Zipf's law, 40 app versions one after the other, 4 offerings, 2 experiments. Each
-payment gives four facts, each subscriber six more.
+stores on 3 platforms, 60 countries by Zipf's law, 40 app versions one after the other, 4 offerings, 2 experiments.
+Facts come in the order in which the roller would have met them, a month at a time.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from itertools import accumulate
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
 
 from bench.table import say
-from latchkey.domain.charts.cuboids import CUBOIDS, Cuboid
 from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.merging import MOST_ROWS
 from latchkey.domain.charts.sums import Day
+from latchkey.storage.charts import blocks, columns
+from latchkey.storage.charts.blocks import FRESH, New
 from latchkey.storage.charts.kinds import CODES
-from latchkey.storage.database import Connection
+from latchkey.storage.database import Database
+from latchkey.usecases.charts import folding
 
 DAYS = 1095
 COUNTRIES = 60
-COLUMNS = ("product", "duration", "store", "country", "platform", "app_version", "offering")
-SUMS = "sum(quantity), nullif(sum(micros), 0), nullif(sum(usd), 0)"
-INTO = "project_id, cell, kind, day, n, currency, quantity, micros, usd"
+PRODUCTION = "PRODUCTION"
+# Facts that are in no block yet, as there usually are some.
+IN_TAIL = 10_000
 
 
-async def fill(connection: Connection, project_id: str, payments: int, today: Day) -> int:
-    """Returns how many payments there are."""
-    await connection.execute(
-        "set enable_hashjoin = on; set enable_mergejoin = on; set enable_seqscan = on; set work_mem = '512MB';"
-        "set plan_cache_mode = auto; set synchronous_commit = off; set statement_timeout = 0;"
-        "select setseed(0.17)"
-    )
-    await _subscribers(connection, payments, today)
-    made: int = await connection.fetchval("select sum(payments) from bench_subscribers")
-    await _facts(connection, today)
-    await _cells(connection, project_id)
-    for cuboid in (None, *CUBOIDS):
-        await _sum(connection, project_id, cuboid)
-    say("analyse")
-    await connection.execute("analyze chart_days; analyze chart_months; analyze chart_dimensions")
-    return made
+class Of(NamedTuple):
+    """Facts of one kind: one for each `k` of a subscriber for which `where` holds. SQL over the subscriber and `k`."""
+
+    kind: Kind
+    day: str = "start"
+    n: str = "0"
+    quantity: str = "1"
+    # The price, as a factor; none: the fact has no money.
+    money: str | None = None
+    where: str = "k = 0"
+    # When the roller learns of it.
+    known: str | None = None
 
 
-async def _subscribers(connection: Connection, payments: int, today: Day) -> None:
-    say(f"{payments:,} payments: subscribers")
+_DUE, _END, _MONTHLY = "start + k * length", "start + payments * length", "30.0 / length"
+_WINDOW = (
+    "case when k * length <= 0 then 0 when k * length <= 7 then 1 when k * length <= 14 then 2"
+    " when k * length <= 30 then 3 when k * length <= 90 then 4 when k * length <= 180 then 5"
+    " when k * length <= 365 then 6"
+    " when k * length <= 730 then 7 else 8 end"
+)
+_PAID = "k < payments"
+
+FACTS = (
+    Of(Kind.PAYMENT, _DUE, "(k > 0)::int", money="1", where=_PAID),
+    Of(Kind.REFUND, f"{_DUE} + 3", "(k > 0)::int", money="1", where=f"{_PAID} and (i + k) % 50 = 0"),
+    Of(Kind.REFUNDED_PAYMENT, _DUE, "(k > 0)::int", money="1", where=f"{_PAID} and (i + k) % 50 = 0"),
+    Of(Kind.RENEWAL_DUE, _DUE, "least(k, 12)", where="k between 1 and payments"),
+    Of(Kind.RENEWED, _DUE, "least(k, 12)", where=f"k >= 1 and {_PAID}"),
+    Of(Kind.RETAINED, "start", "k", where=_PAID, known=_DUE),
+    Of(Kind.SEEN_REVENUE, "start", _WINDOW, money="1", where=_PAID, known=_DUE),
+    Of(Kind.ACTIVE, "start", money=_MONTHLY),
+    Of(Kind.ACTIVE, _END, quantity="-1", money=f"-{_MONTHLY}"),
+    Of(Kind.STATUS, "start", "i % 3", money=_MONTHLY),
+    Of(Kind.STATUS, _END, "i % 3", quantity="-1", money=f"-{_MONTHLY}"),
+    Of(Kind.NEW, "start", "i % 3", money=_MONTHLY, where="k = 0 and i % 8 > 0"),
+    Of(Kind.RETURN, "start", "i % 3", money=_MONTHLY, where="k = 0 and i % 8 = 0"),
+    Of(Kind.EXPANSION, "start + length", money="0.5", where="k = 0 and i % 20 = 0 and payments > 1"),
+    Of(Kind.CONTRACTION, "start + length", money="0.5", where="k = 0 and i % 40 = 1 and payments > 1"),
+    Of(Kind.CHURN, _END, money=_MONTHLY),
+    Of(Kind.TRIAL, "start - 7", where="k = 0 and i % 3 = 0"),
+    Of(Kind.TRIAL, "start", quantity="-1", where="k = 0 and i % 3 = 0"),
+    Of(Kind.TRIAL_STARTED, "start - 7", "1 + (i % 6 = 0)::int", where="k = 0 and i % 3 = 0"),
+    Of(Kind.TRIAL_ENDED, "start", "1 + (i % 6 = 0)::int", where="k = 0 and i % 3 = 0"),
+    Of(Kind.BILLING_ISSUE, _DUE, "i % 4", money="1", where="k >= 1 and k < payments and (i + k) % 20 = 0"),
+    Of(Kind.CUSTOMER),
+    Of(Kind.PAYING_CUSTOMER),
+    Of(Kind.SEEN_PAYER),
+    Of(Kind.SEEN_CONVERTED),
+    Of(Kind.ENROLLED, where="k = 0 and a + b > 0"),
+    Of(Kind.ENROLLED_CONVERTED, where="k = 0 and a + b > 0"),
+    Of(Kind.ENROLLED_PAYER, where="k = 0 and a + b > 0"),
+    Of(Kind.ENROLLED_REVENUE, "start", _WINDOW, money="1", where=f"{_PAID} and a + b > 0", known=_DUE),
+    Of(Kind.ENROLLED_SQUARE, "start", quantity="10000", where="k = 0 and a + b > 0"),
+)
+
+_DIMENSIONS = """
+    'product_' || product as product,
+    (['P1M', 'P1M', 'P1Y', 'P1M', 'P1W', 'P6M', 'P1M', 'P1Y'])[product + 1] as duration,
+    (['app_store', 'play_store', 'stripe', 'amazon'])[store + 1] as store, 'C' || country as country,
+    (['ios', 'android', 'web', 'android'])[store + 1] as platform,
+    (version // 10) || '.' || (version % 10) as app_version, 'offering_' || offering as offering,
+    case when a > 0 and b > 0 then 'paywall:' || a || chr(31) || 'price:' || b when a > 0 then 'paywall:' || a
+        when b > 0 then 'price:' || b else '' end as variants,
+    '' as attributes
+"""
+_CURRENCY = "(['USD', 'EUR', 'GBP', 'JPY', 'BRL'])[1 + country % 5]"
+_RATE = "([1.0, 0.9, 0.8, 150, 5])[1 + country % 5]"
+_SHARES = {"micros": _RATE, "tax": f"0.19 * {_RATE}", "commission": f"0.15 * {_RATE}", "usd": "1", "tax_usd": "0.19",
+           "commission_usd": "0.15"}  # fmt: skip
+
+
+def subscribers(payments: int, today: Day) -> tuple[duckdb.DuckDBPyConnection, int]:
+    """The database with the subscribers, and how many payments they made."""
+    duck = duckdb.connect(config={"threads": 2})
     weights = [1 / (n + 1) for n in range(COUNTRIES)]
     shares = [round(one / sum(weights), 6) for one in accumulate(weights)][:-1]
     # 40 % monthly and yearly ones run on; a month is survived by 92 of 100.
-    await connection.execute(f"""
-        create unlogged table bench_subscribers as
-        select i, start, product, length, price, store, country, version, offering, a, b,
-            1 + least(
-                ({today} - start) / length, floor(ln(stay) / ln(case when length > 100 then 0.6 else 0.92 end))::int
-            ) as payments
+    duck.execute(f"""
+        select setseed(0.17);
+        create table subscribers as
+        select *, 1 + least(({today} - start) // length,
+            floor(ln(stay) / ln(case when length > 100 then 0.6 else 0.92 end))::int) as payments
         from (
-            select i, {today - DAYS} + (sqrt(random()) * {DAYS})::int as start,
-                width_bucket(random(), array[0.35, 0.55, 0.7, 0.8, 0.88, 0.94, 0.98]::float8[]) as product,
-                width_bucket(random(), array[0.5, 0.8, 0.95]::float8[]) as store,
-                width_bucket(random(), array{shares}::float8[]) as country,
-                least(5, floor(-ln(random())))::int as lag,
-                width_bucket(random(), array[0.6, 0.8, 0.95]::float8[]) as offering,
-                width_bucket(random(), array[0.7, 0.85]::float8[]) as a,
-                width_bucket(random(), array[0.8, 0.9]::float8[]) as b,
-                random() as stay
-            from generate_series(1, {payments // 6}) as i
-        ) as s
-        cross join lateral (select greatest(0, (start - {today - DAYS}) * 40 / {DAYS} - lag) as version) as v
-        cross join lateral (
-            select (array[30, 30, 365, 30, 7, 180, 30, 365])[product + 1] as length,
-                (array[9.99, 4.99, 59.99, 14.99, 2.99, 39.99, 19.99, 99.99])[product + 1] * 1000000 as price
-        ) as p
-        where start < {today}
+            select *, greatest(0, (start - {today - DAYS}) * 40 // {DAYS} - lag) as version,
+                ([30, 30, 365, 30, 7, 180, 30, 365])[product + 1] as length,
+                ([9.99, 4.99, 59.99, 14.99, 2.99, 39.99, 19.99, 99.99])[product + 1] * 1000000 as price
+            from (
+                select i, {today - DAYS} + (sqrt(random()) * {DAYS})::int as start,
+                    {_bucket("p", [0.35, 0.55, 0.7, 0.8, 0.88, 0.94, 0.98])} as product,
+                    {_bucket("s", [0.5, 0.8, 0.95])} as store, {_bucket("c", shares)} as country,
+                    least(5, floor(-ln(1 - random())))::int as lag, {_bucket("o", [0.6, 0.8, 0.95])} as offering,
+                    {_bucket("e", [0.7, 0.85])} as a, {_bucket("f", [0.8, 0.9])} as b, 1 - random() as stay
+                from (
+                    select i, random() as p, random() as s, random() as c, random() as o, random() as e, random() as f
+                    from range({payments // 6}) as r (i)
+                )
+            )
+        )
+        where start < {today};
     """)
+    made = duck.execute("select sum(payments)::bigint from subscribers").fetchone()
+    assert made is not None
+    return duck, made[0]
 
 
-async def _facts(connection: Connection, today: Day) -> None:
-    say("facts")
-    key = "product, store, country, version, offering, a, b"
-    await connection.execute(f"""
-        create unlogged table bench_full as
-        select row_number() over () as id, {key} from (select distinct {key} from bench_subscribers) as s
-    """)
-    of = {kind: CODES[kind] for kind in Kind}
-    await connection.execute(f"""
-        create unlogged table bench_facts as
-        select f.id::int as dimension, t.kind::smallint as kind, t.day, t.n::smallint as n, m.currency,
-            sum(t.quantity)::bigint as quantity, sum(t.quantity * t.money * m.rate)::bigint as micros,
-            sum(t.quantity * t.money)::bigint as usd
-        from bench_subscribers s
-        join bench_full f using ({key})
-        cross join lateral (
-            select (array['USD', 'EUR', 'GBP', 'JPY', 'BRL'])[1 + s.country % 5] as currency,
-                (array[1.0, 0.9, 0.8, 150, 5])[1 + s.country % 5] as rate
-        ) as m
-        cross join lateral (
-            select {of[Kind.PAYMENT]} as kind, s.start + k * s.length as day, (k > 0)::int as n, 1 as quantity,
-                s.price as money
-            from generate_series(0, s.payments - 1) as k
-            union all
-            select {of[Kind.RENEWAL_DUE]}, s.start + k * s.length, least(k, 12), 1, 0
-            from generate_series(1, s.payments) as k
-            union all
-            select {of[Kind.RENEWED]}, s.start + k * s.length, least(k, 12), 1, 0
-            from generate_series(1, s.payments - 1) as k
-            union all
-            select {of[Kind.RETAINED]}, s.start, k, 1, 0 from generate_series(0, s.payments - 1) as k
-            union all
-            select v.kind, v.day, 0, v.quantity, v.money
-            from (values
-                ({of[Kind.ACTIVE]}, s.start, 1, s.price * 30 / s.length),
-                ({of[Kind.ACTIVE]}, s.start + s.payments * s.length, -1, s.price * 30 / s.length),
-                ({of[Kind.NEW]}, s.start, 1, s.price * 30 / s.length),
-                ({of[Kind.CHURN]}, s.start + s.payments * s.length, 1, s.price * 30 / s.length),
-                ({of[Kind.CUSTOMER]}, s.start, 1, 0),
-                ({of[Kind.PAYING_CUSTOMER]}, s.start, 1, 0)
-            ) as v (kind, day, quantity, money)
-        ) as t
-        where t.day <= {today}
-        group by 1, 2, 3, 4, 5
-    """)
+def _bucket(value: str, bounds: list[float]) -> str:
+    cases = " ".join(f"when {value} < {bound} then {place}" for place, bound in enumerate(bounds))
+    return f"case {cases} else {len(bounds)} end"
 
 
-async def _cells(connection: Connection, project_id: str) -> None:
-    """The combinations of all cuboids, and which of them each combination with all dimensions belongs to."""
-    say("cells")
-    await connection.execute("""
-        create unlogged table bench_dimensions as
-        select id::int, 'product_' || product as product,
-            (array['P1M', 'P1M', 'P1Y', 'P1M', 'P1W', 'P6M', 'P1M', 'P1Y'])[product + 1] as duration,
-            (array['app_store', 'play_store', 'stripe', 'amazon'])[store + 1] as store,
-            'C' || country as country, (array['ios', 'android', 'web', 'android'])[store + 1] as platform,
-            version / 10 || '.' || version % 10 as app_version, 'offering_' || offering as offering,
-            (case when a > 0 then array['paywall:' || a] else array[]::text[] end)
-                || (case when b > 0 then array['price:' || b] else array[]::text[] end) as variants
-        from bench_full
-    """)
-    await connection.execute("create unlogged table bench_cells (dimension int, cuboid smallint, cell int)")
-    offset: int = await connection.fetchval("select max(id) from bench_dimensions")
-    await connection.execute(f"""
-        insert into chart_dimensions
-        select '{project_id}', id, gen_random_uuid(), 'PRODUCTION', 0, {", ".join(COLUMNS)}, variants,
-            '{{}}', '{{}}', '{{}}'
-        from bench_dimensions
-    """)
-    for cuboid in CUBOIDS:
-        if cuboid.tag == "attributes":
-            continue
-        shown = ", ".join(name if name in cuboid.dimensions else f"'' as {name}" for name in COLUMNS)
-        tag, of = ("array[v]", "cross join lateral unnest(variants) as v") if cuboid.tag else ("'{}'::text[]", "")
-        await connection.execute(f"""
-            create temp table bench_made as
-            select id, {shown}, {tag} as variants from bench_dimensions {of};
-            alter table bench_made add column cell int;
-            create temp table bench_ids as
-            select {offset} + row_number() over () as cell, d.* from (
-                select distinct {", ".join(COLUMNS)}, variants from bench_made
-            ) as d;
-            insert into chart_dimensions
-            select '{project_id}', cell, gen_random_uuid(), 'PRODUCTION', {cuboid.number}, {", ".join(COLUMNS)},
-                variants, '{{}}', '{{}}', '{{}}'
-            from bench_ids;
-            insert into bench_cells
-            select m.id, {cuboid.number}, i.cell
-            from bench_made m join bench_ids i using ({", ".join(COLUMNS)}, variants);
-        """)
-        offset += await connection.fetchval("select count(*) from bench_ids")
-        await connection.execute("drop table bench_made, bench_ids")
+def facts_sql(of: Of, today: Day) -> str:
+    """Facts of a kind, and the day they are known since."""
+    money = ", ".join(
+        f"({of.money} * price * {share})::bigint as {name}" if of.money else f"0 as {name}"
+        for name, share in _SHARES.items()
+    )
+    return f"""
+        select {_DIMENSIONS}, ({of.day})::int as day, ({of.n})::int as n,
+            {_CURRENCY if of.money else "''"} as currency, {of.quantity} as quantity, {money},
+            greatest({of.known or of.day}, start) as known
+        from (select *, unnest(range(0, {"1" if "k = 0" in of.where else "payments + 1"})) as k from subscribers)
+        where {of.where} and {of.day} <= {today} and {of.known or of.day} <= {today}
+    """
 
 
-async def _sum(connection: Connection, project_id: str, cuboid: Cuboid | None) -> None:
-    """The sums of a cuboid; without one, those with all dimensions."""
-    if cuboid is None:
-        say("sums with all dimensions")
-        await connection.execute(f"""
-            insert into chart_days ({INTO})
-            select '{project_id}', dimension, kind, day, n, currency, quantity, nullif(micros, 0), nullif(usd, 0)
-            from bench_facts order by 2, 3, 4
-        """)
+async def fill(database: Database, project_id: str, payments: int, today: Day) -> duckdb.DuckDBPyConnection:
+    say(f"{payments:,} payments: subscribers")
+    duck, made = subscribers(payments, today)
+    say(f"{made:,} payments; {duck.execute('select count(*) from subscribers').fetchone()[0]:,} subscribers")  # type: ignore[index]
+    for kind in dict.fromkeys(one.kind for one in FACTS):
+        union = " union all ".join(facts_sql(one, today) for one in FACTS if one.kind is kind)
+        duck.execute(f"create or replace table of_kind as {union}")
+        rows = 0
+        for table in _in_order(duck, today):
+            rows += table.num_rows
+            await _store(database, project_id, kind, table)
+        say(f"{kind.value}: {rows:,} sums")
+    return duck
+
+
+def _in_order(duck: duckdb.DuckDBPyConnection, today: Day) -> Iterator[Any]:
+    """The sums by all dimensions of the facts that became known in each month."""
+    keys = ", ".join((*columns.DIMENSIONS, "day", "n", "currency"))
+    amounts = ", ".join(f"sum({name})::bigint as {name}" for name in columns.AMOUNTS[:-1])
+    for first in range(today - DAYS, today + 1, 30):
+        last = first + 29
+        found: Any = duck.sql(
+            f"select {keys}, {amounts} from of_kind where known between {first} and {last} group by all"
+        ).to_arrow_table()
+        for place in range(0, found.num_rows, MOST_ROWS // 2):
+            yield _table(found.slice(place, MOST_ROWS // 2))
+
+
+def _table(found: Any) -> Any:
+    texts = (*columns.DIMENSIONS, "currency")
+    made = {
+        name: found[name].combine_chunks().dictionary_encode() if name in texts else found[name]
+        for name in found.column_names
+    }
+    return columns.added([pa.table(made)])
+
+
+async def _store(database: Database, project_id: str, kind: Kind, table: Any) -> None:
+    if not table.num_rows:
         return
-    if cuboid.tag == "attributes":
-        return
-    say(f"sums by {', '.join(sorted(cuboid.dimensions)) or 'nothing'}")
-    await connection.execute(f"""
-        insert into chart_days ({INTO})
-        select '{project_id}', c.cell, f.kind, f.day, f.n, f.currency, {SUMS}
-        from bench_facts f join bench_cells c on c.dimension = f.dimension and c.cuboid = {cuboid.number}
-        group by 2, 3, 4, 5, 6 order by 2, 3, 4, 5, 6
-    """)
-    if cuboid.by_month:
-        await connection.execute(f"""
-            insert into chart_months ({INTO})
-            select '{project_id}', c.cell, f.kind,
-                date_trunc('month', date '1970-01-01' + f.day)::date - date '1970-01-01', f.n, f.currency, {SUMS}
-            from bench_facts f join bench_cells c on c.dimension = f.dimension and c.cuboid = {cuboid.number}
-            group by 2, 3, 4, 5, 6 order by 2, 3, 4, 5, 6
-        """)
+    part = PRODUCTION, CODES[kind]
+    data = columns.encode(table)
+    new = New(*part, FRESH, table.num_rows, *columns.span(table), columns.quantity(table), data)
+    async with database.transaction(statement_timeout_ms=600_000) as connection:
+        await blocks.replace(connection, project_id, [], [new])
+        waiting = await blocks.listed(connection, project_id, cuboid=FRESH, kind=CODES[kind])
+        if sum(one.rows for one in waiting) >= folding.FRESH_ROWS:
+            await folding.to_cuboids(connection, project_id, part)
+
+
+async def fill_tail(database: Database, project_id: str, today: Day) -> None:
+    chance = random.Random(17)
+    async with database.transaction() as connection:
+        await connection.execute(
+            "insert into chart_dimensions (project_id, id, digest, environment, cuboid, product, duration, store,"
+            " country, platform, app_version, offering, variants, attributes)"
+            " select $1, i, gen_random_uuid(), 'PRODUCTION', 0, 'product_' || i % 8, 'P1M', 'app_store', 'C' || i % 60,"
+            " 'ios', '3.9', 'offering_0', '{}', '{}' from generate_series(1, 2000) as i",
+            project_id,
+        )
+        kinds = [CODES[one.kind] for one in FACTS]
+        rows = [(chance.choice(kinds), place, 1 + chance.randrange(2000)) for place in range(IN_TAIL)]
+        await connection.execute(
+            "insert into chart_tail (project_id, kind, batch, place, dimension, n, currency, day, quantity, usd)"
+            " select $1, t.kind, 1, t.place, t.dimension, 0, 'USD', $5, 1, 1000000"
+            " from unnest($2::smallint[], $3::integer[], $4::integer[]) as t (kind, place, dimension)",
+            project_id,
+            *zip(*rows, strict=True),
+            today,
+        )

@@ -1,26 +1,32 @@
-"""Charts over many payments: how long answers take from the stored sums, and from Parquet files read by DuckDB.
+"""Charts over many payments: every chart with several options, and how long the widest questions take from the stored
+sums and from a Parquet file read by DuckDB.
 
-`MILLIONS=10 python -m bench charts` (about 2.5 GB of tables for each million while it runs, deleted at the end).
+`MILLIONS=10 python -m bench charts` (about 10 GB while it runs, deleted at the end).
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import duckdb
 import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
 
-from bench.chart_facts import COLUMNS, DAYS, fill
+from bench.chart_facts import DAYS, FACTS, facts_sql, fill, fill_tail
 from bench.ground import Ground
 from bench.table import Row, say
+from latchkey.domain.charts.chart import ChartRequest
+from latchkey.domain.charts.definitions.listing import CHARTS
 from latchkey.domain.charts.fact import LEVELS, Kind
-from latchkey.domain.charts.sums import Day, Filter, Question, Resolution
+from latchkey.domain.charts.sums import Day, Filter, Question, Resolution, date_of
 from latchkey.domain.instants import DAY
 from latchkey.now import real_now
 from latchkey.storage.charts.kinds import CODES
+from latchkey.usecases.charts.charts import read_chart
 from latchkey.usecases.charts.reading import read_sums
 
 BAR_MS = 300
@@ -82,49 +88,78 @@ async def run(ground: Ground) -> list[Row]:
     count = int(float(os.environ.get("MILLIONS", "1")) * 1_000_000)
     now = real_now()
     today = now // DAY
-    async with ground.database.acquire() as connection:
-        payments = await fill(connection, ground.project_id, count, today)
-        sizes = await connection.fetch(
-            "select relname as name, pg_total_relation_size(oid) as bytes, reltuples::bigint as rows from pg_class "
-            "where relname in ('chart_days', 'chart_months', 'chart_dimensions')"
-        )
-        by_cuboid = await connection.fetch(
-            "select d.cuboid, count(distinct d.id) as cells, count(*) as rows from chart_dimensions d "
-            "join chart_days s on s.project_id = d.project_id and s.cell = d.id group by 1 order by 1"
-        )
-        await connection.execute("vacuum chart_days")
-        await connection.execute("vacuum chart_months")
-    say(f"{payments:,} payments")
-    for row in sizes:
-        say(f"{row['name']}: {row['rows']:,} rows, {row['bytes'] / 1e6:,.0f} MB")
-    for row in by_cuboid:
-        say(f"cuboid {row['cuboid']}: {row['cells']:,} cells, {row['rows']:,} rows by day")
+    duck = await fill(ground.database, ground.project_id, count, today)
+    size = await ground.database.pool.fetchrow(
+        "select pg_total_relation_size('chart_blocks') as bytes, count(*) as blocks, sum(rows) as rows"
+        " from chart_blocks"
+    )
+    assert size is not None
+    say(f"chart_blocks: {size['rows']:,} rows in {size['blocks']:,} blocks, {size['bytes'] / 1e6:,.0f} MB")
+    _exported(duck, ground.folder / "facts.parquet", today)
     rows: list[Row] = []
-    duck = await _exported(ground, ground.folder / "facts.parquet")
     for name, question in questions(today).items():
-        taken = [await _timed(ground, question, now) for _ in range(TIMES)]
+        taken = [await _timed(ground, partial(read_sums, question=question), now) for _ in range(TIMES)]
         answer = (await read_sums(ground.database, ground.project_id, question, now)).sums
         sql = _duck_sql(question, today)
         in_duck = [_measured(duck, sql) for _ in range(TIMES)]
         found = duck.execute(f"select coalesce(sum(quantity), 0) from ({sql})").fetchone()
         assert found is not None
         assert found[0] == sum(one.quantity for one in answer), (name, found, len(answer))
-        walls, own, theirs = zip(*taken, strict=True)
-        cpu = f"CPU {median(own):.0f} + {median(theirs):.0f}, {len(answer):,} sums"
-        rows.append(
-            Row(
-                name, median(walls), "ms", bar=f"≤ {BAR_MS} ms, max {max(walls):.0f}; {cpu}", holds=max(walls) <= BAR_MS
-            )
-        )
+        rows.append(_row(name, taken, f", {len(answer):,} sums"))
         rows.append(Row("  … DuckDB", median(in_duck), "ms", bar=f"max {max(in_duck):.0f}"))
-        say(f"{name}: {median(walls):.0f} ms, max {max(walls):.0f}; {cpu}; DuckDB {median(in_duck):.0f} ms")
+    await fill_tail(ground.database, ground.project_id, today)
+    for name, request in requests(today).items():
+        taken = [await _timed(ground, partial(read_chart, request=request), now) for _ in range(TIMES)]
+        rows.append(_row(name, taken))
     return rows
 
 
-async def _timed(ground: Ground, question: Question, now: int) -> tuple[float, float, float]:
+def requests(today: Day) -> dict[str, ChartRequest]:
+    """Every chart with options that are usual, and with some that few people choose."""
+    options = {
+        "by day, 1 year": ("day", 365, None, ()),
+        "by month and country, 3 years": ("month", DAYS, "country", ()),
+        "by day and country, 1 year": ("day", 365, "country", ()),
+        "by week and product, iOS, 2 years": ("week", 730, "product", (Filter("platform", ("ios",)),)),
+        "by day and app version, 2 filters, 1 year": (
+            "day", 365, "app_version", (Filter("store", ("app_store",)), Filter("country", ("C0", "C1")))
+        ),
+    }  # fmt: skip
+    found: dict[str, ChartRequest] = {}
+    for definition in CHARTS:
+        selectors = {"experiment": "paywall"} if definition.selector("experiment") else {}
+        if selectors:
+            continue
+        for name, (resolution, days, segment, filters) in options.items():
+            if segment is not None and not definition.allows_segment(segment):
+                continue
+            if not all(definition.allows_filter(one.dimension) for one in filters):
+                continue
+            found[f"{definition.name} {name}"] = ChartRequest(
+                name=definition.name,
+                environment="PRODUCTION",
+                first=date_of(today - days),
+                last=date_of(today),
+                resolution=Resolution(resolution),
+                filters=filters,
+                segment=segment,
+                compare=definition.has_comparison,
+            )
+    return found
+
+
+def _row(name: str, taken: list[tuple[float, float, float]], more: str = "") -> Row:
+    walls, own, theirs = zip(*taken, strict=True)
+    cpu = f"CPU {median(own):.0f} + {median(theirs):.0f}{more}"
+    say(f"{name}: {median(walls):.0f} ms, max {max(walls):.0f}; {cpu}")
+    bar = f"≤ {BAR_MS} ms, max {max(walls):.0f}; {cpu}"
+    return Row(name, median(walls), "ms", bar=bar, holds=median(walls) <= BAR_MS)
+
+
+async def _timed(ground: Ground, ask: Callable[..., Awaitable[object]], now: int) -> tuple[float, float, float]:
     """Milliseconds: the whole, and the processor time of this process and of the database's."""
     start, own, theirs = time.perf_counter(), time.process_time(), _spent(ground)
-    await read_sums(ground.database, ground.project_id, question, now)
+    await ask(ground.database, ground.project_id, now=now)
     whole = time.perf_counter() - start
     return whole * 1000, (time.process_time() - own) * 1000, _spent(ground) - theirs
 
@@ -141,29 +176,21 @@ def _measured(duck: duckdb.DuckDBPyConnection, sql: str) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-async def _exported(ground: Ground, path: Path) -> duckdb.DuckDBPyConnection:
-    """The same facts as one Parquet file, sorted by kind and day."""
+def _exported(duck: duckdb.DuckDBPyConnection, path: Path, today: Day) -> None:
+    """The facts that the questions are about as one Parquet file, sorted by kind and day."""
     say("Parquet")
-    shown = ", ".join(f"d.{name}" for name in COLUMNS)
-    table = path.with_suffix(".csv")
-    async with ground.database.acquire() as connection:
-        await connection.execute("set enable_hashjoin = on; set statement_timeout = 0")
-        await connection.copy_from_query(
-            f"select f.kind, f.day, f.n, f.currency, f.quantity, f.micros, f.usd, {shown}, "
-            "coalesce((select substr(v, 9) from unnest(d.variants) v where v like 'paywall:%' limit 1), '') as paywall "
-            "from bench_facts f join bench_dimensions d on d.id = f.dimension",
-            output=table,
-            format="csv",
-            header=True,
-        )
-    duck = duckdb.connect(config={"threads": os.cpu_count() or 1})
-    duck.execute(
-        f"copy (select * from read_csv('{table}', all_varchar = false) order by kind, day) to '{path}' (format parquet)"
+    asked = {kind for one in questions(today).values() for kind in one.kinds}
+    amounts = ", ".join(f"sum({name})::bigint as {name}" for name in ("quantity", "micros", "usd"))
+    keys = "product, duration, store, country, platform, app_version, offering, variants, day, n, currency"
+    union = " union all ".join(
+        f"select {CODES[one.kind]} as kind, * from ({facts_sql(one, today)})" for one in FACTS if one.kind in asked
     )
-    os.unlink(table)
-    say(f"{path.name}: {os.path.getsize(path) / 1e6:,.0f} MB")  # noqa: ASYNC240 - a benchmark
+    duck.execute(
+        f"copy (select kind, {keys}, {amounts}, coalesce(regexp_extract(variants, 'paywall:([0-9])', 1), '') as paywall"
+        f" from ({union}) group by all order by kind, day) to '{path}' (format parquet)"
+    )
+    say(f"{path.name}: {path.stat().st_size / 1e6:,.0f} MB")
     duck.execute(f"create view facts as select * from '{path}'")
-    return duck
 
 
 def _duck_sql(question: Question, today: Day) -> str:

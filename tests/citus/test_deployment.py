@@ -12,10 +12,8 @@ SPREAD = """
 create table projects (id text primary key, name text, created_at bigint);
 create table feeds (project_id text primary key, position bigint not null);
 create table events (project_id text, position bigint, committed_at bigint, primary key (project_id, position));
-create table chart_dimensions (project_id text, id integer, cuboid smallint, primary key (project_id, id));
-create table chart_days (
-    project_id text, cell integer, kind smallint, day integer, quantity bigint,
-    primary key (project_id, cell, kind, day)
+create table chart_blocks (
+    project_id text, cuboid smallint, kind smallint, quantity bigint, primary key (project_id, cuboid, kind)
 );
 create table accounts (id text primary key);
 """
@@ -23,8 +21,7 @@ FILL = """
 insert into projects select 'proj_' || i, 'Project ' || i, 0 from generate_series(1, 20) i;
 insert into feeds select 'proj_' || i, i * 10 from generate_series(1, 20) i;
 insert into events select 'proj_' || i, j, j from generate_series(1, 20) i, generate_series(1, i * 10) j;
-insert into chart_dimensions select 'proj_' || i, 1, 1 from generate_series(1, 20) i;
-insert into chart_days select 'proj_' || i, 1, 17, 1, i from generate_series(1, 20) i;
+insert into chart_blocks select 'proj_' || i, 0, 17, i from generate_series(1, 20) i;
 """
 
 
@@ -44,7 +41,7 @@ async def spread(url: str) -> None:
     try:
         await connection.execute(SPREAD)
         await connection.execute("select create_reference_table('projects')")
-        for table in ("feeds", "events", "chart_dimensions", "chart_days"):
+        for table in ("feeds", "events", "chart_blocks"):
             await connection.execute(f"select create_distributed_table('{table}', 'project_id')")
         await connection.execute(FILL)
     finally:
@@ -59,12 +56,12 @@ async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster
         (role, node.port) for role, node in zip(("coordinator", "worker", "worker"), citus.nodes, strict=True)
     ]
     assert all(node.server is not None and node.server.bytes > 0 for node in found.nodes)
-    # 8 shards of 4 tables on two workers.
-    assert [node.shards for node in found.nodes] == [0, 16, 16]
+    # 8 shards of 3 tables on two workers.
+    assert [node.shards for node in found.nodes] == [0, 12, 12]
     places = {table.name: table.place for table in found.tables}
     assert places == {
         "projects": "on every node", "feeds": "by project", "events": "by project",
-        "chart_dimensions": "by project", "chart_days": "by project", "accounts": "coordinator",
+        "chart_blocks": "by project", "accounts": "coordinator",
     }  # fmt: skip
     hottest = found.projects[0]
     assert (hottest.id, hottest.events, hottest.lately, hottest.customers) == ("proj_20", 200, 101, 20)

@@ -69,12 +69,10 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
     await project(database, "empty", [])
     async with database.acquire() as connection:
         await connection.execute(
-            "insert into chart_dimensions values"
-            " ('busy', 1, gen_random_uuid(), 'PRODUCTION', 1, '', '', '', '', '', '', '', '{}', '{}', '{}', '{}')"
-        )
-        await connection.execute(
-            "insert into chart_days (project_id, cell, kind, day, n, currency, quantity)"
-            " values ('busy', 1, 17, 1, 0, '', 40), ('busy', 1, 17, 2, 0, '', 2), ('busy', 1, 18, 2, 0, '', 1)"
+            "insert into chart_blocks"
+            " (project_id, cuboid, environment, kind, rows, first_day, last_day, quantity, data)"
+            " select 'busy', b.cuboid, 'PRODUCTION', b.kind, 1, 1, 1, b.quantity, ''"
+            " from (values (-1, 17, 2), (0, 17, 40), (1, 17, 40), (0, 18, 1)) as b (cuboid, kind, quantity)"
         )
         # The charts have read all but the last 10 events, and are being rebuilt; the lists have read nothing of "busy".
         await connection.execute(

@@ -11,10 +11,9 @@ from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.charts.summing import sum_facts
 from latchkey.domain.charts.sums import Filter, Question, Resolution, Sum
 from latchkey.domain.instants import DAY, HOUR, Ms
-from latchkey.storage.charts import books as stored
 from latchkey.storage.charts import progress, subjects
 from latchkey.storage.database import Database
-from latchkey.usecases.charts import books
+from latchkey.usecases.charts import books, folding
 from latchkey.usecases.charts.books import Contributed
 from latchkey.usecases.charts.numbers import Numbers
 from latchkey.usecases.charts.reading import read_sums
@@ -93,7 +92,7 @@ async def put(
         known = await subjects.known(connection, places)
         await books.write(connection, Numbers(), {project_id: held}, places, known, now, [project_id])
         if fold:
-            await stored.fold(connection, project_id, now)
+            await folding.fold(connection, project_id, now)
 
 
 async def answer(database: Database, project_id: str, question: Question, now: Ms) -> list[Sum]:

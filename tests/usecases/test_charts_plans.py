@@ -9,7 +9,6 @@ from tests.storage.plans import plan_of
 
 _MONEY = ", ".join(["bigint[]"] * 7)
 _FILTERS = ", ".join(["text[]"] * 7)
-_RANGES = "integer[], integer[], boolean[], integer[], integer[], boolean[]"
 # Each query, the types of its parameters, the lookups it must make.
 PLANS: dict[str, tuple[str, list[str]]] = {
     "charts_progress": ("text", ["(project_id = $1)"]),
@@ -39,17 +38,26 @@ PLANS: dict[str, tuple[str, list[str]]] = {
         "bigint[], uuid[]",
         ["Tid Scan on chart_ahead a", "(clock = ''::text) AND (at <= r.passed_to)"],
     ),
-    "fold_charts": ("text, bigint", ["(project_id = $1)", "(id = s.dimension)"]),
-    "chart_sums": (
-        f"text, text, smallint, {_FILTERS}, text, text, text, smallint[], smallint[], integer, text, text, text, "
-        f"{_RANGES}",
-        ["chart_dimensions_cuboid", "(cell = c.id)", "(day >= r.first) AND (day <= r.last)", "chart_months_pkey"],
+    "take_chart_tail": ("text", ["(project_id = $1)"]),
+    "chart_dimensions_by_id": ("text, integer[]", ["(project_id = $1) AND (id = asked.id)"]),
+    "list_chart_blocks": ("text, smallint, smallint", ["(project_id = $1)"]),
+    "load_chart_blocks": ("text, smallint[], text[], smallint[], bigint[]", ["(run = asked.run)"]),
+    "replace_chart_blocks": (
+        "text, smallint[], text[], smallint[], bigint[], text[], smallint[], smallint[], integer[], integer[], "
+        "integer[], bigint[], bytea[]",
+        ["Tid Scan on chart_blocks b", "(run = old.run)"],
     ),
+    "read_chart_blocks": (
+        "text, text, smallint[], smallint[], smallint[], integer[], integer[], boolean[]",
+        ["(cuboid = a.cuboid) AND (environment = $2) AND (kind = ANY ($3))"],
+    ),
+    "chart_values": ("text, text, text, text", ["(project_id = $1) AND (id = ", "(clock = $3)"]),
+    "count_newcomers_of_project": ("text", ["(project_id = $1) AND (cuboid = ANY ("]),
     "chart_rest": (
         f"text, text, text, {_FILTERS}, text, text, text, smallint[], integer, integer, text, bigint",
         ["(project_id = $1) AND (kind = ANY ($14))", "(clock = $3) AND (at <= $18)", "using chart_dimensions_pkey"],
     ),
-    "clear_charts": ("text, integer", ["Tid Scan on chart_days s", "Tid Scan on chart_tail s"]),
+    "clear_charts": ("text, integer", ["Tid Scan on chart_blocks s", "Tid Scan on chart_tail s"]),
     "next_chart_subjects": ("text, uuid, integer", ["(project_id = $1) AND (subject > $2)"]),
 }
 

@@ -789,14 +789,14 @@ create table chart_issues (
     primary key (project_id, subject, at, transaction_id)
 );
 
--- Combinations of dimensions, by number. Those of test clocks have numbers below zero and no cells.
+-- Combinations of dimensions, by number. Those of test clocks have numbers below zero.
 create table chart_dimensions (
     project_id text not null,
     id integer not null,
     -- A hash of everything below.
     digest uuid not null,
     environment text not null,
-    -- See domain/charts/cuboids.py; 0 has all dimensions, -1 is an origin.
+    -- 0, or -1 for an origin.
     cuboid smallint not null,
     product text not null,
     duration text not null,
@@ -807,9 +807,6 @@ create table chart_dimensions (
     offering text not null,
     variants text[] not null,
     attributes text[] not null,
-    -- Of cuboid 0: the cells in which facts with these dimensions are summed by day, and those of them also by month.
-    cells integer[] not null,
-    months integer[] not null,
     primary key (project_id, id)
 );
 -- Without the project's own column, so that no lookup by id uses these: while the table is empty, all indexes look
@@ -850,30 +847,25 @@ create table chart_ahead (
     primary key (project_id, clock, at, batch, place)
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 
--- Sums by day (in days since 1970) and by month (its first day).
-create table chart_days (
+-- Sums of facts by cuboid, as compressed Arrow tables; see usecases/charts/folding.py.
+create table chart_blocks (
     project_id text not null,
-    cell integer not null,
+    -- See domain/charts/cuboids.py. By month: the number plus 1000. -1: by all dimensions, and in no cuboid yet.
+    cuboid smallint not null,
+    environment text not null,
     kind smallint not null,
-    day integer not null,
-    n smallint not null,
-    currency text not null,
+    run bigint generated always as identity,
+    rows integer not null,
+    -- Days since 1970; by month: the first days of months.
+    first_day integer not null,
+    last_day integer not null,
+    -- The sum of all quantities.
     quantity bigint not null,
-    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted bigint,
-    primary key (project_id, cell, kind, day, n, currency)
-) with (fillfactor = 90);
-
-create table chart_months (
-    project_id text not null,
-    cell integer not null,
-    kind smallint not null,
-    day integer not null,
-    n smallint not null,
-    currency text not null,
-    quantity bigint not null,
-    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted bigint,
-    primary key (project_id, cell, kind, day, n, currency)
-) with (fillfactor = 70);
+    data bytea not null,
+    primary key (project_id, cuboid, environment, kind, run)
+);
+-- It is compressed already.
+alter table chart_blocks alter data set storage external;
 
 -- Dashboard accounts, their roles in projects, and the audit log.
 

@@ -24,7 +24,8 @@ class Ranges(NamedTuple):
 
 
 def ranges_of(question: Question, today: Day, *, by_month: bool) -> Ranges:
-    """`by_month`: there are sums by month, which are read where whole months are covered."""
+    """`by_month`: there are sums by month, which are read where whole months are covered. The sums have no facts after
+    today, so the month of today is covered by today."""
     first, last = question.first, min(question.last, today)
     if last < first:
         # Nothing but what was before, and not even all of that if the days asked for are in the future.
@@ -34,7 +35,7 @@ def ranges_of(question: Question, today: Day, *, by_month: bool) -> Ranges:
         return _joined(before, Ranges([Range(first, last)], []))
     start = _month(first)
     whole = first if start == first else _month(start + 31)
-    end = _month(last + 1)
+    end = _month(last + 1) if last < today else _month(_month(last) + 31)
     if whole >= end:
         return _joined(before, Ranges([Range(first, last)], []))
     edges = [one for one in (Range(first, whole - 1), Range(end, last)) if one.first <= one.last]

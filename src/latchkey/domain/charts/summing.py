@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
@@ -31,10 +31,11 @@ def sum_facts(facts: Iterable[Fact], question: Question, now: Ms) -> list[Sum]:
 def values_of(dimensions: Dimensions, dimension: str) -> tuple[str, ...]:
     """The values of a fact in one dimension: one, or "" for none. A customer can be in one variant of an experiment."""
     values = getattr(dimensions, column_of(dimension))
-    return _tagged(values, prefix_of(dimension)) if is_tag(dimension) else (values,)
+    return tagged(values, prefix_of(dimension)) if is_tag(dimension) else (values,)
 
 
-def _tagged(tags: tuple[str, ...], prefix: str) -> tuple[str, ...]:
+def tagged(tags: Sequence[str], prefix: str) -> tuple[str, ...]:
+    """The values of the tags that begin with the prefix; "" for none."""
     return tuple(one.removeprefix(prefix) for one in tags if one.startswith(prefix)) or ("",)
 
 

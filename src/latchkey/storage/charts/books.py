@@ -1,4 +1,4 @@
-"""Writes of the roller: the facts of subjects, the tail, the facts ahead, and the sums."""
+"""Writes of the roller: the facts of subjects, the tail, and the facts ahead."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from itertools import repeat
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY
 from latchkey.storage.charts.progress import Roll
 from latchkey.storage.charts.subjects import Row
 from latchkey.storage.database import Connection
 from latchkey.storage.sql import query
 
 _WRITE = query("write_charts")
-_FOLD = query("fold_charts")
 
 
 class Contribution(NamedTuple):
@@ -52,11 +51,6 @@ async def write(
         *_columns([_stored(one) for one in rolled], 12),
     )
     return {row["project_id"]: row["tail"] for row in rows}
-
-
-async def fold(connection: Connection, project_id: str, now: Ms) -> None:
-    """Adds the tail to the sums."""
-    await connection.execute(_FOLD, project_id, now)
 
 
 def _past(one: Change) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ ORIGIN = -1
 
 class Combination(NamedTuple):
     environment: str
-    # The number of a cuboid, or `ORIGIN`.
+    # `FULL`, or `ORIGIN`.
     cuboid: int
     dimensions: Dimensions
 
@@ -36,8 +36,6 @@ class Numbered(NamedTuple):
     project_id: str
     id: int
     combination: Combination
-    cells: Sequence[int] = ()
-    months: Sequence[int] = ()
 
 
 async def find(connection: Connection, asked: Iterable[tuple[str, Combination]]) -> dict[tuple[str, Combination], int]:
@@ -69,9 +67,4 @@ def _columns(one: Numbered) -> tuple[object, ...]:
         one.project_id, one.id, one.combination.digest, one.combination.environment, one.combination.cuboid,
         of.product, of.duration, of.store, of.country, of.platform, of.app_version, of.offering,
         json.encode(of.variants).decode(), json.encode(of.attributes).decode(),
-        _numbers(one.cells), _numbers(one.months),
     )  # fmt: skip
-
-
-def _numbers(numbers: Iterable[int]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"

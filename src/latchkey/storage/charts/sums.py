@@ -1,4 +1,4 @@
-"""The sums from which a question about facts is answered."""
+"""Sums of the facts that are in no block yet."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 from msgspec import Struct, json
 
 from latchkey.domain.charts.fact import Kind, Money
-from latchkey.domain.charts.ranges import Range, Ranges
 from latchkey.domain.charts.sums import Day, Resolution, Sum
 from latchkey.domain.instants import Ms
 from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.database import Connection, Record
 from latchkey.storage.sql import query
 
-_SUMS = query("chart_sums")
 _REST = query("chart_rest")
 _CLOCK = query("chart_clock")
 _VALUES = query("chart_values")
@@ -40,9 +38,6 @@ class Tag(NamedTuple):
     prefix: str = ""
 
 
-NO_TAG = Tag()
-
-
 class Asked(Struct, frozen=True):
     """What is read, as columns of the tables."""
 
@@ -54,42 +49,17 @@ class Asked(Struct, frozen=True):
     # The column, and for variants and attributes what they begin with.
     segment: Tag
     kinds: Sequence[Kind]
-    levels: Sequence[Kind]
     first: Day
     resolution: Resolution
 
     def parameters(self) -> list[Any]:
-        """The parameters $4 to $14 of both queries."""
+        """The parameters $4 to $14."""
         return [
             *(self.filters.get(name) for name in COLUMNS),
             json.encode(self.tags).decode(),
             *self.segment,
             [CODES[one] for one in self.kinds],
         ]
-
-
-class Found(NamedTuple):
-    sums: list[Sum]
-    # The variant or value of each, where the cells have one.
-    tags: list[str]
-
-
-async def read(connection: Connection, asked: Asked, cuboid: int, ranges: Ranges, tag: Tag = NO_TAG) -> Found:
-    """The sums of a cuboid, without the tail. With `tag` only cells with such a variant or attribute, by it."""
-    row = await connection.fetchrow(
-        _SUMS,
-        asked.project_id,
-        asked.environment,
-        cuboid,
-        *asked.parameters(),
-        [CODES[one] for one in asked.levels],
-        asked.first,
-        asked.resolution,
-        *tag,
-        *_columns(ranges.days),
-        *_columns(ranges.months),
-    )
-    return _found(row)
 
 
 async def read_rest(connection: Connection, asked: Asked, clock: str, last: Day, now: Ms) -> list[Sum]:
@@ -105,7 +75,7 @@ async def read_rest(connection: Connection, asked: Asked, clock: str, last: Day,
         asked.resolution,
         now,
     )
-    return _found(row).sums
+    return _found(row)
 
 
 async def clock_time(connection: Connection, project_id: str, clock: str) -> Ms | None:
@@ -113,28 +83,32 @@ async def clock_time(connection: Connection, project_id: str, clock: str) -> Ms 
     return found
 
 
-async def values(
-    connection: Connection, project_id: str, environment: str, column: str, prefix: str, cuboid: int, limit: int
-) -> list[str]:
-    rows = await connection.fetch(_VALUES, project_id, environment, column, prefix, cuboid, limit)
-    return [row["value"] for row in rows]
+async def values(connection: Connection, project_id: str, environment: str, clock: str, column: str) -> dict[str, int]:
+    """How many combinations have each value of a dimension, of facts that are in no block; on a clock: of all facts."""
+    rows = await connection.fetch(_VALUES, project_id, environment, clock, column)
+    return {row["value"]: row["uses"] for row in rows}
 
 
-def _columns(ranges: Sequence[Range]) -> tuple[list[Day], list[Day], list[bool]]:
-    return [one.first for one in ranges], [one.last for one in ranges], [one.levels for one in ranges]
-
-
-def _found(row: Record | None) -> Found:
-    """A row of arrays, in the order of the fields of `Sum` and `Money`. Thousands of sums are usual, so no line of
-    Python runs for each of them."""
+def _found(row: Record | None) -> list[Sum]:
     assert row is not None, "an aggregate always has a row"
-    kinds, ns, periods, segments, currencies, quantities, *money, tags = row
-    if kinds is None:
-        return Found([], [])
+    kinds, *columns = row
+    return [] if kinds is None else from_columns(kinds, *columns)
+
+
+def from_columns(
+    kinds: Iterable[int],
+    ns: Iterable[int],
+    periods: Iterable[Day | None],
+    segments: Iterable[str],
+    currencies: Iterable[str],
+    quantities: Iterable[int],
+    *money: Iterable[int],
+) -> list[Sum]:
+    """Columns in the order of the fields of `Sum` and `Money`. Thousands of sums are usual, so no line of Python runs
+    for each of them."""
     named = map(KINDS.__getitem__, kinds)
     amounts = map(_new_money, zip(*money, strict=True))
-    sums = map(_new_sum, zip(named, ns, periods, segments, currencies, quantities, amounts, strict=True))
-    return Found(list(sums), tags)
+    return list(map(_new_sum, zip(named, ns, periods, segments, currencies, quantities, amounts, strict=True)))
 
 
 # As `_make`, without a call of Python code.

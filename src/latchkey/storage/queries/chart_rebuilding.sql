@@ -4,14 +4,9 @@ update chart_rolls set rebuilding = 'clearing', summed_to = null where project_i
 
 -- name: clear_charts
 -- delete the next rows of a project's sums; how many there were
-with days as (
-    delete from chart_days s
-    where s.ctid = any(array(select k.ctid from chart_days k where k.project_id = $1 order by k.project_id limit $2))
-    returning 1
-),
-months as (
-    delete from chart_months s
-    where s.ctid = any(array(select k.ctid from chart_months k where k.project_id = $1 order by k.project_id limit $2))
+with blocks as (
+    delete from chart_blocks s
+    where s.ctid = any(array(select k.ctid from chart_blocks k where k.project_id = $1 order by k.project_id limit $2))
     returning 1
 ),
 tail as (
@@ -24,8 +19,7 @@ ahead as (
     where s.ctid = any(array(select k.ctid from chart_ahead k where k.project_id = $1 order by k.project_id limit $2))
     returning 1
 )
-select (select count(*) from days) + (select count(*) from months) + (select count(*) from tail)
-    + (select count(*) from ahead);
+select (select count(*) from blocks) + (select count(*) from tail) + (select count(*) from ahead);
 
 -- name: begin_charts_summing
 -- the old sums are gone: add the facts of all subjects again, and process the feed and the customers from the beginning

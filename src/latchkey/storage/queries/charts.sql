@@ -191,17 +191,17 @@ cross join lateral (
 -- store combinations of dimensions; lists are passed as text
 insert into chart_dimensions (
     project_id, id, digest, environment, cuboid, product, duration, store, country, platform, app_version, offering,
-    variants, attributes, cells, months
+    variants, attributes
 )
 select n.project_id, n.id, n.digest, n.environment, n.cuboid, n.product, n.duration, n.store, n.country, n.platform,
     n.app_version, n.offering, array(select json_array_elements_text(n.variants::json)),
-    array(select json_array_elements_text(n.attributes::json)), n.cells::integer[], n.months::integer[]
+    array(select json_array_elements_text(n.attributes::json))
 from unnest(
     $1::text[], $2::integer[], $3::uuid[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::text[], $9::text[],
-    $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[]
+    $10::text[], $11::text[], $12::text[], $13::text[], $14::text[]
 ) as n (
     project_id, id, digest, environment, cuboid, product, duration, store, country, platform, app_version, offering,
-    variants, attributes, cells, months
+    variants, attributes
 );
 
 -- name: write_charts
@@ -283,75 +283,3 @@ set position = n.position, rolled_to = n.rolled_to, counted = n.counted, mark_id
 from rolled n
 where c.project_id = n.project_id
 returning c.project_id, c.tail;
-
--- name: fold_charts
--- add a project's tail to the sums, by day and by month
-with moved as (
-    delete from chart_tail t where t.project_id = $1 returning t.*
-),
-summed as materialized (
-    select m.kind, m.dimension, m.n, m.currency, m.day,
-        sum(m.quantity)::bigint as quantity, sum(m.micros)::bigint as micros, sum(m.tax)::bigint as tax,
-        sum(m.commission)::bigint as commission, sum(m.usd)::bigint as usd, sum(m.tax_usd)::bigint as tax_usd,
-        sum(m.commission_usd)::bigint as commission_usd, sum(m.unconverted)::bigint as unconverted
-    from moved m
-    group by 1, 2, 3, 4, 5
-),
-spread as materialized (
-    select s.*, d.cells, d.months,
-        date_trunc('month', date '1970-01-01' + s.day)::date - date '1970-01-01' as month
-    from summed s
-    cross join lateral (
-        select k.cells, k.months from chart_dimensions k
-        where k.project_id = $1 and k.id = s.dimension
-        order by k.project_id, k.id
-        limit 1
-    ) as d
-    where s.quantity <> 0 or s.micros <> 0 or s.tax <> 0 or s.commission <> 0 or s.usd <> 0 or s.tax_usd <> 0
-        or s.commission_usd <> 0 or s.unconverted <> 0
-),
-days as (
-    insert into chart_days as d (
-        project_id, cell, kind, day, n, currency, quantity, micros, tax, commission, usd, tax_usd, commission_usd,
-        unconverted
-    )
-    select $1, c.cell, s.kind, s.day, s.n, s.currency, sum(s.quantity), nullif(sum(s.micros), 0), nullif(sum(s.tax), 0),
-        nullif(sum(s.commission), 0), nullif(sum(s.usd), 0), nullif(sum(s.tax_usd), 0), nullif(sum(s.commission_usd), 0),
-        nullif(sum(s.unconverted), 0)
-    from spread s
-    cross join lateral unnest(s.cells) as c (cell)
-    group by 2, 3, 4, 5, 6
-    order by 2, 3, 4, 5, 6
-    on conflict (project_id, cell, kind, day, n, currency) do update set
-        quantity = d.quantity + excluded.quantity,
-        micros = coalesce(d.micros + excluded.micros, d.micros, excluded.micros),
-        tax = coalesce(d.tax + excluded.tax, d.tax, excluded.tax),
-        commission = coalesce(d.commission + excluded.commission, d.commission, excluded.commission),
-        usd = coalesce(d.usd + excluded.usd, d.usd, excluded.usd),
-        tax_usd = coalesce(d.tax_usd + excluded.tax_usd, d.tax_usd, excluded.tax_usd),
-        commission_usd = coalesce(d.commission_usd + excluded.commission_usd, d.commission_usd, excluded.commission_usd),
-        unconverted = coalesce(d.unconverted + excluded.unconverted, d.unconverted, excluded.unconverted)
-),
-months as (
-    insert into chart_months as d (
-        project_id, cell, kind, day, n, currency, quantity, micros, tax, commission, usd, tax_usd, commission_usd,
-        unconverted
-    )
-    select $1, c.cell, s.kind, s.month, s.n, s.currency, sum(s.quantity), nullif(sum(s.micros), 0),
-        nullif(sum(s.tax), 0), nullif(sum(s.commission), 0), nullif(sum(s.usd), 0), nullif(sum(s.tax_usd), 0),
-        nullif(sum(s.commission_usd), 0), nullif(sum(s.unconverted), 0)
-    from spread s
-    cross join lateral unnest(s.months) as c (cell)
-    group by 2, 3, 4, 5, 6
-    order by 2, 3, 4, 5, 6
-    on conflict (project_id, cell, kind, day, n, currency) do update set
-        quantity = d.quantity + excluded.quantity,
-        micros = coalesce(d.micros + excluded.micros, d.micros, excluded.micros),
-        tax = coalesce(d.tax + excluded.tax, d.tax, excluded.tax),
-        commission = coalesce(d.commission + excluded.commission, d.commission, excluded.commission),
-        usd = coalesce(d.usd + excluded.usd, d.usd, excluded.usd),
-        tax_usd = coalesce(d.tax_usd + excluded.tax_usd, d.tax_usd, excluded.tax_usd),
-        commission_usd = coalesce(d.commission_usd + excluded.commission_usd, d.commission_usd, excluded.commission_usd),
-        unconverted = coalesce(d.unconverted + excluded.unconverted, d.unconverted, excluded.unconverted)
-)
-update chart_rolls r set tail = 0, folded_at = $2 where r.project_id = $1;

@@ -94,17 +94,10 @@ with recursive search as (
 select s.head - s.high from search s where s.low = s.high limit 1;
 
 -- name: count_newcomers_of_project
--- how many customers a project has had, as its charts have counted them by day: cuboid 1 has no dimension, kind 17 is
--- customers
-select coalesce(sum(d.quantity), 0)::bigint
-from chart_dimensions c
-cross join lateral (
-    select s.quantity from chart_days s
-    where s.project_id = c.project_id and s.cell = c.id and s.kind = 17
-    order by s.project_id, s.cell, s.kind, s.day
-    limit 1000000
-) as d
-where c.project_id = $1 and c.cuboid = 1;
+-- how many customers a project has had, as its charts have counted them: kind 17 is customers, every fact is in a block of
+-- cuboid -1 or 0
+select coalesce(sum(b.quantity), 0)::bigint from chart_blocks b
+where b.project_id = $1 and b.cuboid = any('{-1,0}'::smallint[]) and b.kind = 17;
 
 -- name: find_citus
 -- the version of Citus, if this database has it

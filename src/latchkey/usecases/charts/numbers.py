@@ -1,4 +1,4 @@
-"""Numbers of combinations of dimensions, and of the cells that their facts are summed in. Known ones are cached."""
+"""Numbers of combinations of dimensions. Known ones are cached."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import TypeAlias
 from uuid import UUID
 
-from latchkey.domain.charts.cuboids import FULL, cells_of
 from latchkey.domain.charts.fact import Dimensions
 from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.purchases.purchase import Environment
@@ -60,27 +59,13 @@ class Numbers:
         new = sorted(missing - found.keys())
         if not new:
             return found, last
-        cells = {one: _cells(one[1]) for one in new}
-        wanted = {(id, cell) for (id, _), of in cells.items() for cell, _ in of}
-        known_cells = await dimensions.find(connection, wanted)
         added: list[Numbered] = []
-
-        def give(one: Asked, cells: list[int], months: list[int]) -> int:
+        for one in new:
             project_id, combination = one
             last[project_id] += 1
-            number = (
-                -last[project_id] if is_clock(combination.environment or Environment.PRODUCTION) else last[project_id]
-            )
-            added.append(Numbered(project_id, number, combination, cells, months))
-            return number
-
-        for cell in sorted(wanted - known_cells.keys()):
-            known_cells[cell] = give(cell, [], [])
-        for one in new:
-            numbered = [(known_cells[one[0], cell], by_month) for cell, by_month in cells[one]]
-            number = last[one[0]] + 1
-            own = [number] if cells[one] else []
-            found[one] = give(one, [*own, *(id for id, _ in numbered)], [id for id, by_month in numbered if by_month])
+            on_clock = is_clock(combination.environment or Environment.PRODUCTION)
+            found[one] = -last[project_id] if on_clock else last[project_id]
+            added.append(Numbered(project_id, found[one], combination))
         await dimensions.add(connection, added)
         return found, last
 
@@ -88,13 +73,3 @@ class Numbers:
         if len(self._known) + len(found) > _MOST:
             self._known.clear()
         self._known.update({(rolls[id].generation, one): number for (id, one), number in found.items()})
-
-
-def _cells(combination: Combination) -> list[tuple[Combination, bool]]:
-    """The cells of a combination with all dimensions, and whether they are summed by month too."""
-    if combination.cuboid != FULL.number or is_clock(combination.environment):
-        return []
-    return [
-        (Combination(combination.environment, cuboid.number, of), cuboid.by_month)
-        for cuboid, of in cells_of(combination.dimensions)
-    ]

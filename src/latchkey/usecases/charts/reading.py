@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from latchkey.domain.charts.cuboids import CUBOIDS, FULL, column_of, cuboid_for, is_tag, prefix_of
+from latchkey.domain.charts.cuboids import CUBOIDS, FULL, Cuboid, column_of, cuboid_for, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money, minus, plus
-from latchkey.domain.charts.ranges import ranges_of
+from latchkey.domain.charts.ranges import BEGINNING, Range, ranges_of
 from latchkey.domain.charts.summing import sum_facts
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import NotFound
-from latchkey.storage.charts import progress, subjects, sums
+from latchkey.storage.charts import blocks, progress, scanning, subjects, sums
+from latchkey.storage.charts.blocks import FRESH, Stored, by_month
+from latchkey.storage.charts.kinds import CODES
+from latchkey.storage.charts.scanning import NOTHING, Found
 from latchkey.storage.charts.sums import Asked, Tag, TagFilter
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.rolling.newcomers import Stretch
@@ -59,16 +63,30 @@ async def read_sums(database: Database, project_id: str, question: Question, now
     return Answer(found, as_of, behind, rebuilding=rolled.rebuilding is not None)
 
 
+# Every purchase and customer has a fact of one of these.
+_WITH_VALUES = (Kind.PAYMENT, Kind.ACTIVE, Kind.TRIAL, Kind.CUSTOMER, Kind.ENROLLED, Kind.BILLING_ISSUE)
+
+
 async def read_values(
     database: Database, project_id: str, environment: str, dimension: str, limit: int = 100
 ) -> list[str]:
     """The values of a dimension that facts have, the most frequent first. `dimension` as in `Filter`."""
     column = column_of(dimension)
-    cuboid = FULL if is_clock(environment) else next(one for one in CUBOIDS if one.dimensions == {column})
+    on_clock = is_clock(environment)
+    cuboid = next(one for one in CUBOIDS if one.dimensions == {column})
+    whole = Range(BEGINNING, -BEGINNING)
+    async with database.transaction(isolation="repeatable_read", readonly=True) as connection:
+        uses = await sums.values(connection, project_id, environment, environment if on_clock else "", column)
+        stored: list[Stored] = []
+        if not on_clock:
+            codes = [CODES[one] for one in _WITH_VALUES]
+            asked = [(by_month(cuboid), whole), (FRESH, whole)]
+            stored = await blocks.read(connection, project_id, environment, codes, codes, asked)
+    for one, rows in (await asyncio.to_thread(scanning.rows_by_value, stored, column)).items():
+        uses[one] = uses.get(one, 0) + rows
     prefix = prefix_of(dimension) if is_tag(dimension) else ""
-    async with database.acquire() as connection:
-        found = await sums.values(connection, project_id, environment, column, prefix, cuboid.number, limit)
-    return [one.removeprefix(prefix) for one in found]
+    found = sorted((one for one in uses if one.startswith(prefix)), key=lambda one: (-uses[one], one))
+    return [one.removeprefix(prefix) for one in found[:limit]]
 
 
 async def _on_clock(connection: Connection, project_id: str, question: Question) -> tuple[list[Sum], Ms]:
@@ -81,26 +99,25 @@ async def _on_clock(connection: Connection, project_id: str, question: Question)
 
 
 async def _stored(connection: Connection, project_id: str, question: Question, now: Ms) -> list[Sum]:
-    """The answer from the sums, without the tail."""
+    """The answer from the blocks."""
     cuboid = cuboid_for(question)
     tag = next((one for one in _dimensions(question) if is_tag(one)), None)
-    ranges = ranges_of(question, now // DAY, by_month=cuboid.by_month)
-    if tag is None or cuboid is FULL:
-        return (await sums.read(connection, _asked(project_id, question), cuboid.number, ranges)).sums
-    # Cells with one variant or value each. "None of them" is everything less all of these.
+    wanted = [frozenset(one.values) for one in question.filters if one.dimension == tag]
+    # Rows of other cuboids have one variant or value each, so only they need more than one reading, and only if facts
+    # without any count.
+    if tag is None or cuboid is FULL or not all("" in values for values in wanted):
+        return (await _scanned(connection, project_id, question, cuboid, now)).sums
+    # "None of them" is everything less all of them.
     others = tuple(one for one in question.filters if one.dimension != tag)
     segment = None if question.segment == tag else question.segment
     plain = question._replace(filters=others, segment=segment)
-    of = Tag(column_of(tag), prefix_of(tag))
     by_value: dict[str, _Totals] = {}
-    found = await sums.read(connection, _asked(project_id, plain), cuboid.number, ranges, of)
+    found = await _scanned(connection, project_id, plain, cuboid, now, tag)
     for value, row in zip(found.tags, found.sums, strict=True):
         # An attribute that is empty is the same as none.
         if value:
             _add(by_value.setdefault(value, {}), row)
-    wanted = [frozenset(one.values) for one in question.filters if one.dimension == tag]
-    if all("" in values for values in wanted):
-        by_value[""] = _less(await _stored(connection, project_id, plain, now), by_value)
+    by_value[""] = _less(await _stored(connection, project_id, plain, now), by_value)
     totals: _Totals = {}
     for value, of_value in by_value.items():
         if all(value in values for values in wanted):
@@ -108,6 +125,30 @@ async def _stored(connection: Connection, project_id: str, question: Question, n
                 named = value if question.segment == tag else known_segment
                 _add(totals, Sum(kind, n, period, named, currency, quantity, money))
     return _rows(totals)
+
+
+async def _scanned(
+    connection: Connection, project_id: str, question: Question, cuboid: Cuboid, now: Ms, tag: str | None = None
+) -> Found:
+    """The answer from the blocks of a cuboid, and from those that are in no cuboid yet. With `tag` (a dimension) only
+    facts with such a variant or attribute, by it."""
+    ranges = ranges_of(question, now // DAY, by_month=True)
+    by_number = {
+        cuboid.number: ranges.days,
+        by_month(cuboid): ranges.months,
+        FRESH: ranges_of(question, now // DAY, by_month=False).days,
+    }
+    stored = await blocks.read(
+        connection,
+        project_id,
+        question.environment,
+        [CODES[one] for one in question.kinds],
+        [CODES[one] for one in question.kinds if one in LEVELS],
+        [(number, one) for number, of in by_number.items() for one in of],
+    )
+    if not stored:
+        return NOTHING
+    return await asyncio.to_thread(scanning.scan, stored, question, by_number, tag)
 
 
 async def _uncounted(connection: Connection, project_id: str, counted: int, question: Question, now: Ms) -> list[Sum]:
@@ -183,7 +224,6 @@ def _asked(project_id: str, question: Question) -> Asked:
         tags=tags,
         segment=segment,
         kinds=question.kinds,
-        levels=[one for one in question.kinds if one in LEVELS],
         first=question.first,
         resolution=question.resolution,
     )

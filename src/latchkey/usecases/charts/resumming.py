@@ -12,6 +12,7 @@ from latchkey.storage.charts.progress import Roll
 from latchkey.storage.charts.rebuilding import CLEARING
 from latchkey.storage.charts.subjects import Row
 from latchkey.storage.database import Connection
+from latchkey.usecases.charts import folding
 from latchkey.usecases.charts.books import FOLD_AT, placed
 
 # Rows deleted, and subjects added, in one transaction.
@@ -36,4 +37,4 @@ async def step(connection: Connection, roll: Roll, now: Ms) -> None:
     tail = roll.tail + sum(one.clock is None for one in changes)
     tails = await books.write(connection, [], changes, [replace(roll, batch=roll.batch + 1, tail=tail)])
     if tails[roll.project_id] >= FOLD_AT:
-        await books.fold(connection, roll.project_id, now)
+        await folding.fold(connection, roll.project_id, now)

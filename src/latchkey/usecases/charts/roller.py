@@ -6,7 +6,7 @@ is rolled back. Facts are computed from the customers as they are now, not from 
 or late is harmless.
 
 Differences go to the tail of the project (`chart_tail`), which every answer reads besides the sums. Now and then the
-tail is folded: added to the sums of all cuboids at once. Facts of the future wait in `chart_ahead` until their time has
+tail is folded: added to the stored sums (`folding.py`). Facts of the future wait in `chart_ahead` until their time has
 come; most of them are replaced before, by a renewal, and never touch a sum.
 """
 
@@ -27,7 +27,6 @@ from latchkey.domain.charts.facts.subject import NO_ORIGIN, Issue, Origin, Subje
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import MINUTE, Ms
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.charts import books as stored_books
 from latchkey.storage.charts import progress, subjects
 from latchkey.storage.charts.progress import Batch, Newcomer, Roll
 from latchkey.storage.charts.subjects import Issued, Known, Place
@@ -35,7 +34,7 @@ from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.passing import PASSING
 from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
-from latchkey.usecases.charts import books, resumming
+from latchkey.usecases.charts import books, folding, resumming
 from latchkey.usecases.charts.books import Contributed, pseudonym
 from latchkey.usecases.charts.numbers import Asked, Numbers
 from latchkey.usecases.rolling.newcomers import MOMENT, after_counting, next_step
@@ -254,7 +253,7 @@ async def _roll(
     for id, roll in advanced.items():
         tail = written.tails.get(id, roll.tail)
         if tail >= books.FOLD_AT or (tail and abs(now - roll.folded_at) >= TAIL_WAITS):
-            await stored_books.fold(connection, id, now)
+            await folding.fold(connection, id, now)
     rolled = Rolled(
         more=bool(rebuilt) or again or any(limit in (one.events, one.marks) for one in batches),
         uncounted=any(one.mark_id is not None for one in counts.values()),

@@ -24,7 +24,7 @@ BY_EVENT = frozenset(
         "attempts",
         "lanes",
         "chart_subjects",
-        "chart_days",
+        "chart_blocks",
         "purchase_transactions",
     }
 )

@@ -1,0 +1,129 @@
+"""Blocks of sums: Arrow tables, compressed, by cuboid, kind and environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from latchkey.domain.charts.cuboids import Cuboid
+from latchkey.domain.charts.fact import Dimensions
+from latchkey.domain.charts.merging import Block
+from latchkey.domain.charts.ranges import Range
+from latchkey.domain.charts.sums import Day
+from latchkey.domain.instants import Ms
+from latchkey.storage.database import Connection
+from latchkey.storage.sql import query
+
+_TAKE_TAIL = query("take_chart_tail")
+_DIMENSIONS = query("chart_dimensions_by_id")
+_LIST = query("list_chart_blocks")
+_LOAD = query("load_chart_blocks")
+_REPLACE = query("replace_chart_blocks")
+_READ = query("read_chart_blocks")
+_FOLDED = query("charts_folded")
+
+# The number of blocks with all dimensions that are in no cuboid yet.
+FRESH = -1
+# Blocks of a cuboid by month have its number plus this one.
+MONTHS = 1000
+
+
+def by_month(cuboid: Cuboid) -> int:
+    return cuboid.number + MONTHS
+
+
+class Tail(NamedTuple):
+    """Columns of the facts that are in no block yet, with sums of equal ones."""
+
+    kinds: Sequence[int]
+    dimensions: Sequence[int]
+    days: Sequence[Day]
+    ns: Sequence[int]
+    currencies: Sequence[str]
+    amounts: Sequence[Sequence[int | None]]
+
+
+class Described(NamedTuple):
+    environment: str
+    dimensions: Dimensions
+
+
+class New(NamedTuple):
+    """A block to store."""
+
+    environment: str
+    kind: int
+    cuboid: int
+    rows: int
+    first: Day
+    last: Day
+    # The sum of all quantities.
+    quantity: int
+    data: bytes
+
+
+class Stored(NamedTuple):
+    kind: int
+    cuboid: int
+    first: Day
+    last: Day
+    data: bytes
+
+
+async def take_tail(connection: Connection, project_id: str) -> Tail | None:
+    """Empties the tail. None if there was nothing in it."""
+    row = await connection.fetchrow(_TAKE_TAIL, project_id)
+    assert row is not None, "an aggregate always has a row"
+    kinds, dimensions, days, ns, currencies, *amounts = row
+    return None if kinds is None else Tail(kinds, dimensions, days, ns, currencies, amounts)
+
+
+async def described(connection: Connection, project_id: str, ids: Sequence[int]) -> dict[int, Described]:
+    """What these numbers of combinations stand for."""
+    rows = await connection.fetch(_DIMENSIONS, project_id, ids)
+    return {
+        id: Described(environment, Dimensions._make([*plain, tuple(variants), tuple(attributes)]))
+        for id, environment, *plain, variants, attributes in rows
+    }
+
+
+async def listed(
+    connection: Connection, project_id: str, *, cuboid: int | None = None, kind: int | None = None
+) -> list[Block]:
+    """The newest first."""
+    return [Block(*row) for row in await connection.fetch(_LIST, project_id, cuboid, kind)]
+
+
+async def load(connection: Connection, project_id: str, blocks: Sequence[Block]) -> dict[Block, bytes]:
+    if not blocks:
+        return {}
+    rows = await connection.fetch(_LOAD, project_id, *_keys(blocks))
+    return {blocks[place - 1]: data for place, data in rows}
+
+
+async def replace(connection: Connection, project_id: str, gone: Sequence[Block], new: Sequence[New]) -> None:
+    if gone or new:
+        columns = zip(*new, strict=True) if new else [()] * len(New._fields)
+        await connection.execute(_REPLACE, project_id, *_keys(gone), *columns)
+
+
+async def folded(connection: Connection, project_id: str, now: Ms) -> None:
+    await connection.execute(_FOLDED, project_id, now)
+
+
+async def read(
+    connection: Connection,
+    project_id: str,
+    environment: str,
+    kinds: Sequence[int],
+    levels: Sequence[int],
+    ranges: Sequence[tuple[int, Range]],
+) -> list[Stored]:
+    """Blocks with facts in these ranges of days, each of one cuboid."""
+    asked = [(cuboid, one.first, one.last, one.levels) for cuboid, one in ranges]
+    rows = await connection.fetch(_READ, project_id, environment, kinds, levels, *zip(*asked, strict=True))
+    return [Stored(*row) for row in rows]
+
+
+def _keys(blocks: Sequence[Block]) -> list[list[object]]:
+    return [[getattr(one, name) for one in blocks] for name in ("cuboid", "environment", "kind", "run")]

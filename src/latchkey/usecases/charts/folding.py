@@ -1,0 +1,138 @@
+"""Moves the tail of a project into blocks of sums, and merges blocks.
+
+1. The tail becomes *fresh* blocks: sums by all dimensions, one for each kind and environment.
+2. When the fresh blocks of a kind have many rows, they go to the cuboids: sums by fewer dimensions, by day and by
+   month. Small projects never have that many, and are answered from fresh blocks.
+
+A question adds up the fresh blocks and those of one cuboid, so every fact must be in exactly one of: the tail, a fresh
+block, every cuboid. Each step is part of one transaction of the roller, which has locked the project's charts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from latchkey.domain.charts.cuboids import CUBOIDS, FULL, PARENTS
+from latchkey.domain.charts.merging import Block, merged_with
+from latchkey.domain.instants import Ms
+from latchkey.storage.charts import blocks
+from latchkey.storage.charts.blocks import FRESH, Described, New, Tail, by_month
+from latchkey.storage.database import Connection
+
+if TYPE_CHECKING:
+    from latchkey.storage.charts.columns import Table
+
+# When the fresh blocks of a kind have this many rows, they go to the cuboids.
+FRESH_ROWS = 100_000
+
+# An environment and a kind; with the number of a cuboid.
+_Part: TypeAlias = tuple[str, int]
+_Key: TypeAlias = tuple[str, int, int]
+
+
+async def fold(connection: Connection, project_id: str, now: Ms) -> None:
+    """Moves the tail into fresh blocks; then, of at most one kind, fresh blocks into the cuboids."""
+    tail = await blocks.take_tail(connection, project_id)
+    fresh = _by_key(await blocks.listed(connection, project_id, cuboid=FRESH))
+    if tail is not None:
+        described = await blocks.described(connection, project_id, sorted(set(tail.dimensions)))
+        made = await asyncio.to_thread(_tables, tail, described)
+        new = {(*part, FRESH): table for part, table in made.items()}
+        sizes = await _append(connection, project_id, new, fresh)
+    else:
+        sizes = {}
+    sizes = {key: sum(one.rows for one in of) for key, of in fresh.items()} | sizes
+    largest = max(sizes, key=lambda key: sizes[key], default=None)
+    if largest is not None and sizes[largest] >= FRESH_ROWS:
+        await to_cuboids(connection, project_id, largest[:2])
+    await blocks.folded(connection, project_id, now)
+
+
+async def to_cuboids(connection: Connection, project_id: str, part: _Part) -> None:
+    """Moves the fresh blocks of an environment and kind into the cuboids."""
+    environment, kind = part
+    listed = await blocks.listed(connection, project_id, kind=kind)
+    known = _by_key(one for one in listed if one.environment == environment)
+    fresh = known.pop((*part, FRESH), [])
+    loaded = await blocks.load(connection, project_id, fresh)
+    made = await asyncio.to_thread(_extracts, list(loaded.values()))
+    await blocks.replace(connection, project_id, fresh, [])
+    await _append(connection, project_id, {(*part, cuboid): table for cuboid, table in made.items()}, known)
+
+
+async def _append(
+    connection: Connection,
+    project_id: str,
+    made: Mapping[_Key, Table],
+    known: Mapping[_Key, Sequence[Block]],
+) -> dict[_Key, int]:
+    """Stores tables, merged with the newest blocks of the same key. Returns how many rows all blocks of each key then
+    have."""
+    merging = {key: merged_with(table.num_rows, known.get(key, ())) for key, table in made.items() if table.num_rows}
+    gone = [one for of in merging.values() for one in of]
+    loaded = await blocks.load(connection, project_id, gone)
+    new = await asyncio.to_thread(
+        lambda: [_merged(key, made[key], [loaded.pop(one) for one in old]) for key, old in merging.items()]
+    )
+    await blocks.replace(connection, project_id, gone, [one for one in new if one is not None])
+    merged = set(gone)
+    rows = {key: sum(one.rows for one in known.get(key, ()) if one not in merged) for key in merging}
+    for one in new:
+        if one is not None:
+            rows[one.environment, one.kind, one.cuboid] += one.rows
+    return rows
+
+
+def _by_key(listed: Iterable[Block]) -> dict[_Key, list[Block]]:
+    found: dict[_Key, list[Block]] = {}
+    for one in listed:
+        found.setdefault((one.environment, one.kind, one.cuboid), []).append(one)
+    return found
+
+
+def _tables(tail: Tail, described: Mapping[int, Described]) -> dict[_Part, Table]:
+    """The sums of the tail by environment and kind."""
+    from latchkey.storage.charts import columns
+
+    rows: dict[_Part, list[int]] = defaultdict(list)
+    for place, (kind, dimension) in enumerate(zip(tail.kinds, tail.dimensions, strict=True)):
+        rows[described[dimension].environment, kind].append(place)
+    found: dict[_Part, Table] = {}
+    for part, places in rows.items():
+        used = sorted({tail.dimensions[place] for place in places})
+        number = {dimension: place for place, dimension in enumerate(used)}
+        raw = columns.Raw(
+            [number[tail.dimensions[place]] for place in places],
+            [tail.days[place] for place in places],
+            [tail.ns[place] for place in places],
+            [tail.currencies[place] for place in places],
+            [[amounts[place] for place in places] for amounts in tail.amounts],
+        )
+        found[part] = columns.from_rows(raw, [described[one].dimensions for one in used])
+    return found
+
+
+def _extracts(fresh: Sequence[bytes]) -> dict[int, Table]:
+    """The sums of fresh blocks for every cuboid, by day and by month, by the number they are stored under."""
+    from latchkey.storage.charts import columns
+
+    days = {FULL.number: columns.added([columns.decode(one) for one in fresh])}
+    months = {by_month(FULL): columns.by_month(days[FULL.number])}
+    for cuboid in reversed(CUBOIDS):
+        parent = PARENTS[cuboid.number]
+        days[cuboid.number] = columns.extract(days[parent.number], cuboid)
+        months[by_month(cuboid)] = columns.extract(months[by_month(parent)], cuboid)
+    return days | months
+
+
+def _merged(key: _Key, table: Table, old: Sequence[bytes]) -> New | None:
+    """None if nothing is left: all sums are zero."""
+    from latchkey.storage.charts import columns
+
+    whole = columns.added([table, *map(columns.decode, old)]) if old else table
+    if not whole.num_rows:
+        return None
+    return New(*key, whole.num_rows, *columns.span(whole), columns.quantity(whole), columns.encode(whole))
