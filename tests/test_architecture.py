@@ -127,9 +127,20 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's tree. Walking it takes longer than parsing it, and a dozen tests look at each file."""
+    return tuple(ast.walk(tree(path)))
+
+
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """The full name of every module that a file imports, anywhere in the file."""
-    for node in ast.walk(tree(path)):
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -149,6 +160,7 @@ def third_parties(path: Path) -> set[str]:
     return {name.split(".")[0] for name in imports(path)} - sys.stdlib_module_names - {"latchkey", "__future__"}
 
 
+@cache
 def tracked() -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode:
@@ -156,6 +168,7 @@ def tracked() -> list[Path]:
     return [path for name in listed.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
 
 
+@cache
 def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -213,7 +226,7 @@ def test_an_apps_server_installs_no_database() -> None:
 def test_rules_read_no_clock_draw_no_lots_and_touch_no_machine(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & IMPURE_MODULES
     assert not {name.rsplit(".")[-1] for name in imports(path) if not name.startswith("latchkey.")} & IMPURE_NAMES
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Call):
             called = node.func
             method = called.attr if isinstance(called, ast.Attribute) else None
@@ -226,7 +239,7 @@ def test_rules_read_no_clock_draw_no_lots_and_touch_no_machine(path: Path) -> No
 
 def test_rules_are_functions_over_frozen_data() -> None:
     for path in sources("domain"):
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if not isinstance(node, ast.ClassDef):
                 continue
             for decorator in node.decorator_list:
@@ -243,11 +256,11 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
     """Every string in a file's code, without docstrings."""
     prose = {
         id(first.value)
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body
         if isinstance(first := node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             yield node.lineno, node.value
 
@@ -283,7 +296,7 @@ def test_sql_is_told_from_prose(text: str, is_sql: bool) -> None:
 def uses_of_driver(path: Path) -> list[str]:
     """Imports of the driver, of SQL texts or of rows, and calls that send SQL."""
     found = [name for name in imports(path) if name.startswith(DRIVER)]
-    called = [node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+    called = [node.func for node in nodes(path) if isinstance(node, ast.Call)]
     methods = [one for one in called if isinstance(one, ast.Attribute) and one.attr in DRIVER_CALLS]
     return found + [f"{one.lineno}: .{one.attr}()" for one in methods]
 
@@ -328,7 +341,7 @@ def log_events(path: Path) -> Iterator[tuple[int, str]]:
     """The event names of all log calls in a module that uses structlog."""
     if "structlog" not in third_parties(path):
         return
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOG_LEVELS:
             for one in ast.walk(node.args[0]) if node.args else ():
                 if isinstance(one, ast.Constant) and isinstance(one.value, str):
