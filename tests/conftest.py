@@ -28,7 +28,7 @@ from latchkey.storage.embedded.server import DATABASE, EmbeddedServer
 from latchkey.storage.migrate import migrate
 from latchkey.usecases.access import accounts
 from latchkey.usecases.sandbox.demo import Demo, ensure_demo
-from tests import distributed, machine, not_run
+from tests import distributed, machine, not_run, order
 from tests.api.client import NOW
 from tests.cli.running import Up
 from tests.databases import DemoShelf, Shelf, copy, drop
@@ -64,32 +64,13 @@ settings.register_profile("quick", max_examples=50, derandomize=True, database=N
 settings.register_profile("thorough", max_examples=5_000, **_PATIENT)  # type: ignore[arg-type]
 settings.load_profile(os.environ.get("LATCHKEY_HYPOTHESIS", "ci"))
 
-HERE = Path(__file__).parent
 _numbers = itertools.count(1)
 expect.set_options(timeout=PATIENCE * 1000)
 
-# The files of these folders take longest and come first, so that all test processes end at about the same time.
-LONG_FIRST = (
-    "crash",
-    "upgrades",
-    "restoring",
-    "convergence",
-    "delivery",
-    "cli",
-    "web_sdk",
-    "runtime",
-    "dashboard",
-    "consumer",
-    "domain",
-)
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> int:
-        folder = item.path.relative_to(HERE).parts[0]
-        return LONG_FIRST.index(folder) if folder in LONG_FIRST else len(LONG_FIRST)
-
-    items.sort(key=place)
+    places = {file: place for place, file in enumerate(order.ordered(dict.fromkeys(item.path for item in items)))}
+    items.sort(key=lambda item: places[item.path])
 
 
 def pytest_collection_finish() -> None:
