@@ -303,7 +303,7 @@ def test_a_crashed_process_is_started_again(up: Up) -> None:
     assert up.get("/readyz")[0] == 200
 
 
-def test_ctrl_c_stops_everything_and_the_next_up_finds_it_again(folder: Path) -> None:
+def test_ctrl_c_and_kill_9_stop_everything_and_the_next_up_finds_it_again(folder: Path) -> None:
     first = Up(folder, "--port", "0", history=True)
     known = first.wait_until_ready()
     children = children_of(first)
@@ -327,7 +327,15 @@ def test_ctrl_c_stops_everything_and_the_next_up_finds_it_again(folder: Path) ->
     assert third.wait_until_ready() == known
     wait_until(lambda: not any(alive(child) for child in children), "a process survived its killed parent")
     assert third.get("/v1/subscribers/nobody", Authorization=f"Bearer {known['api_key']}")[0] == 404
-    assert third.terminate() == 0
+
+    # They also die when nobody starts again.
+    children = children_of(third)
+    assert len(children) >= 2
+    third.kill()
+    wait_until(lambda: not any(alive(child) for child in children), "a process survived its killed parent")
+    fourth = Up(folder, "--port", "0")
+    fourth.wait_until_ready()
+    assert fourth.terminate() == 0
     assert processes_on(folder / "postgres") == []
     assert "made-up" not in third.output, "the history is written once"
 
@@ -354,15 +362,3 @@ def test_ctrl_c_while_still_starting_is_a_clean_stop(folder: Path) -> None:
     assert up.ctrl_c() == 0
     assert processes_on(folder / "postgres") == []
     assert "Traceback" not in up.output
-
-
-def test_the_processes_die_with_a_killed_parent(folder: Path) -> None:
-    up = Up(folder, "--port", "0")
-    up.wait_until_ready()
-    children = children_of(up)
-    assert len(children) >= 2
-    up.kill()
-    wait_until(lambda: not any(alive(child) for child in children), "a process survived its killed parent")
-    again = Up(folder, "--port", "0")
-    again.wait_until_ready()
-    assert again.terminate() == 0
