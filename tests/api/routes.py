@@ -116,6 +116,7 @@ BODIES: dict[str, Any] = {
     "POST /money": {"percentages": [{"from": "2026-01-01", "country": "DE", "tax_rate": 0.19}]},
     "POST /v2/projects": {"name": "Second"},
     "POST /customer_segments": {"name": "Trials", "filter": {"status": "trial"}},
+    "POST /bulk_grants": {"entitlement_id": "pro", "duration": "weekly", "customer_ids": ["ada", "bob"]},
     "POST /exports": {
         "name": "mine",
         "what": ["events"],

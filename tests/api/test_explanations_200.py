@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.instants import end_to_iso, to_iso
+from latchkey.domain.formats import instant
 from latchkey.wire.lifetime import never_ends
 from tests.api.client import DAY, NOW, Shop
 from tests.api.doings import advance, did, make_clock, move_in
@@ -49,7 +49,7 @@ async def test_active_because_it_was_bought(steady_shop: Shop) -> None:
     assert (body["product_id"], body["store"]) == ("pro_monthly", "test_store")
     assert body["transaction_id"]
     assert set(body["granting_products"]) == {"pro_monthly", "pro_yearly", "pro_lifetime", "team_monthly"}
-    assert end_to_iso(ENDS, NOW) in body["sentence"]
+    assert instant(ENDS) in body["sentence"]
     await did(steady_shop, "cancel", "active", "pro_monthly")
     body = await why(steady_shop, "active")
     assert (body["reason"], body["renews"]) == ("active", False)
@@ -118,7 +118,7 @@ async def test_what_will_not_simply_renew_is_not_said_to(steady_shop: Shop) -> N
     for who, action, more, says in (
         ("late1", "fail_billing", {"grace_days": 3}, "but the payment for the time after it failed, and a grace"),
         ("late2", "fail_billing", {}, "but the payment for the time after it failed"),
-        ("rests", "pause", {"resume_at_ms": ENDS + 9 * DAY}, f"and it then pauses until {to_iso(ENDS + 9 * DAY)}"),
+        ("rests", "pause", {"resume_at_ms": ENDS + 9 * DAY}, f"and it then pauses until {instant(ENDS + 9 * DAY)}"),
     ):
         await did(steady_shop, "purchase", who, "pro_monthly")
         await did(steady_shop, action, who, "pro_monthly", **more)
@@ -215,5 +215,5 @@ async def test_a_refund_ends_access_at_once_only_where_nothing_else_gives_it(ste
     await did(steady_shop, "purchase", "doubly", "pro_monthly")
     await did(steady_shop, "purchase", "doubly", "pro_yearly")
     lines = (await why(steady_shop, "doubly"))["would_change"]
-    assert lines[0] == f"A refund would let it end at {end_to_iso(ENDS, NOW)}."
+    assert lines[0] == f"A refund would let it end at {instant(ENDS)}."
     assert not any("take it away" in line for line in lines)

@@ -19,3 +19,10 @@ async def list_customers(ask: Callable[..., Awaitable[Any]], shop: Shop) -> None
     await ask("GET /customer_segments")
     await ask("GET /customer_segments/{segment_id}", segment_id=id)
     await ask("DELETE /customer_segments/{segment_id}", segment_id=id)
+    granted = {"entitlement_id": "team", "duration": "weekly", "filter": {"product_id": "pro_monthly"}}
+    ids = {"bulk_grant_id": (await ask("POST /bulk_grants", granted))["id"]}
+    # Nothing works on it here: what it grants would be in the examples after this one.
+    await ask("POST /bulk_grants/{bulk_grant_id}/actions/start", **ids)
+    await ask("GET /bulk_grants/{bulk_grant_id}", **ids)
+    await ask("POST /bulk_grants/{bulk_grant_id}/actions/stop", **ids)
+    await ask("GET /bulk_grants")

@@ -91,6 +91,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         monkeypatch.setattr(f"latchkey.{module}.uuid4", uuid)
     monkeypatch.setattr(requeue, "uuid4", uuid)
     monkeypatch.setattr("latchkey.usecases.customer_lists.segments.uuid4", lambda: UUID(int=7 << 96))
+    monkeypatch.setattr("latchkey.usecases.customer_lists.bulk.uuid4", lambda: UUID(int=9 << 96))
     # A separate counter, so that one more customer does not change every other example.
     records = itertools.count(1)
     monkeypatch.setattr("latchkey.usecases.engine.newcomers.uuid4", lambda: UUID(int=next(records)))

@@ -11,6 +11,7 @@ from playwright.async_api import expect
 from latchkey.domain.team.account import Role
 from latchkey.usecases.customer_lists.bulk_runner import run_next
 from latchkey.usecases.customer_lists.roller import FacetRoller, catch_up
+from latchkey.usecases.customers.erasure import erase
 from tests.dashboard.accessibility import serious_findings
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.customer_stories import last_audit
@@ -76,12 +77,34 @@ async def test_a_filter_that_cannot_be_understood_says_what_is_wrong(people: Sit
         ("last_seen_after=yesterday", b"or days ago"),
         ("country=Germany", b"two letters"),
         ("columns=shoe_size", b"A column is one of"),
+        ("sort=shoe", b"sort is one of"),
+        ("country=DE&country=FR", b"country is given more than once"),
+        ("product_active=true", b"needs a product_id"),
+        ("segment=seg_none&status=trial", b"not both"),
     ):
         reply = await person.get(f"{below(people, '/customers')}?{query}")
         assert reply.status == 400, query
         assert words in reply.body
     for query in ("segment=seg_none", "status=trial&after=x", "status=trial&after=1.99999999999999999999"):
         assert (await person.get(f"{below(people, '/customers')}?{query}")).status in (400, 404), query
+    shown = await person.get(f"{below(people, '/customers')}?status=trial&stauts=expired")
+    assert (shown.status, b"does not know: stauts" in shown.body) == (200, True), "the list, and a notice"
+    assert (await person.get(f"{below(people, '/customers.csv')}?status=trial&stauts=expired")).status == 400
+
+
+async def test_a_page_and_its_csv_say_that_customers_are_missing(people: Site) -> None:
+    person = await somebody(people, Role.VIEWER)
+    whole = await person.get(f"{below(people, '/customers.csv')}?status=trial")
+    assert 'filename="customers.csv"' in whole.headers["content-disposition"]
+    assert whole.headers["latchkey-missing-customers"] == "0"
+    await people.note("late")
+    part = await person.get(f"{below(people, '/customers.csv')}?status=trial")
+    assert 'filename="customers-incomplete.csv"' in part.headers["content-disposition"]
+    assert part.headers["latchkey-missing-customers"] == "1"
+    assert (
+        b"1 customer is not in this list yet" in (await person.get(f"{below(people, '/customers')}?status=trial")).body
+    )
+    await erase(people.changes, people.project_id, "late")
 
 
 async def test_somebody_filters_saves_a_segment_and_chooses_columns(people: Site, support: Visitor) -> None:

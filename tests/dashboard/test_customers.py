@@ -24,8 +24,8 @@ ANONYMOUS = "$RCAnonymousID:" + "0123456789abcdef" * 2
 
 
 async def look_for(page: Page, text: str) -> None:
-    await page.get_by_role("searchbox", name="Find a customer").fill(text)
-    await page.get_by_role("button", name="Find").click()
+    start = page.url.partition("/customers")[0]
+    await page.goto(f"{start}/customers?q={quote(text, safe='')}")
 
 
 def section(page: Page, name: str) -> Locator:
@@ -119,7 +119,7 @@ async def test_a_profile_says_what_they_may_do_and_why(site: Site, ada: str, vie
     await expect(page.get_by_text("where it is 2027-07-19 08:00 UTC")).to_be_visible()
     may = section(page, "Entitlements")
     why = may.locator(".why", has=page.get_by_role("heading", name="team"))
-    await expect(why).to_contain_text("ada has team until 2027-11-11T08:00:01Z because it was granted")
+    await expect(why).to_contain_text("ada has team until 2027-11-11 08:00 UTC because it was granted")
     await expect(why).to_contain_text("What would change it: Revoking the grant would end it at once.")
     lost = may.locator(".why", has=page.get_by_role("heading", name="pro"))
     await expect(lost).to_contain_text("the subscription to pro_monthly is paused")

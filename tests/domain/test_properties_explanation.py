@@ -18,7 +18,8 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.promotion import grant, revoke
 from latchkey.domain.events.event import EventType
-from latchkey.domain.instants import Ms, end_to_iso
+from latchkey.domain.formats import instant as written
+from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.test_store import actions
@@ -82,7 +83,7 @@ def test_the_cause_and_the_moment_are_those_that_were_told(data: st.DataObject, 
         assert lost is None
         return
     assert said.until is not None
-    assert end_to_iso(said.until, now) in said.sentence
+    assert written(said.until) in said.sentence
     reversed_later = any(
         one.event.type is T.REFUND_REVERSED and lost is not None and lost <= one.event.at <= now
         for one in life.book.told
@@ -237,7 +238,7 @@ def refund_shortens_it(customer: Customer, said: Explanation, now: Ms, end: str)
     refunded = after(customer, actions.refund(bought(customer, said), now), now)
     ends_at = held(refunded, CATALOG)[said.entitlement_id].ends_at
     assert ends_at is not None
-    assert (end_to_iso(ends_at, now), has(refunded, said.entitlement_id, now)) == (end, True)
+    assert (written(ends_at), has(refunded, said.entitlement_id, now)) == (end, True)
 
 
 def revoking_ends_it(customer: Customer, said: Explanation, now: Ms) -> None:
@@ -248,14 +249,14 @@ def revoking_shortens_it(customer: Customer, said: Explanation, now: Ms, end: st
     revoked = revoke(customer, said.entitlement_id, now)
     ends_at = held(revoked, CATALOG)[said.entitlement_id].ends_at
     assert ends_at is not None
-    assert (end_to_iso(ends_at, now), has(revoked, said.entitlement_id, now)) == (end, True)
+    assert (written(ends_at), has(revoked, said.entitlement_id, now)) == (end, True)
 
 
 def reversing_restores_it(customer: Customer, said: Explanation, now: Ms, end: str | None) -> None:
     back = after(customer, actions.reverse_refund(bought(customer, said), now), now)
     ends_at = held(back, CATALOG)[said.entitlement_id].ends_at
     assert has(back, said.entitlement_id, now)
-    assert end == (None if ends_at is None else end_to_iso(ends_at, now))
+    assert end == (None if ends_at is None else written(ends_at))
 
 
 def renewal_on_keeps_it(customer: Customer, said: Explanation, now: Ms) -> None:
@@ -340,10 +341,10 @@ def a_grant_gives_it(customer: Customer, said: Explanation, now: Ms) -> None:
 
 PROMISES: dict[str, Callable[..., None]] = {
     r"A refund would end it at once\.": refund_ends_it,
-    r"A refund would let it end at (\S+)\.": refund_shortens_it,
+    r"A refund would let it end at (\S+ \S+ UTC)\.": refund_shortens_it,
     r"Revoking the grant would end it at once\.": revoking_ends_it,
-    r"Revoking the grant would let it end at (\S+)\.": revoking_shortens_it,
-    r"Reversing the refund would bring it back(?: until (\S+))?\.": reversing_restores_it,
+    r"Revoking the grant would let it end at (\S+ \S+ UTC)\.": revoking_shortens_it,
+    r"Reversing the refund would bring it back(?: until (\S+ \S+ UTC))?\.": reversing_restores_it,
     r"Turning renewal on again would keep it\.": renewal_on_keeps_it,
     r"Turning renewal on again, with a successful payment, would keep it\.": renewal_on_and_paying_keeps_it,
     r"A successful payment would renew it\.": paying_keeps_it,

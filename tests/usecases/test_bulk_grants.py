@@ -9,11 +9,12 @@ import pytest
 
 from latchkey.domain.customers.facets import Status
 from latchkey.domain.customers.filter import Filter
+from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.usecases.customer_lists import bulk
 from latchkey.usecases.customer_lists.bulk import BulkGrant, Terms
-from latchkey.usecases.customer_lists.bulk_runner import run_next
+from latchkey.usecases.customer_lists.bulk_runner import GONE, run_next
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in
 from latchkey.usecases.sandbox.clocks import create_customer
@@ -89,7 +90,10 @@ async def test_who_was_erased_meanwhile_fails_and_leaves_no_name(shop: Shop) -> 
     result = await done(shop, draft)
     assert (result.granted, result.failed) == (1, 1)
     [(name, error)] = await bulk.failures(shop.database, shop.project_id, draft.id)
-    assert "ann" not in (name, error)
+    assert (name, error) == (ERASED, GONE)
+    await shop.database.pool.execute("update bulk_grant_customers set outcome = 'failed', error = 'no ben here'")
+    await erase(shop.changes, shop.project_id, "ben")
+    assert (ERASED, "") in await bulk.failures(shop.database, shop.project_id, draft.id), "an error may quote the id"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.visit import Visit
 from latchkey.domain.customers.facets import Status
-from latchkey.domain.customers.filter import EVERYBODY, NAMES, Filter, Sort, parse, written
+from latchkey.domain.customers.filter import EVERYBODY, NAMES, Filter, Sort, parse, single, written
+from latchkey.domain.refusal import Invalid
 from latchkey.usecases.customer_lists.columns import DEFAULT, chosen
 from latchkey.usecases.customer_lists.segments import Segment, load_segment
 
@@ -41,7 +42,7 @@ _TITLES = {
     "first_seen_after": "First seen after",
     "first_seen_before": "First seen before",
     "trial_ends_within": "Trial ends within days",
-    "product_active": "The product gives access now",
+    "product_active": "Its time runs now",
     "billing_issue": "Has a billing issue",
 }
 
@@ -83,17 +84,28 @@ class Chosen:
         return replace(self, **changes).query  # type: ignore[arg-type]  # names of fields
 
 
-def given(form: Form) -> dict[str, str]:
-    """The fields of a filter. A status is a box to tick, so there may be several."""
-    return {name: ",".join(form.all(name)) if name == "status" else form.text(name) for name in NAMES}
+_SEVERAL = ("status", "columns")
+_KNOWN = frozenset((*NAMES, "columns", "sort", "segment"))
+
+
+def unknown(form: Form, *own: str) -> list[str]:
+    """Names that mean nothing to a list, besides those of the page itself."""
+    return sorted({name for name, _ in form.pairs()} - _KNOWN - set(own))
 
 
 async def read_chosen(visit: Visit, form: Form) -> Chosen:
-    """From the query of a page, or from a form that carries the same fields."""
-    segment_id = form.text("segment")
+    """From the query of a page, or from a form that carries the same fields. A box to tick has several values."""
+    said = single(
+        [(name, text.strip()) for name, text in form.pairs() if name in _KNOWN and text.strip()], _KNOWN, _SEVERAL
+    )
+    segment_id = said.pop("segment", "")
     if segment_id:
+        if said:
+            raise Invalid("Give a segment or a filter, not both.", param="segment")
         segment = await load_segment(visit.database, visit.project_id, segment_id)
         return Chosen(segment.filter, segment.columns, segment.sort, segment)
-    columns = [name for one in form.all("columns") for name in one.split(",")]
-    sort = Sort(form.choice("sort", [one.value for one in Sort], default=Sort.KEY.value))
-    return Chosen(parse(given(form)), chosen(columns), sort)
+    columns = [name for name in said.pop("columns", "").split(",") if name]
+    sort = said.pop("sort", Sort.KEY.value)
+    if sort not in set(Sort):
+        raise Invalid(f"sort is one of {', '.join(Sort)}.", param="sort")
+    return Chosen(parse(said), chosen(columns), Sort(sort))

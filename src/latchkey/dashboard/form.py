@@ -36,6 +36,14 @@ class Form:
         """All values that were ticked or chosen under this name."""
         return [value.strip() for value in self._fields.get(name, []) if value.strip()]
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every name with each of its values, unchanged."""
+        found = [(name, value) for name, values in self._fields.items() for value in values]
+        for name, value in found:
+            if "\x00" in name + value:
+                raise Invalid(f"{_said(name)[:50]!r} contains a character that cannot be stored.", param=name[:50])
+        return found
+
     def ticked(self, name: str) -> bool:
         return bool(self._fields.get(name))
 

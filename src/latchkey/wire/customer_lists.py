@@ -30,6 +30,19 @@ class ListedByFilter(Struct, frozen=True, kw_only=True):
     trial_ends_at: int | None
 
 
+class CustomerList(Struct, frozen=True, kw_only=True):
+    """One page of a list by filter."""
+
+    object: Literal["list"] = "list"
+    items: list[ListedByFilter]
+    next_page: str | None
+    url: str
+    # Whether everybody is in the lists: not so for seconds after somebody new came, for minutes after an import.
+    complete: bool
+    # Customers who are not in any list yet. Counting ends at 10,000.
+    missing_customers: int
+
+
 class Segment(Struct, frozen=True, kw_only=True):
     object: Literal["customer_segment"] = "customer_segment"
     id: str
@@ -41,3 +54,44 @@ class Segment(Struct, frozen=True, kw_only=True):
     sort: str
     created_at: int
     updated_at: int
+
+
+class BulkGrant(Struct, frozen=True, kw_only=True):
+    """An entitlement for many customers. A draft is a preview: nobody has got anything yet."""
+
+    object: Literal["bulk_grant"] = "bulk_grant"
+    id: str
+    project_id: str
+    state: Literal["draft", "running", "done", "stopped"]
+    entitlement_id: str
+    # A named length from each customer's grant, or an instant; both null: for ever.
+    duration: str | None
+    expires_at: int | None
+    # Customers who have the entitlement when their turn comes are left out.
+    skip_holders: bool
+    created_by: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    customers: int
+
+
+class BulkGrantFailure(Struct, frozen=True, kw_only=True):
+    # Null if the customer was erased.
+    customer_id: str | None
+    error: str
+
+
+class BulkGrantProgress(BulkGrant, frozen=True, kw_only=True):
+    # Of the preview: how many had the entitlement already, ids that nobody has (the first 100), and whether the lists
+    # had all customers.
+    holders: int
+    unknown_ids: list[str]
+    complete: bool
+    # How far it is.
+    granted: int
+    skipped: int
+    failed: int
+    waiting: int
+    # The first 100.
+    failures: list[BulkGrantFailure]

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import AfterValidator, Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from latchkey.api.audited import audited
@@ -17,7 +18,7 @@ from latchkey.api.models import Body, Limit, Name, StartingAfter, without_nul
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
 from latchkey.api.services import Provided
-from latchkey.domain.customers.filter import NAMES, Filter, Sort, parse, written
+from latchkey.domain.customers.filter import NAMES, Filter, Sort, parse, single, written
 from latchkey.domain.refusal import Invalid
 from latchkey.usecases.customer_lists import segments
 from latchkey.usecases.customer_lists.listing import list_page
@@ -31,13 +32,14 @@ from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 customers"])
 
-_Text = Annotated[str, Field(max_length=200), AfterValidator(without_nul)]
+FilterText = Annotated[str, Field(max_length=200), AfterValidator(without_nul)]
 _When = "A date such as 2026-10-01, or days ago such as 30d."
 SortedBy = Literal["last_seen", "first_seen", "spent", "key"]
+_PARAMETERS = frozenset((*NAMES, "segment_id", "sort", "limit", "starting_after"))
 
 
 @contextmanager
-def _unprocessable() -> Iterator[None]:
+def unprocessable() -> Iterator[None]:
     """A filter is text whose form a schema cannot describe, so what cannot be understood is 422 and not 400."""
     try:
         yield
@@ -45,46 +47,58 @@ def _unprocessable() -> Iterator[None]:
         raise Unprocessable(refusal.message, param=refusal.param) from None
 
 
-def _parsed(given: Mapping[str, str]) -> Filter:
-    with _unprocessable():
+def parsed(given: Mapping[str, str]) -> Filter:
+    """A filter in a body. A name that it does not have is refused: ignored, the list would be longer than was meant."""
+    unknown = sorted(set(given) - set(NAMES))
+    if unknown:
+        raise Unprocessable(f"A filter has no {unknown[0]!r}. It has {', '.join(NAMES)}.", param="filter")
+    with unprocessable():
         return parse(given)
 
 
 @router.get(
     "/customer_list",
-    responses=shows(Page[wire.ListedByFilter]) | shows(V2Error, 422, "The filter cannot be understood."),
+    responses=shows(wire.CustomerList) | shows(V2Error, 422, "The filter cannot be understood."),
     response_class=Response,
 )
 async def list_customers_by_filter(
+    request: Request,
     services: Provided,
     caller: ReadKey,
     status: Annotated[
-        _Text | None, Query(description="One or more of them, separated by commas: any of these.")
+        FilterText | None, Query(description="One or more of them, separated by commas or repeated: any of these.")
     ] = None,
-    product_id: Annotated[_Text | None, Query(description="Has ever bought this product.")] = None,
-    product_active: Annotated[_Text | None, Query(description="`true`: its time runs now, or does not end.")] = None,
-    spent_from: Annotated[_Text | None, Query(description="US dollars, less refunds.")] = None,
-    spent_to: Annotated[_Text | None, Query(description="US dollars, less refunds.")] = None,
-    country: Annotated[_Text | None, Query(description="Two letters.")] = None,
-    store: Annotated[_Text | None, Query(description="Has ever bought in this store.")] = None,
-    environment: Annotated[_Text | None, Query(description="`production` or `sandbox`.")] = None,
-    last_seen_after: Annotated[_Text | None, Query(description=_When)] = None,
-    last_seen_before: Annotated[_Text | None, Query(description=_When)] = None,
-    first_seen_after: Annotated[_Text | None, Query(description=_When)] = None,
-    first_seen_before: Annotated[_Text | None, Query(description=_When)] = None,
-    trial_ends_within: Annotated[_Text | None, Query(description="Days.")] = None,
+    product_id: Annotated[FilterText | None, Query(description="Has ever bought this product.")] = None,
+    product_active: Annotated[
+        FilterText | None, Query(description="`true`, with `product_id`: its time runs now, or does not end.")
+    ] = None,
+    spent_from: Annotated[FilterText | None, Query(description="US dollars, less refunds.")] = None,
+    spent_to: Annotated[FilterText | None, Query(description="US dollars, less refunds.")] = None,
+    country: Annotated[FilterText | None, Query(description="Two letters.")] = None,
+    store: Annotated[FilterText | None, Query(description="Has ever bought in this store.")] = None,
+    environment: Annotated[FilterText | None, Query(description="`production` or `sandbox`.")] = None,
+    last_seen_after: Annotated[FilterText | None, Query(description=_When)] = None,
+    last_seen_before: Annotated[FilterText | None, Query(description=_When)] = None,
+    first_seen_after: Annotated[FilterText | None, Query(description=_When)] = None,
+    first_seen_before: Annotated[FilterText | None, Query(description=_When)] = None,
+    trial_ends_within: Annotated[FilterText | None, Query(description="Days.")] = None,
     billing_issue: Annotated[
-        _Text | None, Query(description="`true`: a payment failed and the store can still retry it.")
+        FilterText | None, Query(description="`true`: a payment failed and the store can still retry it.")
     ] = None,
-    segment_id: Annotated[_Text | None, Query(description="A saved segment, instead of a filter.")] = None,
+    segment_id: Annotated[FilterText | None, Query(description="A saved segment, instead of a filter.")] = None,
     sort: Annotated[SortedBy | None, Query(description="The highest first; `key` is the order of creation.")] = None,
     limit: Limit = DEFAULT_LIMIT,
     starting_after: StartingAfter = None,
 ) -> Response:
-    """The customers that a filter or a saved segment matches. Everything that is given must hold. Lists follow changes
-    within seconds. `starting_after` comes from `next_page`; it is not a customer's id."""
+    """The customers that a filter or a saved segment matches. Everything that is given must hold; a parameter that is
+    not known, or is given twice, is refused. Lists follow changes within seconds: `complete` is false while customers
+    are missing in all lists, and `missing_customers` says how many. `starting_after` comes from `next_page`; it is not
+    a customer's id."""
     everything = locals()
-    given = {name: value for name in NAMES if (value := everything[name]) is not None}
+    with unprocessable():
+        said = single(request.query_params.multi_items(), _PARAMETERS)
+    # Each has been validated; `status` may have several values, which are one here.
+    given = {name: said[name] for name in NAMES if everything[name] is not None}
     if segment_id is not None:
         if given:
             raise Unprocessable("Give a segment_id or a filter, not both.", param="segment_id")
@@ -92,20 +106,22 @@ async def list_customers_by_filter(
         wanted, order = saved.filter, Sort(sort) if sort is not None else saved.sort
         kept = {"segment_id": segment_id}
     else:
-        wanted, order = _parsed(given), Sort(sort) if sort is not None else Sort.LAST_SEEN
+        wanted, order = parsed(given), Sort(sort) if sort is not None else Sort.LAST_SEEN
         kept = written(wanted)
     if sort is not None:
         kept["sort"] = sort
-    with _unprocessable():
+    with unprocessable():
         found = await list_page(
             services.database, caller.project_id, wanted, services.now(), sort=order, after=starting_after, limit=limit
         )
     path = project_path(caller.project_id, "customer_list")
     return reply(
-        Page(
+        wire.CustomerList(
             items=[render.entry(one) for one in found.entries],
             next_page=next_path(path, limit, found.next, kept) if found.next is not None else None,
             url=path,
+            complete=found.missing == 0,
+            missing_customers=found.missing,
         )
     )
 
@@ -114,8 +130,8 @@ class NewSegment(Body):
     """A segment with the same name is replaced. `filter` has the query parameters of `customer_list`."""
 
     name: Name
-    filter: Annotated[dict[str, _Text], Field(min_length=1, max_length=20)]
-    columns: Annotated[list[_Text], Field(max_length=30)] = Field(default_factory=list)
+    filter: Annotated[dict[str, FilterText], Field(min_length=1, max_length=20)]
+    columns: Annotated[list[FilterText], Field(max_length=30)] = Field(default_factory=list)
     sort: SortedBy = "last_seen"
 
 
@@ -123,11 +139,8 @@ class NewSegment(Body):
 @audited("segment.saved")
 async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) -> Response:
     """Save a filter under a name."""
-    unknown = sorted(set(new.filter) - set(NAMES))
-    if unknown:
-        raise Unprocessable(f"A filter has no {unknown[0]!r}. It has {', '.join(NAMES)}.", param="filter")
-    wanted = _parsed(new.filter)
-    with _unprocessable():
+    wanted = parsed(new.filter)
+    with unprocessable():
         saved = await segments.save_segment(
             services.database, caller.project_id, new.name, wanted, new.columns, Sort(new.sort), services.now()
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response, StreamingResponse
 
 from latchkey.dashboard.customer_address import address
-from latchkey.dashboard.customer_filter import SORTS, STATUSES, Chosen, read_chosen
+from latchkey.dashboard.customer_filter import SORTS, STATUSES, Chosen, read_chosen, unknown
 from latchkey.dashboard.page import Needs, Pages
 from latchkey.dashboard.snippets import first_purchase
 from latchkey.dashboard.statuses import status_of
@@ -14,11 +14,11 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.facets import facets_of
 from latchkey.domain.customers.filter import NAMES, Sort
 from latchkey.domain.customers.promotion import STORE
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases.catalog.products import list_products
 from latchkey.usecases.customer_lists.columns import COLUMNS, DEFAULT, needs_customer
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
-from latchkey.usecases.customer_lists.listing import Counted, Entry, count, list_page
+from latchkey.usecases.customer_lists.listing import MOST_COUNTED, Counted, Entry, count, list_page, missing_customers
 from latchkey.usecases.customer_lists.segments import delete_segment, list_segments, save_segment
 from latchkey.usecases.customers.search import Found, newest, search
 from latchkey.usecases.engine.changes import load_projects
@@ -30,6 +30,8 @@ pages = Pages()
 ON_A_PAGE = 50
 # The most products in the list of suggestions.
 SUGGESTED = 500
+# Parameters of the page, besides those of a list.
+_OWN = ("q", "all", "after", "before")
 
 
 @pages.get("/customers")
@@ -61,19 +63,26 @@ async def show_customers(visit: Visit) -> Response:
         listing.entries,
         more=visit.path("customers", **chosen.query, after=listing.next) if listing.next else None,
         counted=counted,
-        complete=listing.complete,
+        missing=listing.missing,
         is_first=after is None,
     )
 
 
 @pages.get("/customers.csv")
 async def download(visit: Visit) -> Response:
-    """The whole list, not only a page of it."""
+    """The whole list, not only a page of it. Its name and a header say if customers are missing."""
+    if strange := unknown(visit.query):
+        raise Invalid(f"A list has no parameter {strange[0][:50]!r}.", param=strange[0][:50])
     chosen = await read_chosen(visit, visit.query)
+    missing = await missing_customers(visit.database, visit.project_id, visit.now)
     pieces = csv_pieces(
         visit.database, visit.services.catalogs, visit.project_id, chosen.filter, chosen.columns, visit.now
     )
-    headers = {"content-disposition": 'attachment; filename="customers.csv"', "cache-control": "no-store"}
+    headers = {
+        "content-disposition": f'attachment; filename="customers{"-incomplete" if missing else ""}.csv"',
+        "cache-control": "no-store",
+        "latchkey-missing-customers": str(missing),
+    }
     return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
 
 
@@ -143,7 +152,7 @@ async def _page(
     found: Found | None = None,
     more: str | None = None,
     counted: Counted | None = None,
-    complete: bool = True,
+    missing: int = 0,
     is_first: bool = False,
     purchase: str = "",
     error: Refusal | None = None,
@@ -173,7 +182,9 @@ async def _page(
         found=found,
         more=more,
         counted=counted,
-        complete=complete,
+        missing=missing,
+        most_counted=MOST_COUNTED,
+        strange=unknown(visit.query, *_OWN),
         is_first=is_first,
         purchase=purchase,
     )

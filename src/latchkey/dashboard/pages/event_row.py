@@ -7,6 +7,7 @@ from typing import Any
 from latchkey.dashboard import texts
 from latchkey.dashboard.customer_address import address
 from latchkey.dashboard.visit import Visit
+from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.event import EventType
 from latchkey.usecases.events.listing import Listed, Tally
 
@@ -37,7 +38,7 @@ def row_of(visit: Visit, event: Listed) -> dict[str, Any]:
         "type": event.type,
         "kind": KINDS.get(event.type, ""),
         "environment": event.environment.capitalize(),
-        "customer": event.app_user_id,
+        "customer": "erased customer" if event.app_user_id.startswith(f"{ERASED}:") else event.app_user_id,
         # The pseudonym of an erased customer has no page.
         "customer_href": address(visit, event.app_user_id) if event.owner is not None else None,
         "product": event.product_id or "",

@@ -45,6 +45,8 @@ class Results(msgspec.Struct, frozen=True):
     groups: list[Group]
     # What else there is to say.
     note: str = ""
+    # Where all customers that match are listed.
+    more: str = ""
 
 
 @pages.get("/find")
@@ -82,7 +84,8 @@ async def _results(visit: Visit, text: str, limit: int) -> Results:
     note = "More customers match. Type more of the id or e-mail address." if found.more else ""
     if found.erased:
         note = "There was a purchase with this id. Its customer was erased."
-    return Results([one for one in groups if one.results], note)
+    more = visit.path("customers", q=text, all="yes") if found.more else ""
+    return Results([one for one in groups if one.results], note, more)
 
 
 def _customer(visit: Visit, match: Match) -> Result:

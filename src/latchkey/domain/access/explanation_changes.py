@@ -11,7 +11,8 @@ from latchkey.domain.access.remapping import Grant, Remapping, remapped
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, put_purchase
 from latchkey.domain.customers.promotion import revoke
-from latchkey.domain.instants import Ms, end_to_iso
+from latchkey.domain.formats import instant
+from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.standing import Standing
 from latchkey.domain.purchases.subscription import Subscription
@@ -83,7 +84,7 @@ def _would_keep(case: Case, reason: str) -> list[str]:
 def _would_restore(case: Case, reason: str) -> list[str]:
     product_id = case.access.product_id
     if reason == "refunded" and (back := _held(case, customer=_with_money_back(case))):
-        until = "" if back.ends_at is None else f" until {end_to_iso(back.ends_at, case.now)}"
+        until = "" if back.ends_at is None else f" until {instant(back.ends_at)}"
         return [f"Reversing the refund would bring it back{until}."]
     if reason == "detached" and case.catalog.offered(product_id) is not None:
         attached = Remapping(frozenset({Grant(product_id, case.access.entitlement_id)}))
@@ -111,7 +112,7 @@ def _shortened(doing: str, left: Access | None, case: Case) -> list[str]:
     before, after = case.access.ends_at, left.ends_at
     if after is None or after == before:
         return []
-    return [f"{doing} would let it end at {end_to_iso(after, case.now)}."]
+    return [f"{doing} would let it end at {instant(after)}."]
 
 
 def _held(case: Case, *, customer: Customer | None = None, catalog: Catalog | None = None) -> Access | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.domain.access.explanation_case import Case
-from latchkey.domain.instants import end_to_iso, to_iso
+from latchkey.domain.formats import instant
 from latchkey.domain.purchases.lifecycle import end_reason
 from latchkey.domain.purchases.purchase import PurchaseKind, Reason
 from latchkey.domain.purchases.standing import Standing
@@ -28,7 +28,7 @@ _NOT_FOLLOWED = {
 def sentence(case: Case, reason: str) -> str:
     access, who = case.access, case.customer.app_user_id
     what, product = access.entitlement_id, access.product_id
-    end = end_to_iso(access.ends_at, case.now) if access.ends_at is not None else ""
+    end = instant(access.ends_at) if access.ends_at is not None else ""
     has = f"{who} has {what} {f'until {end}' if end else 'for ever'}"
     lacks, ended = f"{who} does not have {what}", f"access ended at {end}"
     if reason == "active":
@@ -38,7 +38,7 @@ def sentence(case: Case, reason: str) -> str:
     return {
         "trial": f"{has} because they are on a trial of {product}{_then(case)}.",
         "grace_period": f"{has}: the payment for {product} failed and its grace period is running.",
-        "granted": f"{has} because it was granted at {to_iso(access.purchased_at)}.",
+        "granted": f"{has} because it was granted at {instant(access.purchased_at)}.",
         "temporary": f"{has} while the store cannot confirm the purchase of {product}.",
         "refunded": f"{lacks}: the purchase of {product} was refunded, so {ended}.",
         "revoked": f"{lacks}: the grant was revoked, so {ended}.",
@@ -59,7 +59,7 @@ def _following(case: Case) -> str:
 
 def _begun(case: Case) -> str:
     said = _BEGUN.get(case.period.cause, _BEGUN[Cause.PURCHASE]) if case.period is not None else _BEGUN[Cause.PURCHASE]
-    return said.format(product=case.access.product_id, at=to_iso(case.access.purchased_at))
+    return said.format(product=case.access.product_id, at=instant(case.access.purchased_at))
 
 
 def _expired(case: Case, end: str) -> str:
@@ -84,7 +84,7 @@ def _then(case: Case) -> str:
         grace = ", and a grace period is counted in" if one.in_grace else ""
         return f", but the payment for the time after it failed{grace}"
     if case.standing is Standing.PAUSES and pause is not None:
-        return f", and it then pauses until {to_iso(pause.resumes_at)}"
+        return f", and it then pauses until {instant(pause.resumes_at)}"
     if case.standing is Standing.ENDS or (not case.renews and next_product_id is None):
         return ", and it does not renew"
     renews = f", and it renews as {next_product_id}" if next_product_id else ", and it renews"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -57,7 +57,7 @@ class Filter:
     # Any of these.
     status: frozenset[Status] = frozenset()
     product_id: str | None = None
-    # Whether the product must give access now, and not only have been bought once.
+    # Whether its time must run now, and not only have been bought once.
     product_active: bool = False
     # Millionths of a US dollar, both included.
     spent_from: int | None = None
@@ -110,9 +110,31 @@ def _has(facets: Facets, product_id: str, now: Ms | None) -> bool:
     return until is not None and (now is None or until > now)
 
 
+def single(
+    pairs: Iterable[tuple[str, str]], known: Collection[str], several: Collection[str] = ("status",)
+) -> dict[str, str]:
+    """The parameters of a query, each once. A name that is not known is refused, and so is one that is given twice: if
+    it were ignored, the list would be longer than was meant. Those of `several` are joined with commas."""
+    found: dict[str, str] = {}
+    for name, text in pairs:
+        if name not in known:
+            raise Invalid(f"A list has no parameter {name[:50]!r}. It has {', '.join(sorted(known))}.", param=name[:50])
+        if name in found and name not in several:
+            raise Invalid(f"{name} is given more than once.", param=name)
+        found[name] = f"{found[name]},{text}" if name in found else text
+    return found
+
+
 def parse(given: Mapping[str, str]) -> Filter:
     """From the text form. Empty values and unknown names are left out; what cannot be understood is refused."""
     said = {name: text.strip() for name, text in given.items() if name in NAMES and text.strip()}
+    if _flag(said, "product_active") and "product_id" not in said:
+        raise Invalid("product_active needs a product_id.", param="product_active")
+    if "billing_issue" in said and not _flag(said, "billing_issue"):
+        raise Invalid(
+            "billing_issue is true or left out. A list of customers without one cannot be asked for.",
+            param="billing_issue",
+        )
     return Filter(
         status=frozenset(_status(one) for one in said.get("status", "").split(",") if one.strip()),
         product_id=_text(said, "product_id"),

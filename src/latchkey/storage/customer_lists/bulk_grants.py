@@ -14,6 +14,7 @@ _CREATE = query("create_bulk_grant")
 _ADD = query("add_bulk_grant_customers")
 _LOAD = query("load_bulk_grant")
 _LIST = query("list_bulk_grants")
+_PAGE = query("page_of_bulk_grants")
 _START = query("start_bulk_grant")
 _STOP = query("stop_bulk_grant")
 _SOME_DUE = query("some_bulk_grant_due")
@@ -120,6 +121,10 @@ async def load(connection: Connection, project_id: str, id: str) -> BulkGrant | 
 
 async def newest(connection: Connection, project_id: str, limit: int) -> list[BulkGrant]:
     return [_grant(row) for row in await connection.fetch(_LIST, project_id, limit)]
+
+
+async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[BulkGrant]:
+    return [_grant(row) for row in await connection.fetch(_PAGE, project_id, after, limit)]
 
 
 async def start(connection: Connection, project_id: str, id: str, now: Ms) -> bool:

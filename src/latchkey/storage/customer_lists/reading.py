@@ -24,10 +24,8 @@ _COUNT = query("count_facets")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    # Events that are not in the facets yet.
-    behind: int
-    # Whether all customers were walked through: false for a short time after an upgrade, and for the newest customers.
-    walked: bool
+    # Customers who were not walked to yet: the newest ones, and all of them after an upgrade.
+    missing: int
     # Nobody's now is earlier.
     earliest: Ms
 
@@ -60,10 +58,10 @@ async def plan_each(connection: Connection) -> None:
     await connection.execute(_PLAN_EACH)
 
 
-async def standing(connection: Connection, project_id: str, now: Ms) -> Standing | None:
-    """None: there is no such project."""
-    row = await connection.fetchrow(_STANDING, project_id, now)
-    return None if row is None else Standing(row["behind"], row["walked"], row["earliest"])
+async def standing(connection: Connection, project_id: str, now: Ms, most: int = 1) -> Standing | None:
+    """None: there is no such project. Missing customers are counted up to `most`."""
+    row = await connection.fetchrow(_STANDING, project_id, now, most)
+    return None if row is None else Standing(row["missing"], row["earliest"])
 
 
 async def page(

@@ -182,9 +182,12 @@ update facet_rolls set counted = 0, mark_id = null, mark_xid = null, marked_at =
 select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true);
 
 -- name: customer_list_standing
--- how far a project's facets are behind, and the earliest now of anybody in it
-select f.position - coalesce(r.position, 0) as behind,
-    not exists (select from customers c where c.project_id = $1 and c.id > coalesce(r.counted, 0)) as walked,
+-- how many customers of a project have no facets yet, up to a limit, and the earliest now of anybody in it
+select (
+        select count(*) from (
+            select from customers c where c.project_id = $1 and c.id > coalesce(r.counted, 0) limit $3
+        ) as later
+    ) as missing,
     least($2::bigint, (select min(t.now_ms) from test_clocks t where t.project_id = $1)) as earliest
 from feeds f
 left join facet_rolls r on r.project_id = f.project_id
@@ -403,6 +406,14 @@ where g.project_id = $1 and g.state <> 'draft'
 order by g.created_at desc, g.id
 limit $2;
 
+-- name: page_of_bulk_grants
+-- the bulk grants of a project and their previews, by id
+select g.*, 0::bigint as granted, 0::bigint as skipped, 0::bigint as failed
+from bulk_grants g
+where g.project_id = $1 and ($2::text is null or g.id > $2)
+order by g.id
+limit $3;
+
 -- name: start_bulk_grant
 -- a draft was confirmed
 update bulk_grants set state = 'running', started_at = $3 where project_id = $1 and id = $2 and state = 'draft'
@@ -460,5 +471,5 @@ order by number
 limit $3;
 
 -- name: forget_in_bulk_grants
--- replace the ids of an erased customer
-update bulk_grant_customers set app_user_id = $3 where app_user_id = any($2::text[]) and project_id || '' = $1;
+-- replace the ids of an erased customer; an error may quote the id
+update bulk_grant_customers set app_user_id = $3, error = null where app_user_id = any($2::text[]) and project_id || '' = $1;

@@ -5,7 +5,8 @@ from __future__ import annotations
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.stand_in import temporary_grant
-from latchkey.domain.instants import DAY, LATEST, Duration, Ms, add, to_iso
+from latchkey.domain.formats import instant
+from latchkey.domain.instants import DAY, LATEST, Duration, Ms, add
 from latchkey.domain.purchases.purchase import (
     Environment,
     MoneyBack,
@@ -237,7 +238,7 @@ def pause(subscription: Subscription, now: Ms, resumes_at: Ms) -> Subscription:
     _renews(subscription)
     if resumes_at <= subscription.current.ends_at:
         raise Refusal(
-            f"A pause begins when the current period ends ({to_iso(subscription.current.ends_at)}); "
+            f"A pause begins when the current period ends ({instant(subscription.current.ends_at, seconds=True)}); "
             "resume_at_ms must be later.",
             param="resume_at_ms",
         )
@@ -258,8 +259,9 @@ def resume(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscriptio
 def extend(subscription: Subscription, now: Ms, *, until: Ms) -> Subscription:
     _running(subscription, now)
     if until <= subscription.current.ends_at:
+        end = instant(subscription.current.ends_at, seconds=True)
         raise Refusal(
-            f"The subscription already runs until {to_iso(subscription.current.ends_at)}; an extension ends later.",
+            f"The subscription already runs until {end}; an extension ends later.",
             param="expiry_time_ms",
         )
     if until > LATEST:
@@ -315,7 +317,9 @@ def _money_back(subscription: Subscription, now: Ms) -> Subscription:
 def _running(subscription: Subscription, now: Ms) -> None:
     _not_refunded(subscription)
     if subscription.access_ends_at <= now:
-        raise Refusal(f"The subscription ended at {to_iso(subscription.access_ends_at)}.", param="action")
+        raise Refusal(
+            f"The subscription ended at {instant(subscription.access_ends_at, seconds=True)}.", param="action"
+        )
 
 
 def _not_refunded(subscription: Subscription) -> None:

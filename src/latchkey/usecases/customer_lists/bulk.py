@@ -79,6 +79,12 @@ async def newest(database: Database, project_id: str) -> list[BulkGrant]:
         return await bulk_grants.newest(connection, project_id, LISTED)
 
 
+async def list_grants(database: Database, project_id: str, *, after: str | None, limit: int) -> list[BulkGrant]:
+    """By id, previews included. Outcomes are not counted here."""
+    async with database.acquire() as connection:
+        return await bulk_grants.page(connection, project_id, after, limit)
+
+
 async def failures(database: Database, project_id: str, id: str) -> list[tuple[str, str]]:
     """Ids of customers that did not get it, each with the reason."""
     async with database.acquire() as connection:

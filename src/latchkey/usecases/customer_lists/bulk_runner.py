@@ -27,6 +27,7 @@ IDLE: Ms = 3 * SECOND
 LEASE: Ms = 1 * MINUTE
 # Customers at once: they share transactions, and other changes are not delayed.
 AT_ONCE = 50
+GONE = "The customer was erased after the preview."
 
 log = structlog.get_logger("latchkey.bulk_grants")
 
@@ -84,7 +85,9 @@ async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> Result:
         if customer.purchase(promotion.STORE, id) is not None:
             return customer
         if terms.entitlement_id not in situation.catalog.entitlements:
-            raise NotFound(f"There is no entitlement {terms.entitlement_id!r} in this project any more.")
+            raise NotFound(
+                f"There is no entitlement {terms.entitlement_id!r} in this project any more.", param="entitlement_id"
+            )
         if terms.skip_holders and terms.entitlement_id in active(customer, situation.catalog, now):
             raise AlreadyHeld("The customer has it already.")
         ends_at = promotion.end_of(terms.duration, now) if terms.duration is not None else terms.ends_at
@@ -94,6 +97,10 @@ async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> Result:
         await changes.make(Change(project_id=grant.project_id, app_user_id=turn.app_user_id, apply=granted))
     except AlreadyHeld:
         return Result(turn.number, "skipped")
+    except NotFound as missing:
+        # Without the id: the customer was erased, so nothing may keep it.
+        gone = missing.param != "entitlement_id"
+        return Result(turn.number, "failed", GONE if gone else missing.message)
     except Refusal as refusal:
         return Result(turn.number, "failed", refusal.message)
     return Result(turn.number, "granted")

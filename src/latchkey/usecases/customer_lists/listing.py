@@ -25,8 +25,12 @@ class Listing:
     entries: list[Entry]
     # Where the next page begins; None at the end.
     next: str | None
-    # Whether all customers have their facets: not so for a while after an upgrade.
-    complete: bool
+    # Customers who are not in any list yet, counted up to MOST_COUNTED: new ones, and all for a while after an upgrade.
+    missing: int
+
+    @property
+    def complete(self) -> bool:
+        return self.missing == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ async def list_page(
     next = _cursor(entries[limit - 1].place) if len(entries) > limit else None
     # Who was deleted a moment ago has no row any more.
     shown = [one for one in entries[:limit] if one.app_user_id is not None]
-    return Listing(shown, next, standing.walked)
+    return Listing(shown, next, standing.missing)
 
 
 async def count(database: Database, project_id: str, wanted: Filter, now: Ms) -> Counted:
@@ -76,8 +80,14 @@ async def count(database: Database, project_id: str, wanted: Filter, now: Ms) ->
     return Counted(min(found, MOST_COUNTED), found > MOST_COUNTED)
 
 
+async def missing_customers(database: Database, project_id: str, now: Ms) -> int:
+    """How many customers are not in any list yet, counted up to MOST_COUNTED."""
+    async with database.acquire() as connection:
+        return (await _standing(connection, project_id, now)).missing
+
+
 async def _standing(connection: Connection, project_id: str, now: Ms) -> reading.Standing:
-    standing = await reading.standing(connection, project_id, now)
+    standing = await reading.standing(connection, project_id, now, MOST_COUNTED)
     if standing is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return standing

@@ -71,11 +71,13 @@ async def delete_segment(database: Database, project_id: str, id: str) -> None:
 
 
 def _read(stored: StoredSegment) -> Segment:
-    """A later release may have saved columns that this one does not know."""
+    """A later release may have saved columns that this one does not know, and an earlier one a `product_active` without
+    a product, which means nothing."""
+    alone = "product_id" not in stored.filter
     return Segment(
         stored.id,
         stored.name,
-        parse(stored.filter),
+        parse({name: text for name, text in stored.filter.items() if not (alone and name == "product_active")}),
         chosen(name for name in stored.columns if name in COLUMNS),
         Sort(stored.sort) if stored.sort in set(Sort) else Sort.LAST_SEEN,
         stored.created_at,

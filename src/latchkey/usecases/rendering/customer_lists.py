@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from latchkey.domain.customers.facets import statuses
 from latchkey.domain.customers.filter import written
+from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.money import MICROS
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.usecases.customer_lists.bulk import INCOMPLETE, BulkGrant
 from latchkey.usecases.customer_lists.listing import Entry
 from latchkey.usecases.customer_lists.segments import Segment
 from latchkey.wire import customer_lists as wire
@@ -47,3 +50,40 @@ def segment(project_id: str, one: Segment) -> wire.Segment:
         created_at=one.created_at,
         updated_at=one.updated_at,
     )
+
+
+def bulk_grant(project_id: str, one: BulkGrant) -> wire.BulkGrant:
+    return wire.BulkGrant(**_terms(project_id, one))
+
+
+def bulk_grant_progress(project_id: str, one: BulkGrant, failures: Sequence[tuple[str, str]]) -> wire.BulkGrantProgress:
+    return wire.BulkGrantProgress(
+        **_terms(project_id, one),
+        holders=one.holders,
+        unknown_ids=list(one.unknown_ids),
+        complete=one.source != INCOMPLETE,
+        granted=one.granted,
+        skipped=one.skipped,
+        failed=one.failed,
+        waiting=one.total - one.handled,
+        failures=[
+            wire.BulkGrantFailure(customer_id=None if id == ERASED else id, error=error) for id, error in failures
+        ],
+    )
+
+
+def _terms(project_id: str, one: BulkGrant) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "project_id": project_id,
+        "state": one.state,
+        "entitlement_id": one.terms.entitlement_id,
+        "duration": one.terms.duration,
+        "expires_at": one.terms.ends_at,
+        "skip_holders": one.terms.skip_holders,
+        "created_by": one.actor,
+        "created_at": one.created_at,
+        "started_at": one.started_at,
+        "finished_at": one.finished_at,
+        "customers": one.total,
+    }

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from latchkey.domain.customers.attributes import set_now
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import LATEST, Duration, Ms, add, to_iso
+from latchkey.domain.formats import instant
+from latchkey.domain.instants import LATEST, Duration, Ms, add
 from latchkey.domain.refusal import Conflict, InUse, NotFound, Refusal
 from latchkey.storage.customers import records as customers
 from latchkey.storage.database import Database
@@ -95,7 +96,7 @@ async def advance(
     clock = await get_clock(changes.database, project_id, id)
     target = to if to is not None else _later(clock.now, by or Duration())
     if target is not None and target < clock.now:
-        raise Refusal(f"The clock is at {to_iso(clock.now)}; it only moves forward.", param="to_ms")
+        raise Refusal(f"The clock is at {instant(clock.now, seconds=True)}; it only moves forward.", param="to_ms")
     if target is None or target > LATEST:
         raise Refusal("The clock cannot go beyond the year 2199.", param="by" if by else "to_ms")
     told = 0
