@@ -65,5 +65,5 @@ OURS = {
     "store_notification",
     "store_notifications_reprocessed", "test_clock", "webhook_delivery", "webhook_replay", "webhook_test",
     "operational_event", "product.price", "purchase_snapshot", "webhook_attempt", "export", "export_run",
-    "customer_list.customer", "customer_segment",
+    "customer_list.customer", "customer_segment", "bulk_grant",
 }  # fmt: skip
