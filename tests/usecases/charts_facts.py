@@ -78,7 +78,9 @@ def some_question(chance: Random, environments: Sequence[str] = ENVIRONMENTS) ->
     )
     segment = chance.choice((None, None, *DIMENSIONS))
     kinds = tuple(chance.sample(KINDS, chance.randrange(1, len(KINDS) + 1)))
-    return Question(chance.choice(environments), kinds, first, last, chance.choice(list(Resolution)), filters, segment)
+    largest = None if segment is None or chance.random() < 0.6 else tuple(chance.sample(VALUES[segment], 1))
+    resolution = chance.choice(list(Resolution))
+    return Question(chance.choice(environments), kinds, first, last, resolution, filters, segment, largest)
 
 
 async def put(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from random import Random
 from unittest.mock import patch
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from latchkey.domain.charts import merging
 from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.sums import Sum
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.storage.charts.kinds import CODES, KINDS
 from latchkey.storage.database import Database
@@ -48,11 +50,26 @@ async def test_every_question_gets_the_plain_sum_of_the_facts(database: Database
         for _ in range(8):
             question = some_question(chance)
             assert await answer(database, project_id, question, now) == expected(kept, question, now), question
+        question = some_question(chance)
+        in_usd = await answer(database, project_id, question._replace(in_usd=True), now)
+        assert amounts_in_usd(in_usd) == amounts_in_usd(expected(kept, question, now)), question
     # Later, without another batch: facts whose time has come count.
     later = now + chance.choice((HOUR, DAY, 21 * DAY))
     for _ in range(8):
         question = some_question(chance)
         assert await answer(database, project_id, question, later) == expected(kept, question, later), question
+
+
+def amounts_in_usd(sums: Iterable[Sum]) -> dict[object, list[int]]:
+    """What is left of sums without their currencies, which are kept only of facts without an exchange rate."""
+    found: dict[object, list[int]] = {}
+    for row in sums:
+        money = row.money
+        amounts = [row.quantity, money.usd, money.tax_usd, money.commission_usd, money.unconverted]
+        for key, values in ((row[:4], amounts), ((*row[:4], row.currency), [money.unconverted])):
+            known = found.get(key, [0] * len(values))
+            found[key] = [a + b for a, b in zip(known, values, strict=True)]
+    return {key: values for key, values in found.items() if any(values)}
 
 
 def test_every_kind_has_a_number_of_its_own() -> None:

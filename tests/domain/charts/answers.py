@@ -9,7 +9,7 @@ from typing import Any
 from latchkey.domain.charts.chart import ChartData, ChartRequest, Value
 from latchkey.domain.charts.computing.asking import before, checked, questions_of
 from latchkey.domain.charts.computing.compute import compute, largest_segments
-from latchkey.domain.charts.computing.narrowing import by_month, narrowed, with_rest
+from latchkey.domain.charts.computing.narrowing import by_month, narrowed
 from latchkey.domain.charts.fact import NO_DIMENSIONS, Dimensions, Fact, Kind, Money
 from latchkey.domain.charts.summing import sum_facts
 from latchkey.domain.charts.sums import Question, Resolution, Sum, day_of
@@ -95,8 +95,7 @@ def chart_in_steps(request: ChartRequest, facts: Iterable[Fact], now: Ms = NOW, 
     largest = largest_segments(rough, answered(questions_of(rough)), now, rates=rates)
     if largest is None:
         return chart(request, known, now, rates)
-    inside, everything = narrowed(questions_of(request), largest)
-    return compute(request, with_rest(answered(inside), answered(everything)), now, rates=rates)
+    return compute(request, answered(narrowed(questions_of(request), largest)), now, rates=rates)
 
 
 def values(data: ChartData, id: str) -> tuple[Value, ...]:

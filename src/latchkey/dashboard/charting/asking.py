@@ -23,11 +23,12 @@ from latchkey.dashboard.charting.ranges import (
     usual_resolution,
 )
 from latchkey.dashboard.form import Form
-from latchkey.domain.charts.chart import USD, ChartRequest
+from latchkey.domain.charts.chart import ChartRequest
 from latchkey.domain.charts.definitions.definition import Choice, Definition
 from latchkey.domain.charts.definitions.drawing import Drawing
 from latchkey.domain.charts.sums import Filter, Resolution
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.terms import USD
 
 FILTER = "filter."
 NAMED = ("PRODUCTION", "SANDBOX")

@@ -15,10 +15,10 @@ from latchkey.domain.charts.definitions.definition import Definition
 from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.sums import Filter, Resolution
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.terms import USD
 
 Value: TypeAlias = int | float | None
 
-USD = "USD"
 # The series of all segments that are not among the largest.
 OTHER = "other"
 

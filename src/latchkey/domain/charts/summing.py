@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 from latchkey.domain.charts.cuboids import column_of, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Dimensions, Fact, Kind, Money, plus
-from latchkey.domain.charts.sums import Day, Filter, Question, Sum, period_of
+from latchkey.domain.charts.sums import REST, Day, Filter, Question, Sum, period_of
 from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.terms import USD
 
 _Key: TypeAlias = tuple[Kind, int, Day | None, str, str]
 
@@ -20,12 +21,28 @@ def sum_facts(facts: Iterable[Fact], question: Question, now: Ms) -> list[Sum]:
         period = _period(fact, question, now)
         if isinstance(period, _Outside) or not all(_matches(fact.dimensions, one) for one in question.filters):
             continue
+        currency, amount = wanted_money(question, fact.currency, fact.money)
         for segment in _segments(fact.dimensions, question.segment):
-            key = fact.kind, fact.n, period, segment, fact.currency
+            key = fact.kind, fact.n, period, wanted_segment(question, segment), currency
             quantity, money = found.get(key, (0, NO_MONEY))
-            found[key] = quantity + fact.quantity, plus(money, fact.money)
+            found[key] = quantity + fact.quantity, plus(money, amount)
     rows = [Sum(*key, quantity, money) for key, (quantity, money) in found.items() if quantity or any(money)]
     return sorted(rows, key=lambda row: (row.kind, row.n, -1 if row.period is None else row.period, *row[3:5]))
+
+
+def wanted_segment(question: Question, segment: str) -> str:
+    return segment if question.largest is None or segment in question.largest else REST
+
+
+def wanted_money(question: Question, currency: str, money: Money) -> tuple[str, Money]:
+    """The currency and the money of a fact or of a sum, as a question wants them."""
+    if not question.in_usd:
+        return currency, money
+    in_usd = Money(
+        money.usd, money.tax_usd, money.commission_usd, money.usd, money.tax_usd, money.commission_usd,
+        money.unconverted,
+    )  # fmt: skip
+    return USD if currency and not money.unconverted else currency, in_usd
 
 
 def values_of(dimensions: Dimensions, dimension: str) -> tuple[str, ...]:

@@ -44,6 +44,10 @@ def period_of(day: Day, resolution: Resolution) -> Day:
             return day_of(date_of(day).replace(day=1))
 
 
+# The segment of everything that is in no segment of its own. No value of a dimension has this character.
+REST = "\0"
+
+
 class Filter(NamedTuple):
     """Facts with one of these values. `dimension` is a field of `Dimensions`, or "experiment:<id>" with variants as
     values, or "attribute:<name>". The value "" is "not known"."""
@@ -64,6 +68,11 @@ class Question(NamedTuple):
     filters: tuple[Filter, ...] = ()
     # The dimension to break down by, named as in `Filter`.
     segment: str | None = None
+    # The segments that are wanted one by one. All others together are the segment REST. None: all are.
+    largest: tuple[str, ...] | None = None
+    # Only amounts in USD are wanted: there are fewer sums, because those of several currencies are added up. Their
+    # currency is USD. Facts without an exchange rate keep their own currency, facts without money have none.
+    in_usd: bool = False
 
 
 class Sum(NamedTuple):

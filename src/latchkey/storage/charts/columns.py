@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from latchkey.domain.charts.cuboids import FULL, PARENTS, Cuboid
 from latchkey.domain.charts.fact import Dimensions, Money
 from latchkey.domain.charts.sums import Day
+from latchkey.domain.purchases.terms import USD
 
 SEPARATOR: Final = "\x1f"
 
@@ -195,6 +196,10 @@ def _exploded(table: Table, tag: str) -> Table:
 
 # --- Answering questions
 
+# Amounts in the currency of the payment, and the same in USD.
+_OWN_AMOUNTS = ("micros", "tax", "commission")
+_IN_USD = {"micros": "usd", "tax": "tax_usd", "commission": "commission_usd"}
+
 # What a day of a table stands for, beside a period: everything before the first, and not asked for.
 BEFORE: Final = -(2**31)
 OUTSIDE: Final = -(2**31) + 1
@@ -219,11 +224,13 @@ class Scan(NamedTuple):
     segment: tuple[str, Callable[[str], str]] | None = None
     # Only rows with such a variant or attribute, by it; None: the row has none.
     tag: tuple[str, Callable[[str], str | None]] | None = None
+    # As in `Question`.
+    in_usd: bool = False
 
     def wants(self, name: str) -> bool:
         """Whether a column is needed."""
         if name not in DIMENSIONS:
-            return True
+            return not self.in_usd or name not in _OWN_AMOUNTS
         return name in self.filters or any(one is not None and one[0] == name for one in (self.segment, self.tag))
 
 
@@ -249,6 +256,7 @@ class Reader:
         self._scan = scan
         self._found: list[Table] = []
         self._segments, self._tags, self._currencies = Codes(), Codes(), Codes()
+        self._amounts = [one for one in AMOUNTS if not scan.in_usd or one not in _OWN_AMOUNTS]
 
     def add(self, kind: int, data: bytes, days: Days) -> None:
         table = decode(data, self._scan.wants)
@@ -276,14 +284,23 @@ class Reader:
             "n": batch["n"],
             "period": periods,
             "segment": segments if scan.segment is not None else pa.repeat(pa.scalar(0, pa.int32()), count),
-            "currency": _mapped(batch["currency"], self._currencies.of, pa.int32()),
+            "currency": self._currency(batch),
             "tag": tags if scan.tag is not None else pa.repeat(pa.scalar(0, pa.int32()), count),
         }
         names = batch.schema.names
-        for name in AMOUNTS:
+        for name in self._amounts:
             columns[name] = batch[name] if name in names else pa.repeat(pa.scalar(0, pa.int64()), count)
         table = pa.table(columns)
         self._found.append(table if pc.all(kept).as_py() else table.filter(kept))
+
+    def _currency(self, batch: Any) -> Any:
+        own = _mapped(batch["currency"], self._currencies.of, pa.int32())
+        if not self._scan.in_usd:
+            return own
+        usd = _mapped(batch["currency"], lambda text: self._currencies.of(text and USD), pa.int32())
+        if "unconverted" not in batch.schema.names:
+            return usd
+        return pc.if_else(pc.equal(batch["unconverted"], 0), usd, own)
 
     def columns(self) -> list[list[Any]]:
         """By kind, n, period, segment, currency and tag: the sums, column by column, in the order of AMOUNTS. Rows in
@@ -291,9 +308,9 @@ class Reader:
         keys = ["kind", "n", "period", "segment", "currency", "tag"]
         if not self._found:
             return [[] for _ in (*keys, *AMOUNTS)]
-        grouped = pa.concat_tables(self._found).group_by(keys).aggregate([(name, "sum") for name in AMOUNTS])
+        grouped = pa.concat_tables(self._found).group_by(keys).aggregate([(name, "sum") for name in self._amounts])
         kept = pc.not_equal(grouped["quantity_sum"], 0)
-        for name in AMOUNTS[1:]:
+        for name in self._amounts[1:]:
             kept = pc.or_(kept, pc.not_equal(grouped[f"{name}_sum"], 0))
         grouped = grouped.filter(kept)
         made = {name: grouped[name].to_pylist() for name in keys}
@@ -301,7 +318,10 @@ class Reader:
         texts = {"segment": self._segments.texts or [""], "tag": self._tags.texts or [""]}
         for name, known in {**texts, "currency": self._currencies.texts}.items():
             made[name] = list(map(known.__getitem__, made[name]))
-        return [*(made[name] for name in keys), *(grouped[f"{name}_sum"].to_pylist() for name in AMOUNTS)]
+        amounts = {name: grouped[f"{name}_sum"].to_pylist() for name in self._amounts}
+        for name in AMOUNTS:
+            made[name] = amounts[name] if name in amounts else amounts[_IN_USD[name]]
+        return [made[name] for name in (*keys, *AMOUNTS)]
 
 
 def _code(codes: Codes, text: str | None) -> int:

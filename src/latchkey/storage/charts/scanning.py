@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from latchkey.domain.charts.cuboids import TAGS, column_of, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS
 from latchkey.domain.charts.ranges import Range
-from latchkey.domain.charts.summing import tagged
+from latchkey.domain.charts.summing import tagged, wanted_segment
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum, period_of
 from latchkey.storage.charts.blocks import Stored
 from latchkey.storage.charts.kinds import KINDS
@@ -36,8 +37,9 @@ def scan(
     reader = columns.Reader(
         columns.Scan(
             _filters(question.filters),
-            None if question.segment is None else (column_of(question.segment), _segment(question.segment)),
+            None if question.segment is None else (column_of(question.segment), _segment(question, question.segment)),
             None if tag is None else (column_of(tag), _value(prefix_of(tag))),
+            question.in_usd,
         )
     )
     days: dict[tuple[int, bool], columns.Days] = {}
@@ -96,11 +98,11 @@ def _matches(wanted: Filter) -> Callable[[str], bool]:
     return lambda text: not values.isdisjoint(tagged(_split(text), prefix))
 
 
-def _segment(dimension: str) -> Callable[[str], str]:
+def _segment(question: Question, dimension: str) -> Callable[[str], str]:
     if not is_tag(dimension):
-        return str
+        return partial(wanted_segment, question)
     prefix = prefix_of(dimension)
-    return lambda text: tagged(_split(text), prefix)[0]
+    return lambda text: wanted_segment(question, tagged(_split(text), prefix)[0])
 
 
 def _value(prefix: str) -> Callable[[str], str | None]:

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from latchkey.domain.charts.chart import USD, ChartData, ChartRequest
+from latchkey.domain.charts.chart import ChartData, ChartRequest
 from latchkey.domain.charts.computing.asking import before, checked, definition_of, questions_of
 from latchkey.domain.charts.computing.compute import compute, largest_segments
-from latchkey.domain.charts.computing.narrowing import by_month, is_wide, narrowed, with_rest
+from latchkey.domain.charts.computing.narrowing import by_month, is_wide, narrowed
 from latchkey.domain.charts.computing.periods import today_of
 from latchkey.domain.charts.sums import Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.purchases.terms import USD
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.tariff.rates import GOOD_FOR_DAYS, NO_RATES, Rates
 from latchkey.storage.database import Database
@@ -121,11 +122,8 @@ async def _read(
     database: Database, project_id: str, questions: Sequence[Question], now: Ms, largest: Sequence[str] | None = None
 ) -> Answer:
     """With `largest`: only these segments, and all others as one."""
-    inside, everything = (questions, []) if largest is None else narrowed(questions, largest)
-    answers = [await read_sums(database, project_id, one, now) for one in (*inside, *everything)]
-    rows = [row for one in answers[: len(inside)] for row in one.sums]
-    if everything:
-        rows = with_rest(rows, [row for one in answers[len(inside) :] for row in one.sums])
+    answers = [await read_sums(database, project_id, one, now) for one in narrowed(questions, largest)]
+    rows = [row for one in answers for row in one.sums]
     # Events may be counted between two answers. The chart is as old as the oldest of them.
     return Answer(
         rows,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, Cuboid, column_of, cuboid_for, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money, minus, plus
 from latchkey.domain.charts.ranges import BEGINNING, Range, ranges_of
-from latchkey.domain.charts.summing import sum_facts
+from latchkey.domain.charts.summing import sum_facts, wanted_money, wanted_segment
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import NotFound
@@ -55,7 +55,7 @@ async def read_sums(database: Database, project_id: str, question: Question, now
             found = await _stored(connection, project_id, question, now)
             last = min(question.last, now // DAY)
             rest = await sums.read_rest(connection, _asked(project_id, question), "", last, now)
-            found = _with_rest(found, rest)
+            found = _with_rest(found, _wanted(question, rest))
         if Kind.CUSTOMER in question.kinds:
             found = _with_rest(found, await _uncounted(connection, project_id, rolled.counted, question, now))
     behind = max(0, rolled.head - rolled.position)
@@ -95,7 +95,8 @@ async def _on_clock(connection: Connection, project_id: str, question: Question)
         raise NotFound(f"There is no test clock {question.environment}.", param="environment")
     last = min(question.last, time // DAY)
     asked = _asked(project_id, question)
-    return _with_rest([], await sums.read_rest(connection, asked, question.environment, last, time)), time
+    rest = await sums.read_rest(connection, asked, question.environment, last, time)
+    return _with_rest([], _wanted(question, rest)), time
 
 
 async def _stored(connection: Connection, project_id: str, question: Question, now: Ms) -> list[Sum]:
@@ -110,7 +111,7 @@ async def _stored(connection: Connection, project_id: str, question: Question, n
     # "None of them" is everything less all of them.
     others = tuple(one for one in question.filters if one.dimension != tag)
     segment = None if question.segment == tag else question.segment
-    plain = question._replace(filters=others, segment=segment)
+    plain = question._replace(filters=others, segment=segment, largest=None if segment is None else question.largest)
     by_value: dict[str, _Totals] = {}
     found = await _scanned(connection, project_id, plain, cuboid, now, tag)
     for value, row in zip(found.tags, found.sums, strict=True):
@@ -122,7 +123,7 @@ async def _stored(connection: Connection, project_id: str, question: Question, n
     for value, of_value in by_value.items():
         if all(value in values for values in wanted):
             for (kind, n, period, known_segment, currency), (quantity, money) in of_value.items():
-                named = value if question.segment == tag else known_segment
+                named = wanted_segment(question, value) if question.segment == tag else known_segment
                 _add(totals, Sum(kind, n, period, named, currency, quantity, money))
     return _rows(totals)
 
@@ -166,6 +167,18 @@ async def _uncounted(connection: Connection, project_id: str, counted: int, ques
         for fact in facts
     ]
     return sum_facts(facts, question._replace(kinds=(Kind.CUSTOMER,)), now)
+
+
+def _wanted(question: Question, rest: Sequence[Sum]) -> Sequence[Sum]:
+    """Sums of the tail, with the segments and amounts that a question wants."""
+    if question.largest is None and not question.in_usd:
+        return rest
+    return [_as_wanted(question, one) for one in rest]
+
+
+def _as_wanted(question: Question, one: Sum) -> Sum:
+    currency, money = wanted_money(question, one.currency, one.money)
+    return one._replace(segment=wanted_segment(question, one.segment), currency=currency, money=money)
 
 
 def _with_rest(found: list[Sum], rest: Sequence[Sum]) -> list[Sum]:

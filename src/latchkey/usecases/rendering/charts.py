@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from latchkey.domain.charts.chart import USD, ChartData, Estimate, HeatRow, Period, Series, Value
+from latchkey.domain.charts.chart import ChartData, Estimate, HeatRow, Period, Series, Value
 from latchkey.domain.charts.chart import VariantResult as Result
 from latchkey.domain.charts.computing.compute import MOST_SEGMENTS
 from latchkey.domain.charts.definitions.definition import Definition, Selector
@@ -17,6 +17,7 @@ from latchkey.domain.charts.definitions.options import Options
 from latchkey.domain.charts.sums import Resolution, day_of
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.money import MICROS
+from latchkey.domain.purchases.terms import USD
 from latchkey.wire import charts as wire
 
 UNITS: Mapping[Unit, wire.Unit] = {Unit.COUNT: "#", Unit.MONEY: "$", Unit.SHARE: "%"}

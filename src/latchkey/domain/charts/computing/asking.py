@@ -6,13 +6,14 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 
-from latchkey.domain.charts.chart import USD, ChartRequest
+from latchkey.domain.charts.chart import ChartRequest
 from latchkey.domain.charts.computing.periods import preceding, today_of
 from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
 from latchkey.domain.charts.definitions.listing import BY_NAME
 from latchkey.domain.charts.fact import LEVELS, Kind
 from latchkey.domain.charts.sums import Filter, Question, Resolution, date_of, day_of
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.terms import USD
 from latchkey.domain.refusal import Invalid, NotFound
 
 # Five years of days.
@@ -103,6 +104,7 @@ def questions_of(request: ChartRequest) -> tuple[Question, ...]:
         resolution=Resolution.DAY if by_day else request.resolution,
         filters=filters,
         segment=segment,
+        in_usd=request.currency == USD,
     )
     if Kind.CUSTOMER not in whole.kinds or (
         segment not in OF_PURCHASES and not any(one.dimension in OF_PURCHASES for one in filters)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from latchkey.domain.charts.chart import OTHER, USD, ChartData, ChartRequest, HeatMap, Period, Previous, Series, Value
+from latchkey.domain.charts.chart import OTHER, ChartData, ChartRequest, HeatMap, Period, Previous, Series, Value
 from latchkey.domain.charts.computing.asking import BY_N, before, definition_of
 from latchkey.domain.charts.computing.columns import Columns, added, fold
 from latchkey.domain.charts.computing.exchange import REVENUE_TYPES, Exchange
 from latchkey.domain.charts.computing.heat import cohort_explorer, retention
 from latchkey.domain.charts.computing.intervals import variant_results
 from latchkey.domain.charts.computing.measures import MEASURES, Measure, weight
-from latchkey.domain.charts.computing.narrowing import REST
 from latchkey.domain.charts.computing.periods import periods_of
 from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
 from latchkey.domain.charts.definitions.drawing import Drawing, Unit
 from latchkey.domain.charts.fact import Kind
-from latchkey.domain.charts.sums import Sum
+from latchkey.domain.charts.sums import REST, Sum
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.terms import USD
 from latchkey.domain.tariff.rates import NO_RATES, Rates
 
 # Segments that have a series of their own.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from latchkey.domain.charts.chart import USD, LeftOut
+from latchkey.domain.charts.chart import LeftOut
 from latchkey.domain.charts.fact import Money
 from latchkey.domain.charts.sums import Day
+from latchkey.domain.purchases.terms import USD
 from latchkey.domain.tariff.rates import Rates
 
 REVENUE_TYPES = ("revenue", "revenue_net_of_taxes", "proceeds")

@@ -22,13 +22,14 @@ NOTHING = Cell(None, None, False)
 def retention(request: ChartRequest, folded: Mapping[str, Columns], periods: Sequence[Period], now: Ms) -> HeatMap:
     length = parse_duration(request.selectors["duration"])
     everything = added(folded.values(), len(periods))
-    cohorts = _cohorts(everything, periods, length, now)
+    starts = [_starts(one, length) for one in periods]
+    cohorts = _cohorts(everything, periods, starts, now)
     # Not the columns that no cohort has reached.
     columns = 1 + max((n for one in cohorts for n, cell in enumerate(one.cells) if cell.value is not None), default=0)
     if request.segment is None:
         rows = tuple(_row(one.period.label, one, columns) for one in cohorts)
     else:
-        by_segment = {one: _cohorts(found, periods, length, now) for one, found in folded.items()}
+        by_segment = {one: _cohorts(found, periods, starts, now) for one, found in folded.items()}
         rows = tuple(
             _together(segment or "Not known", by_segment[segment], columns)
             for segment in sorted(by_segment, key=lambda one: (-sum(row.size for row in by_segment[one]), one))
@@ -43,7 +44,15 @@ class _Cohort(NamedTuple):
     cells: tuple[Cell, ...]
 
 
-def _cohorts(columns: Columns, periods: Sequence[Period], length: Duration, now: Ms) -> list[_Cohort]:
+def _starts(period: Period, length: Duration) -> list[tuple[Ms, Ms]]:
+    """From when to when the subscriptions of a cohort begin their period n, for each n."""
+    first, after = day_of(period.first) * DAY, (day_of(period.last) + 1) * DAY
+    return [(add(first, length, times=n), add(after, length, times=n)) for n in range(MOST_COLUMNS)]
+
+
+def _cohorts(
+    columns: Columns, periods: Sequence[Period], starts: Sequence[Sequence[tuple[Ms, Ms]]], now: Ms
+) -> list[_Cohort]:
     most = max((n for kind, n, _ in columns.quantities if kind in (Kind.RETAINED, Kind.RETAINED_SOON)), default=0)
     paid = [columns.flow(Kind.RETAINED, n) for n in range(MOST_COLUMNS)]
     soon = [columns.flow(Kind.RETAINED_SOON, n) for n in range(MOST_COLUMNS)]
@@ -52,9 +61,7 @@ def _cohorts(columns: Columns, periods: Sequence[Period], length: Duration, now:
         size = paid[0][place]
         cells: list[Cell] = []
         for n in range(MOST_COLUMNS):
-            # From when to when the subscriptions of this cohort begin their period n.
-            begins = add(day_of(period.first) * DAY, length, times=n)
-            ends = add((day_of(period.last) + 1) * DAY, length, times=n)
+            begins, ends = starts[place][n]
             kept, expected = paid[n][place], soon[n][place]
             if not size or (begins > now and not kept and not expected):
                 cells.append(NOTHING)
