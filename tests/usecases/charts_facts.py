@@ -80,7 +80,8 @@ def some_question(chance: Random, environments: Sequence[str] = ENVIRONMENTS) ->
     kinds = tuple(chance.sample(KINDS, chance.randrange(1, len(KINDS) + 1)))
     largest = None if segment is None or chance.random() < 0.6 else tuple(chance.sample(VALUES[segment], 1))
     resolution = chance.choice(list(Resolution))
-    return Question(chance.choice(environments), kinds, first, last, resolution, filters, segment, largest)
+    any_n = tuple((one, chance.choice((None, 0, 5))) for one in kinds if chance.random() < 0.2)
+    return Question(chance.choice(environments), kinds, first, last, resolution, filters, segment, largest, any_n=any_n)
 
 
 async def put(

@@ -21,13 +21,24 @@ def sum_facts(facts: Iterable[Fact], question: Question, now: Ms) -> list[Sum]:
         period = _period(fact, question, now)
         if isinstance(period, _Outside) or not all(_matches(fact.dimensions, one) for one in question.filters):
             continue
+        n = wanted_n(question, fact.kind, fact.n)
+        if n is None:
+            continue
         currency, amount = wanted_money(question, fact.currency, fact.money)
         for segment in _segments(fact.dimensions, question.segment):
-            key = fact.kind, fact.n, period, wanted_segment(question, segment), currency
+            key = fact.kind, n, period, wanted_segment(question, segment), currency
             quantity, money = found.get(key, (0, NO_MONEY))
             found[key] = quantity + fact.quantity, plus(money, amount)
     rows = [Sum(*key, quantity, money) for key, (quantity, money) in found.items() if quantity or any(money)]
     return sorted(rows, key=lambda row: (row.kind, row.n, -1 if row.period is None else row.period, *row[3:5]))
+
+
+def wanted_n(question: Question, kind: Kind, n: int) -> int | None:
+    """None: it does not count."""
+    for one, most in question.any_n:
+        if one is kind:
+            return 0 if most is None or n <= most else None
+    return n
 
 
 def wanted_segment(question: Question, segment: str) -> str:

@@ -73,6 +73,8 @@ class Question(NamedTuple):
     # Only amounts in USD are wanted: there are fewer sums, because those of several currencies are added up. Their
     # currency is USD. Facts without an exchange rate keep their own currency, facts without money have none.
     in_usd: bool = False
+    # Kinds whose facts are added up whatever their n, as n 0. With a number: only those whose n is at most that.
+    any_n: tuple[tuple[Kind, int | None], ...] = ()
 
 
 class Sum(NamedTuple):

@@ -258,17 +258,24 @@ class Reader:
         self._segments, self._tags, self._currencies = Codes(), Codes(), Codes()
         self._amounts = [one for one in AMOUNTS if not scan.in_usd or one not in _OWN_AMOUNTS]
 
-    def add(self, kind: int, data: bytes, days: Days) -> None:
+    def add(self, kind: int, data: bytes, days: Days, wanted_n: Callable[[int], int | None] | None) -> None:
+        """`wanted_n` says what an n counts as; None: not at all. Without it all count as they are."""
         table = decode(data, self._scan.wants)
         for batch in table.to_batches():
-            self._add(kind, batch, days)
+            self._add(kind, batch, days, wanted_n)
 
-    def _add(self, kind: int, batch: Any, days: Days) -> None:
+    def _add(self, kind: int, batch: Any, days: Days, wanted_n: Callable[[int], int | None] | None) -> None:
         scan = self._scan
         periods = days.periods.take(pc.subtract(batch["day"], days.first))
         kept = pc.not_equal(periods, OUTSIDE)
         for name, matches in scan.filters.items():
             kept = pc.and_(kept, _mapped(batch[name], matches, pa.bool_()))
+        ns = batch["n"]
+        if wanted_n is not None:
+            coded = ns.dictionary_encode()
+            ns = pa.array([wanted_n(one) for one in coded.dictionary.to_pylist()], pa.int32()).take(coded.indices)
+            if ns.null_count:
+                kept = pc.and_(kept, ns.is_valid())
         tags: Any = 0
         if scan.tag is not None:
             name, of = scan.tag
@@ -281,7 +288,7 @@ class Reader:
         count = batch.num_rows
         columns = {
             "kind": pa.repeat(pa.scalar(kind, pa.int16()), count),
-            "n": batch["n"],
+            "n": ns,
             "period": periods,
             "segment": segments if scan.segment is not None else pa.repeat(pa.scalar(0, pa.int32()), count),
             "currency": self._currency(batch),

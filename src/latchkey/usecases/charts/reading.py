@@ -11,7 +11,7 @@ from msgspec import Struct
 from latchkey.domain.charts.cuboids import CUBOIDS, FULL, Cuboid, column_of, cuboid_for, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS, NO_MONEY, Kind, Money, minus, plus
 from latchkey.domain.charts.ranges import BEGINNING, Range, ranges_of
-from latchkey.domain.charts.summing import sum_facts, wanted_money, wanted_segment
+from latchkey.domain.charts.summing import sum_facts, wanted_money, wanted_n, wanted_segment
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import NotFound
@@ -171,14 +171,15 @@ async def _uncounted(connection: Connection, project_id: str, counted: int, ques
 
 def _wanted(question: Question, rest: Sequence[Sum]) -> Sequence[Sum]:
     """Sums of the tail, with the segments and amounts that a question wants."""
-    if question.largest is None and not question.in_usd:
+    if question.largest is None and not question.in_usd and not question.any_n:
         return rest
-    return [_as_wanted(question, one) for one in rest]
-
-
-def _as_wanted(question: Question, one: Sum) -> Sum:
-    currency, money = wanted_money(question, one.currency, one.money)
-    return one._replace(segment=wanted_segment(question, one.segment), currency=currency, money=money)
+    found: list[Sum] = []
+    for kind, n, period, segment, currency, quantity, money in rest:
+        wanted = wanted_n(question, kind, n)
+        if wanted is not None:
+            currency, money = wanted_money(question, currency, money)
+            found.append(Sum(kind, wanted, period, wanted_segment(question, segment), currency, quantity, money))
+    return found
 
 
 def _with_rest(found: list[Sum], rest: Sequence[Sum]) -> list[Sum]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from latchkey.domain.charts.chart import ChartRequest
-from latchkey.domain.charts.computing.periods import preceding, today_of
+from latchkey.domain.charts.computing.periods import preceding, today_of, window_place
 from latchkey.domain.charts.definitions.definition import OF_PURCHASES, Definition
 from latchkey.domain.charts.definitions.listing import BY_NAME
 from latchkey.domain.charts.fact import LEVELS, Kind
@@ -84,6 +85,21 @@ def before(request: ChartRequest) -> ChartRequest:
     return replace(request, first=first, last=last, compare=False)
 
 
+def _any_n(request: ChartRequest, kinds: Sequence[Kind]) -> tuple[tuple[Kind, int | None], ...]:
+    """The kinds whose n the chart does not look at."""
+    ignored: dict[Kind, int | None] = {Kind.RETURN: None, Kind.REFUNDED_PAYMENT: None}
+    if request.segment != "transaction_type":
+        ignored |= {Kind.PAYMENT: None, Kind.REFUND: None}
+    if request.segment != "renewal_number":
+        ignored |= {Kind.RENEWAL_DUE: None, Kind.RENEWED: None}
+    if request.name != "actives_new":
+        ignored[Kind.NEW] = None
+    if request.name != "cohort_explorer":
+        place = window_place(request)
+        ignored |= {Kind.SEEN_REVENUE: place, Kind.SEEN_PAYER: place, Kind.SEEN_CONVERTED: place}
+    return tuple((kind, ignored[kind]) for kind in kinds if kind in ignored)
+
+
 def questions_of(request: ChartRequest) -> tuple[Question, ...]:
     """Of a checked request. Customers have no product, so filters and segments by product are not asked of them: a
     second question."""
@@ -105,6 +121,7 @@ def questions_of(request: ChartRequest) -> tuple[Question, ...]:
         filters=filters,
         segment=segment,
         in_usd=request.currency == USD,
+        any_n=_any_n(request, definition.kinds),
     )
     if Kind.CUSTOMER not in whole.kinds or (
         segment not in OF_PURCHASES and not any(one.dimension in OF_PURCHASES for one in filters)

@@ -54,16 +54,20 @@ def _cohorts(
     columns: Columns, periods: Sequence[Period], starts: Sequence[Sequence[tuple[Ms, Ms]]], now: Ms
 ) -> list[_Cohort]:
     most = max((n for kind, n, _ in columns.quantities if kind in (Kind.RETAINED, Kind.RETAINED_SOON)), default=0)
-    paid = [columns.flow(Kind.RETAINED, n) for n in range(MOST_COLUMNS)]
-    soon = [columns.flow(Kind.RETAINED_SOON, n) for n in range(MOST_COLUMNS)]
+    none = [0] * columns.length
+    paid = [columns.quantities.get((Kind.RETAINED, n, 0), none) for n in range(MOST_COLUMNS)]
+    soon = [columns.quantities.get((Kind.RETAINED_SOON, n, 0), none) for n in range(MOST_COLUMNS)]
     found: list[_Cohort] = []
     for place, period in enumerate(periods):
         size = paid[0][place]
         cells: list[Cell] = []
+        if not size:
+            found.append(_Cohort(period, size, ()))
+            continue
         for n in range(MOST_COLUMNS):
             begins, ends = starts[place][n]
             kept, expected = paid[n][place], soon[n][place]
-            if not size or (begins > now and not kept and not expected):
+            if begins > now and not kept and not expected:
                 cells.append(NOTHING)
                 if n > most:
                     break
