@@ -62,10 +62,27 @@ def test_a_breakdown_read_in_steps_is_the_same(name: str) -> None:
                 assert abs((mine or 0) - (theirs or 0)) <= (1e-6 if one.unit is Unit.SHARE else len(facts))
 
 
+def test_retention_by_day_has_the_largest_segments_and_all_others_as_one() -> None:
+    facts = [
+        one._replace(dimensions=one.dimensions._replace(duration="P1M"))
+        for seed in range(8)
+        for one in some_facts(seed)
+    ]
+    request = ask("subscription_retention", "2026-01-04", "2026-03-18", Resolution.DAY, segment="country")
+    at_once, in_steps = chart(request, facts).heat_map, chart_in_steps(request, facts).heat_map
+    assert at_once is not None
+    assert in_steps is not None
+    known = {row.label: row for row in at_once.rows}
+    assert len(known) > len(in_steps.rows) == 11
+    assert all(known[row.label] == row for row in in_steps.rows[:-1])
+    assert in_steps.rows[-1].label == "Other"
+    assert sum(row.size for row in in_steps.rows) == sum(row.size for row in at_once.rows)
+    assert in_steps.total == at_once.total
+
+
 def test_few_periods_are_read_at_once() -> None:
     assert not is_wide(ask("revenue", "2026-01-01", "2026-01-31", Resolution.DAY, segment="country"))
     assert not is_wide(ask("revenue", "2025-01-01", "2026-03-01", Resolution.MONTH, segment="country"))
     assert not is_wide(ask("revenue", "2025-01-01", "2026-03-01", Resolution.DAY, segment="transaction_type"))
-    assert not is_wide(ask("subscription_retention", "2025-01-01", "2026-03-01", Resolution.DAY, segment="country"))
     # Conversion to another currency goes by day.
     assert is_wide(ask("revenue", "2025-01-01", "2026-03-01", Resolution.MONTH, segment="country", currency="EUR"))

@@ -143,7 +143,11 @@ def _largest(
     """The segments with a series of their own, and whether there are others."""
     if request.segment is None:
         return [], False
-    weights = {one: weight(request.name, MEASURES[request.name](columns, request)) for one, columns in folded.items()}
+    if definition_of(request.name).drawing is Drawing.HEAT_MAP:
+        weights: dict[str, float] = {one: sum(columns.flow(Kind.RETAINED, 0)) for one, columns in folded.items()}
+    else:
+        measures = MEASURES[request.name]
+        weights = {one: weight(request.name, measures(columns, request)) for one, columns in folded.items()}
     weights |= {one: 0 for one in old if one not in weights}
     has_rest = weights.pop(REST, None) is not None
     if request.segment == "renewal_number":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from latchkey.domain.charts.chart import Cell, ChartRequest, HeatMap, HeatRow, Period, Value
@@ -11,8 +12,8 @@ from latchkey.domain.charts.computing.periods import today_of
 from latchkey.domain.charts.definitions.definition import WINDOWS
 from latchkey.domain.charts.definitions.drawing import Unit
 from latchkey.domain.charts.fact import LIFETIMES, Kind
-from latchkey.domain.charts.sums import day_of
-from latchkey.domain.instants import DAY, Duration, Ms, add, parse_duration
+from latchkey.domain.charts.sums import REST, Day, day_of
+from latchkey.domain.instants import DAY, Ms, add, parse_duration
 
 # Later periods are not shown.
 MOST_COLUMNS = 60
@@ -22,18 +23,17 @@ NOTHING = Cell(None, None, False)
 def retention(request: ChartRequest, folded: Mapping[str, Columns], periods: Sequence[Period], now: Ms) -> HeatMap:
     length = parse_duration(request.selectors["duration"])
     everything = added(folded.values(), len(periods))
-    starts = [_starts(one, length) for one in periods]
-    cohorts = _cohorts(everything, periods, starts, now)
+    # Many cohorts and segments ask for the same instants.
+    begins = cache(lambda day, n: add(day * DAY, length, times=n))
+    cohorts = _cohorts(everything, periods, begins, now)
     # Not the columns that no cohort has reached.
     columns = 1 + max((n for one in cohorts for n, cell in enumerate(one.cells) if cell.value is not None), default=0)
     if request.segment is None:
         rows = tuple(_row(one.period.label, one, columns) for one in cohorts)
     else:
-        by_segment = {one: _cohorts(found, periods, starts, now) for one, found in folded.items()}
-        rows = tuple(
-            _together(segment or "Not known", by_segment[segment], columns)
-            for segment in sorted(by_segment, key=lambda one: (-sum(row.size for row in by_segment[one]), one))
-        )
+        by_segment = {one: _cohorts(found, periods, begins, now) for one, found in folded.items()}
+        by_size = sorted(by_segment, key=lambda one: (one == REST, -sum(row.size for row in by_segment[one]), one))
+        rows = tuple(_together(_titled(segment), by_segment[segment], columns) for segment in by_size)
     titles = ("Start", *(f"Period {n}" for n in range(1, columns)))
     return HeatMap(Unit.COUNT, titles, rows, _together("All", cohorts, columns), "Subscriptions")
 
@@ -44,15 +44,12 @@ class _Cohort(NamedTuple):
     cells: tuple[Cell, ...]
 
 
-def _starts(period: Period, length: Duration) -> list[tuple[Ms, Ms]]:
-    """From when to when the subscriptions of a cohort begin their period n, for each n."""
-    first, after = day_of(period.first) * DAY, (day_of(period.last) + 1) * DAY
-    return [(add(first, length, times=n), add(after, length, times=n)) for n in range(MOST_COLUMNS)]
+def _titled(segment: str) -> str:
+    return "Other" if segment == REST else segment or "Not known"
 
 
-def _cohorts(
-    columns: Columns, periods: Sequence[Period], starts: Sequence[Sequence[tuple[Ms, Ms]]], now: Ms
-) -> list[_Cohort]:
+def _cohorts(columns: Columns, periods: Sequence[Period], begins: Callable[[Day, int], Ms], now: Ms) -> list[_Cohort]:
+    """`begins`: when the period n of a subscription begins, by the day of its first one."""
     most = max((n for kind, n, _ in columns.quantities if kind in (Kind.RETAINED, Kind.RETAINED_SOON)), default=0)
     none = [0] * columns.length
     paid = [columns.quantities.get((Kind.RETAINED, n, 0), none) for n in range(MOST_COLUMNS)]
@@ -61,19 +58,19 @@ def _cohorts(
     for place, period in enumerate(periods):
         size = paid[0][place]
         cells: list[Cell] = []
+        first, last = day_of(period.first), day_of(period.last)
         if not size:
             found.append(_Cohort(period, size, ()))
             continue
         for n in range(MOST_COLUMNS):
-            begins, ends = starts[place][n]
             kept, expected = paid[n][place], soon[n][place]
-            if begins > now and not kept and not expected:
+            if not kept and not expected and begins(first, n) > now:
                 cells.append(NOTHING)
                 if n > most:
                     break
                 continue
             value = kept + expected
-            cells.append(Cell(value, value / size, ends <= now and not expected))
+            cells.append(Cell(value, value / size, not expected and begins(last + 1, n) <= now))
         found.append(_Cohort(period, size, tuple(cells)))
     return found
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from latchkey.domain.charts.chart import ChartRequest
-from latchkey.domain.charts.computing.asking import BY_N, definition_of, questions_of
-from latchkey.domain.charts.definitions.drawing import Drawing
+from latchkey.domain.charts.computing.asking import BY_N, questions_of
 from latchkey.domain.charts.sums import Question, Resolution
 
 # Questions about fewer periods are asked at once.
@@ -21,8 +20,6 @@ _DAYS = {Resolution.DAY: 1, Resolution.WEEK: 7, Resolution.MONTH: 28}
 
 def is_wide(request: ChartRequest) -> bool:
     if request.segment is None or request.segment in BY_N:
-        return False
-    if definition_of(request.name).drawing is Drawing.HEAT_MAP:
         return False
     asked = questions_of(request)[0]
     return (asked.last - asked.first) // _DAYS[asked.resolution] >= FEW_PERIODS
