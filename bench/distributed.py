@@ -101,7 +101,7 @@ class Side:
         now = real_now()
         claims = await lanes.claim(self.database, {self.webhook_key: CLAIMED}, now, now + LEASE)
         assert len(claims) == CLAIMED, len(claims)
-        attempt = recording.Attempt(now, 3, 200, None, b'{"content-type":"application/json"}', (("server", "x"),))
+        attempt = recording.Attempt(now, 3, 200, None, b'{"content-type":"application/json"}', b'[["server","x"]]')
         outcomes = [recording.Outcome(claim, attempt, None) for claim in claims]
         assert len(await recording.record(self.database, outcomes, now)) == CLAIMED
 

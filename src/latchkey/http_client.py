@@ -15,7 +15,7 @@ from __future__ import annotations
 import atexit
 import sys
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any, Protocol, Self
@@ -44,6 +44,8 @@ __all__ = [
     "Url",
     "causes_of",
     "header_pairs",
+    "header_values",
+    "pairs_of",
 ]
 
 
@@ -184,7 +186,7 @@ class HttpClient:
         method: str,
         url: str | Url,
         *,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         authorization: str | None = None,
         body: bytes | None = None,
         deadline: float | None = None,
@@ -206,7 +208,7 @@ class HttpClient:
         self,
         method: str,
         url: str | Url,
-        headers: Mapping[str, str] | None,
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] | None,
         authorization: str | None,
         body: bytes | None,
         deadline: float | None,
@@ -225,11 +227,16 @@ class HttpClient:
 
 def header_pairs(response: StreamedResponse) -> list[tuple[str, str]]:
     """Each header with each of its values: one that comes several times has several pairs."""
-    return [
-        (name, one)
-        for name, value in response.headers.dict_multi_value().items()
-        for one in ([value] if isinstance(value, str) else value)
-    ]
+    return pairs_of(header_values(response))
+
+
+def header_values(response: StreamedResponse) -> dict[str, str | list[str]]:
+    """The headers by name, in lower case; a list for one that comes several times."""
+    return response.headers.dict_multi_value()
+
+
+def pairs_of(values: Mapping[str, str | list[str]]) -> list[tuple[str, str]]:
+    return [(name, one) for name, value in values.items() for one in ([value] if isinstance(value, str) else value)]
 
 
 def causes_of(error: Exception) -> list[str]:

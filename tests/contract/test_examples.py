@@ -201,7 +201,7 @@ ANSWER = Answer(
     status=200,
     error=None,
     request_headers=b'{"content-type":"application/json","authorization":"Bearer ***"}',
-    response_headers=(("content-type", "application/json"),),
+    response_headers=b'[["content-type","application/json"]]',
     response_body=b'{"message":"ok"}',
 )
 HOOK = "/integrations/webhooks"

@@ -211,7 +211,7 @@ async def test_a_body_that_is_not_there_with_the_status_is_waited_for(
         go_on.set()
         said = await reply.read()
     assert (said.delivered, said.status, said.response_body) == (True, 200, kept)
-    assert [value for name, value in said.response_headers if name == "x-two"] == ["a", "b"]
+    assert [value for name, value in json.decode(said.response_headers) if name == "x-two"] == ["a", "b"]
 
 
 @pytest.mark.parametrize("length", [1, 24, 64, 65, 200])

@@ -56,7 +56,7 @@ PARTED = {
         {"deliveries": "project_id, customer_id, webhook_key, sequence", "events": "id"},
     ),
     "record_last_deliveries": (
-        "text, bigint[], bigint[], bigint[], integer[], json[], json[], bytea[], bigint[], integer[]",
+        "text, text, text, text, text, json[], json[], bytea[], bigint[], text",
         {"deliveries": "project_id, customer_id, webhook_key, sequence"},
     ),
     "record_attempts": (

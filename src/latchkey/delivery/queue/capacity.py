@@ -23,6 +23,11 @@ class Capacity:
         # Webhooks that may have more pending than they may send at once.
         self._held_back: set[int] = set()
 
+    @property
+    def holds_back(self) -> bool:
+        """Some webhook waits for the end of others."""
+        return bool(self._held_back)
+
     def budgets(self, keys: Sequence[int]) -> dict[int, int]:
         """How many deliveries to claim for each webhook. Near the process's limit each gets a little."""
         room = min(self._in_all - self._under_way.total(), BATCH)

@@ -76,8 +76,8 @@ class Claimer:
         self._more = bool(again)
         self._agenda.add(again)
         spans = await claimed_in(self._database, claims, began_ns) if tracing.tracer is not None else None
+        now = self._now()
         for one in claims:
             webhook = self._webhooks.get(one.webhook_key)
-            now = self._now()
             if webhook is not None and may_begin(one.lease_until, self._timeout_ms, now):
                 self._dispatcher.send(one, webhook, now, spans.get((one.project_id, one.event_id)) if spans else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -22,6 +23,7 @@ class Inbox:
     def __init__(self) -> None:
         self._answers: list[Answered] = []
         self._filled = asyncio.Event()
+        self._urgent = asyncio.Event()
         self._all_recorded = asyncio.Event()
         self._all_recorded.set()
 
@@ -32,9 +34,12 @@ class Inbox:
         self._answers.append(answered)
         self._all_recorded.clear()
         self._filled.set()
+        if answered.claim.waiting > 1:
+            self._urgent.set()
 
     def take(self) -> list[Answered]:
         self._filled.clear()
+        self._urgent.clear()
         answers, self._answers = self._answers, []
         return answers
 
@@ -45,6 +50,12 @@ class Inbox:
 
     async def wait(self) -> None:
         await self._filled.wait()
+
+    async def until_urgent(self, seconds: float) -> None:
+        """Wait so long, or until there is a response in whose lane more deliveries wait for it to be recorded."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._urgent.wait()
 
     @property
     def all_recorded(self) -> bool:

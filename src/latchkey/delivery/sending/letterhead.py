@@ -1,25 +1,44 @@
-"""The headers of a webhook's requests. What is the same for each of them is prepared once."""
+"""The headers of a webhook's requests and responses. What is the same for each of them is prepared once."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
-from msgspec import json
+from msgspec import Struct, json
 
+from latchkey.delivery.sending.echo import hidden_in, secrets_of
 from latchkey.delivery.sending.signing import masked, signature
 from latchkey.delivery.webhook import Webhook
 from latchkey.domain.instants import Ms
+from latchkey.http_client import StreamedResponse, header_values, pairs_of
 from latchkey.wire.headers import TEST_EVENT
 
 USER_AGENT = f"latchkey/{version('latchkey')}"
+# How many headers of a response the log keeps, and how long they may be to be remembered, in bytes.
+HEADERS_LIMIT = 64
+_REMEMBERED = 4096
 _encode = json.Encoder().encode
 
 
+class Received(Struct, frozen=True):
+    """The headers of a response."""
+
+    values: Mapping[str, str | list[str]]
+    # JSON, with secrets masked.
+    logged: bytes
+    # The length of the body, if the receiver has declared it.
+    length: int | None
+
+
 class Letterhead:
-    __slots__ = ("_fixed", "_log_begins", "_log_ends", "webhook")
+    __slots__ = ("_fixed", "_last", "_log_begins", "_log_ends", "secrets", "webhook")
 
     def __init__(self, webhook: Webhook) -> None:
         self.webhook = webhook
+        self.secrets = secrets_of(webhook)
+        # Most responses of a receiver have the same headers as the one before.
+        self._last: Received | None = None
         fixed = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
         self._log_begins = _encode(fixed)[:-1] + b',"webhook-id":'
         self._log_ends = b'"}'
@@ -27,20 +46,21 @@ class Letterhead:
         if authorization is not None:
             fixed["Authorization"] = authorization
             self._log_ends = b'",' + _encode({"Authorization": masked(authorization)})[1:]
-        self._fixed = fixed
+        self._fixed = list(fixed.items())
 
     def headers(
         self, message_id: str, body: bytes, at: Ms, *, is_test: bool = False, traceparent: str | None = None
-    ) -> tuple[dict[str, str], bytes]:
+    ) -> tuple[Sequence[tuple[str, str]], bytes]:
         """The headers as they are sent, and as the log may show them, in JSON."""
         timestamp = at // 1000
         signed = signature(self.webhook.secrets_at(at), message_id, timestamp, body)
-        sent = {
-            **self._fixed,
-            "webhook-id": message_id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signed,
-        }
+        # Pairs: the client takes two µs more for a dict.
+        sent = [
+            *self._fixed,
+            ("webhook-id", message_id),
+            ("webhook-timestamp", str(timestamp)),
+            ("webhook-signature", signed),
+        ]
         shown = b'%b%b,"webhook-timestamp":"%d","webhook-signature":"%b%b' % (
             self._log_begins,
             _encode(message_id),
@@ -49,9 +69,22 @@ class Letterhead:
             self._log_ends,
         )
         if is_test:
-            sent[TEST_EVENT] = "true"
+            sent.append((TEST_EVENT, "true"))
             shown = shown[:-1] + b"," + _encode({TEST_EVENT: "true"})[1:]
         if traceparent is not None:
-            sent["traceparent"] = traceparent
+            sent.append(("traceparent", traceparent))
             shown = shown[:-1] + b"," + _encode({"traceparent": traceparent})[1:]
         return sent, shown
+
+    def received(self, response: StreamedResponse) -> Received:
+        values = header_values(response)
+        last = self._last
+        if last is not None and last.values == values:
+            return last
+        pairs = pairs_of(values)
+        logged = _encode([(name, hidden_in(value, self.secrets)) for name, value in pairs[:HEADERS_LIMIT]])
+        length = next((value for name, value in pairs if name == "content-length"), "")
+        received = Received(values, logged, int(length) if length.isdigit() else None)
+        if len(logged) <= _REMEMBERED and len(pairs) <= HEADERS_LIMIT:
+            self._last = received
+        return received

@@ -15,23 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 from msgspec import Struct
 
 from latchkey.delivery.sending import failure
-from latchkey.delivery.sending.echo import without_secrets
-from latchkey.delivery.webhook import Webhook
+from latchkey.delivery.sending.echo import hidden_in, hidden_in_bytes
+from latchkey.delivery.sending.letterhead import Letterhead, Received
 from latchkey.domain.instants import Ms
 from latchkey.domain.webhooks.retry import parse_retry_after
-from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse, header_pairs
+from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse
 from latchkey.storage.deliveries.recording import Attempt
 
 # How much of a response body is kept, and how long to wait for a body of unknown length.
 BODY_LIMIT = 16 * 1024
 BODY_PATIENCE = 5.0
-HEADERS_LIMIT = 64
 
 
 class Answer(Attempt, frozen=True):
@@ -43,7 +42,7 @@ class Answer(Attempt, frozen=True):
 class Reply(Struct):
     """A response whose status and headers have arrived."""
 
-    webhook: Webhook
+    letterhead: Letterhead
     at: Ms
     took_ms: int
     # JSON, with secrets masked.
@@ -56,8 +55,8 @@ class Reply(Struct):
 
     def at_once(self) -> Answer | None:
         """The response, if its body has arrived; None: `read` must wait for it."""
-        headers = header_pairs(self.response)
-        wanted = _declared(headers)
+        headers = self.letterhead.received(self.response)
+        wanted = headers.length
         if wanted is None or wanted > BODY_LIMIT:
             return None
         if wanted > 0:
@@ -75,9 +74,9 @@ class Reply(Struct):
 
     async def read(self) -> Answer:
         """The response, once its body has arrived or failed to."""
-        headers = header_pairs(self.response)
+        headers = self.letterhead.received(self.response)
         try:
-            await self._read(_declared(headers))
+            await self._read(headers.length)
         except (HttpError, TimeoutError):
             pass
         finally:
@@ -96,32 +95,24 @@ class Reply(Struct):
                     return
                 self.kept += bytes(chunk)
 
-    def _answer(self, headers: Sequence[tuple[str, str]]) -> Answer:
+    def _answer(self, headers: Received) -> Answer:
         response = self.response
         status = response.status
+        secrets = self.letterhead.secrets
         error = retry_after = None
         if status != 200:
-            error = failure.of_status(status, response.get_header("location"))
+            error = hidden_in(failure.of_status(status, response.get_header("location")), secrets)
             retry_after = parse_retry_after(response.get_header("retry-after"), self.at + self.took_ms)
-        answer = Answer(
+        return Answer(
             at=self.at,
             took_ms=self.took_ms,
             status=status,
             error=error,
             request_headers=self.request_headers,
-            response_headers=tuple(headers[:HEADERS_LIMIT]),
-            response_body=self.kept[:BODY_LIMIT],
+            response_headers=headers.logged,
+            response_body=hidden_in_bytes(self.kept[:BODY_LIMIT], secrets),
             retry_after_ms=retry_after,
         )
-        return without_secrets(answer, self.webhook)
-
-
-def _declared(headers: Sequence[tuple[str, str]]) -> int | None:
-    """The length of the body, if the receiver has declared it."""
-    for name, value in headers:
-        if name == "content-length":
-            return int(value) if value.isdigit() else None
-    return None
 
 
 @types.coroutine

@@ -101,7 +101,7 @@ class Sender:
                         raise
                     late = True
                 else:
-                    return Reply(webhook, at, _since(began), shown, streamed, response)
+                    return Reply(letterhead, at, _since(began), shown, streamed, response)
             raise AssertionError("unreachable: a name without addresses is not found")
         except (NotAllowed, NameNotFound) as error:
             return Answer(at, _since(began), None, str(error), shown)

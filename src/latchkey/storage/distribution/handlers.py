@@ -116,15 +116,23 @@ async def record_last_deliveries(connection: Any, args: Sequence[Any]) -> list[R
                 project_id,
                 [
                     "{" + ",".join(f'"{lanes[n][1]}"' for n in mine) + "}",
-                    *([column[n] for n in mine] for column in args[1:8]),
+                    *(_some(column, mine) for column in args[1:8]),
                     sorted({lanes[n][0] for n in mine}),
-                    *([column[n] for n in mine] for column in args[9:]),
+                    *(_some(column, mine) for column in args[9:]),
                 ],
             )
         )[0]
         places += [mine[place - 1] + 1 for place in row["places"]]
         troubled += row["troubled"]
     return [Row({"places": places, "troubled": troubled})]
+
+
+def _some(column: Any, places: Sequence[int]) -> Any:
+    """These values of an array; of one in PostgreSQL's notation, the same."""
+    if isinstance(column, str):
+        numbers = column[1:-1].split(",")
+        return "{" + ",".join(numbers[n] for n in places) + "}"
+    return [column[n] for n in places]
 
 
 async def hold_clock(connection: Any, args: Sequence[Any]) -> list[Any]:

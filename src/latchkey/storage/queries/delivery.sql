@@ -86,8 +86,8 @@ with held as materialized (
     select l.ctid as lane, n.token, n.sequence, n.at, n.took_ms, n.request_headers, n.response_headers, n.response_body,
         n.part, n.place
     from unnest(
-        $1::text::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::json[], $7::json[], $8::bytea[],
-        $10::integer[]
+        $1::text::tid[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::integer[], $6::json[],
+        $7::json[], $8::bytea[], $10::text::integer[]
     ) with ordinality as n (
         lane, token, sequence, at, took_ms, request_headers, response_headers, response_body, part, place
     )

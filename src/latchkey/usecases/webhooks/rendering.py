@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, json
 
 from latchkey.delivery.dialect import body_of
 from latchkey.storage.deliveries.requeue import Replay
@@ -61,7 +61,7 @@ def tried(one: Tried) -> wire.WebhookTest:
         status=answer.status,
         milliseconds=answer.took_ms,
         body=_text(answer.response_body),
-        headers=[[name, value] for name, value in answer.response_headers],
+        headers=json.decode(answer.response_headers, type=list[list[str]]),
         error=UNSET if answer.error is None else answer.error,
         request_headers=one.request_headers,
         request_body=Raw(one.body),
