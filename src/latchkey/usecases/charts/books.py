@@ -22,6 +22,7 @@ from latchkey.storage.charts.progress import Newcomer, Roll
 from latchkey.storage.charts.subjects import NO_FACTS, Known, Place, Row
 from latchkey.storage.database import Connection
 from latchkey.usecases.charts.numbers import Asked, Numbers, origin_combination
+from latchkey.usecases.rolling.turns import in_turns
 
 # The tail of a project is folded when it has this many rows.
 FOLD_AT = 30_000
@@ -54,14 +55,14 @@ async def write(
     """Replaces the facts of these subjects. `rolls`: the projects, locked, with the progress to store. Those in `moved`
     have progress to store even if no fact has changed."""
     asked: set[Asked] = set()
-    for (project_id, _), (environment, origin, facts) in contributed.items():
+    async for (project_id, _), (environment, origin, facts) in in_turns(contributed.items()):
         asked.add((project_id, origin_combination(origin)))
         asked.update((project_id, Combination(environment, FULL.number, fact.dimensions)) for fact in facts)
     found, last = await numbers.of(connection, rolls, asked)
     rolls = {id: replace(roll, passed_to=max(roll.passed_to, now)) for id, roll in rolls.items()}
     stored: list[Contribution] = []
     changes: list[tuple[str, Row]] = []
-    for place, (environment, origin, facts) in contributed.items():
+    async for place, (environment, origin, facts) in in_turns(contributed.items()):
         project_id = place[0]
         rows = [_row(fact, found[project_id, Combination(environment, FULL.number, fact.dimensions)]) for fact in facts]
         encoded = subjects.encode(_distinct(rows))

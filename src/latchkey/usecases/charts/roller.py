@@ -39,6 +39,7 @@ from latchkey.usecases.charts.books import Contributed, pseudonym
 from latchkey.usecases.charts.numbers import Asked, Numbers
 from latchkey.usecases.rolling.newcomers import MOMENT, after_counting, next_step
 from latchkey.usecases.rolling.rolled import Rolled
+from latchkey.usecases.rolling.turns import in_turns
 from latchkey.wire.event import Event
 
 # Events per transaction: enough to be worth the round trips, few enough to take a tenth of a second.
@@ -178,7 +179,7 @@ async def settle(connection: Connection, project_id: str, customer: Customer, ca
     assert held is not None, "waiting for the lock gets it"
     places = {(project_id, pseudonym(key)): key for key in subjects_of(customer)}
     known = await subjects.known(connection, places)
-    contributed = _contributed(held, [(customer, NO_ORIGIN)], catalog, known)
+    contributed = await _contributed(held, [(customer, NO_ORIGIN)], catalog, known)
     await books.write(connection, Numbers(), {project_id: held}, contributed, known, held.passed_to)
     # Somebody who comes back with the same id is another customer.
     own = {pseudonym(("", id)) for id in customer.aliases}
@@ -222,7 +223,7 @@ async def _roll(
     limit = max(1, AT_ONCE // len(held))
     rolls = {one.project_id: one for one in held}
     batches = await progress.next_batches(connection, held, limit)
-    decoded = {batch.project_id: _customers(batch) for batch in batches}
+    decoded = {batch.project_id: await _customers(batch) for batch in batches}
     await subjects.keep_issues(connection, [one for batch in batches for one in _issues(batch)])
     counts, newcomers, again = await _count(connection, rolls, batches, now)
     places = [
@@ -237,7 +238,7 @@ async def _roll(
         id = batch.project_id
         if decoded[id] or id in counted:
             catalogs[id] = await work.catalogs.priced(connection, id, batch.catalog_version, batch.rates_version)
-            contributed |= _contributed(rolls[id], decoded[id], catalogs[id], known)
+            contributed |= await _contributed(rolls[id], decoded[id], catalogs[id], known)
     late: list[tuple[str, int]] = []
     for place, one in seen.items():
         if place in contributed:
@@ -306,9 +307,9 @@ def _must_be_read(one: Newcomer, known: Known | None, catalog: Catalog) -> bool:
     return known.origin == NO_ORIGIN and one.origin != NO_ORIGIN
 
 
-def _customers(batch: Batch) -> list[tuple[Customer, Origin]]:
+async def _customers(batch: Batch) -> list[tuple[Customer, Origin]]:
     found: list[tuple[Customer, Origin]] = []
-    for key, state, origin in batch.customers:
+    async for key, state, origin in in_turns(batch.customers):
         try:
             found.append((decode(state), origin))
         except Exception:
@@ -329,11 +330,11 @@ def _issues(batch: Batch) -> list[Issued]:
     return list(found.values())
 
 
-def _contributed(
+async def _contributed(
     roll: Roll, customers: Sequence[tuple[Customer, Origin]], catalog: Catalog, known: Mapping[Place, Known]
 ) -> dict[Place, Contributed]:
     contributed: dict[Place, Contributed] = {}
-    for customer, seen in customers:
+    async for customer, seen in in_turns(customers):
         environments = subjects_of(customer)
         places = {key: (roll.project_id, pseudonym(key)) for key in environments}
         origins: dict[SubjectKey, Origin] = {}

@@ -23,6 +23,7 @@ from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Database
 from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
 from latchkey.usecases.rolling.newcomers import MOMENT, after_counting, next_step
+from latchkey.usecases.rolling.turns import in_turns
 
 # Events per transaction, and customers of a walk.
 AT_ONCE = 500
@@ -133,10 +134,10 @@ async def _roll(connection: Connection, held: Sequence[Roll], now: Ms) -> tuple[
         return False, False
     limit = max(1, AT_ONCE // len(held))
     batches = await progress.next_batches(connection, held, limit)
-    kept = _facets(row for batch in batches for row in batch.customers)
+    kept = await _facets(row for batch in batches for row in batch.customers)
     gone = [(batch.project_id, key) for batch in batches for key in batch.gone]
     counts, walked, again = await _walk(connection, held, batches, limit, now)
-    kept |= _facets(walked)
+    kept |= await _facets(walked)
     known = {one.project_id: one for one in held}
     rolled = [
         Roll(batch.project_id, _position(batch, limit, known[batch.project_id]), counts[batch.project_id])
@@ -183,9 +184,9 @@ async def _walk(
     return counts, rows, again
 
 
-def _facets(rows: Iterable[Row]) -> dict[Place, Facets]:
+async def _facets(rows: Iterable[Row]) -> dict[Place, Facets]:
     found: dict[Place, Facets] = {}
-    for row in rows:
+    async for row in in_turns(rows):
         try:
             found[row.project_id, row.key] = facets_of(decode(row.state), row.last_seen_at, row.country)
         except Exception:

@@ -17,6 +17,7 @@ from latchkey.usecases.engine.changes import load_projects
 from latchkey.usecases.engine.passing_time import steps
 from latchkey.usecases.engine.silence import passes_until, unheard
 from latchkey.usecases.engine.unit_of_work import UnitOfWork
+from latchkey.usecases.rolling.turns import in_turns
 
 # Customers per transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.
 AT_ONCE = 500
@@ -71,7 +72,7 @@ async def pass_time(database: Database, catalogs: Catalogs, now: Ms, limit: int 
         projects = await load_projects(connection, catalogs, {one.customer.project_id for one in due})
         unit = UnitOfWork(now)
         silent = await unheard(connection, (one.customer for one in due), now)
-        for stored in due:
+        async for stored in in_turns(due):
             catalog = projects[stored.customer.project_id].catalog
             try:
                 fallen_due = list(steps(stored.customer, catalog, passes_until(stored.customer, silent, now)))
