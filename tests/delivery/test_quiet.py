@@ -104,6 +104,16 @@ async def test_health_is_touched_when_it_changes_and_causes_a_claim_only_when_th
             assert said == expected
 
 
+async def test_every_retry_comes_in_time_not_only_the_first_of_a_webhook(yard: Yard) -> None:
+    await yard.hook(yard.receiver().url("/flaky/1"), retry_seconds=(3,), event_types=("NON_RENEWING_PURCHASE",))
+    async with counted(yard.database.url) as (database, said), working(yard, database, said) as worker:
+        for number in range(1, 4):
+            # Each fails once, and is retried after three seconds: later than the one before. There is no sweep.
+            await yard.buy(f"user{number}")
+            await until(lambda: _said(said, "record_attempts", number))  # noqa: B023
+        await delivered(yard, worker, 3)
+
+
 class World:
     """Deliveries of a few webhooks, and everything between their commit and their record that can happen in any order:
     NOTIFY comes late, a claim sees what was committed when it began, answers come when they like."""

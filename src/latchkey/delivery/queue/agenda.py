@@ -16,6 +16,8 @@ class Agenda:
         # A heap. An entry that is not in `_soonest` is outdated; it causes one query that finds nothing.
         self._later: list[tuple[Ms, int]] = []
         self._soonest: dict[int, Ms] = {}
+        # Webhooks whose time has come. Only the soonest of a webhook is kept, so when its next one is must be asked.
+        self._fell_due: set[int] = set()
         self._changed = asyncio.Event()
 
     def add(self, keys: Iterable[int]) -> None:
@@ -37,7 +39,13 @@ class Agenda:
             if self._soonest.get(key) == at:
                 del self._soonest[key]
             self._now.setdefault(key)
+            self._fell_due.add(key)
         keys, self._now = list(self._now), {}
+        return keys
+
+    def fell_due(self) -> list[int]:
+        """Remove and return the webhooks that were returned because their time had come."""
+        keys, self._fell_due = list(self._fell_due), set()
         return keys
 
     def wake(self) -> None:

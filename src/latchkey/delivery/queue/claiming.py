@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from latchkey.delivery import metrics
@@ -37,7 +37,9 @@ class Claimer:
         *,
         now: Callable[[], Ms],
         timeout_ms: int,
+        look: Callable[[Sequence[int]], Awaitable[None]],
     ) -> None:
+        """`look`: query when these webhooks have something to send next."""
         self._database = database
         self._agenda = agenda
         self._capacity = capacity
@@ -45,6 +47,7 @@ class Claimer:
         self._dispatcher = dispatcher
         self._now = now
         self._timeout_ms = timeout_ms
+        self._look = look
         self._stopping = False
         # Some webhook has used up its budget, so more may be waiting.
         self._more = False
@@ -59,6 +62,8 @@ class Claimer:
             budgets = self._capacity.budgets(self._agenda.turn(self._now()))
             if budgets:
                 await outlive(partial(self._claim, budgets))
+                if fell_due := self._agenda.fell_due():
+                    await outlive(partial(self._look, fell_due))
                 if not self._more:
                     await asyncio.sleep(APART)
             else:

@@ -9,7 +9,7 @@ keeps no state that must survive it: when its leases run out, another worker cla
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import structlog
@@ -57,7 +57,9 @@ class Worker:
         self._agenda = agenda = Agenda()
         self._inbox = inbox = Inbox()
         self._dispatcher = dispatcher = Dispatcher(sender, inbox, capacity, agenda)
-        self._claimer = Claimer(database, agenda, capacity, webhooks, dispatcher, now=now, timeout_ms=timeout_ms)
+        self._claimer = Claimer(
+            database, agenda, capacity, webhooks, dispatcher, now=now, timeout_ms=timeout_ms, look=self.sweep
+        )
         self._recorder = Recorder(database, agenda, capacity, webhooks, dispatcher, inbox, now=now, chance=chance)
 
     def woken(self, keys: Iterable[int]) -> None:
@@ -84,14 +86,14 @@ class Worker:
                 if isinstance(ended, Exception):
                     raise ended
 
-    async def sweep(self) -> None:
-        """Query once which webhooks have something to send, and when.
+    async def sweep(self, keys: Sequence[int] | None = None) -> None:
+        """Query once which webhooks, or which of these, have something to send, and when.
 
         What is due only after the next sweep is left to that one: most of it are leases of deliveries under way, which
         will have ended by then.
         """
         now = self._now()
-        for key, at in (await lanes.due(self._database)).items():
+        for key, at in (await lanes.due(self._database, keys)).items():
             if at <= now:
                 self._agenda.add([key])
             elif at <= now + 2 * SWEEP_SECONDS * 1000:

@@ -95,6 +95,6 @@ async def release(database: Database, claims: Sequence[Claim]) -> None:
 
 
 @translates_errors
-async def due(database: Database) -> dict[int, Ms]:
-    """When each webhook has something to send next, by webhook key."""
-    return {row["key"]: row["at"] for row in await database.pool.fetch(_DUE, None)}
+async def due(database: Database, keys: Sequence[int] | None = None) -> dict[int, Ms]:
+    """When each webhook, or each of these, has something to send next, by webhook key."""
+    return {row["key"]: row["at"] for row in await database.pool.fetch(_DUE, keys)}
