@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from latchkey.cli.main import SUMMARIES, command_line, words_of
+from latchkey.cli.main import SUMMARIES, command_line, main, words_of
 from latchkey.cli.output import is_json
 from latchkey.domain.formats import duration, instant, iso_duration, money
 from tests.cli.running import LATCHKEY, clean_environment, typed
@@ -113,6 +114,25 @@ def test_errors_in_json_keep_their_exit_codes(tmp_path: Path) -> None:
     assert (stopped.returncode, json.loads(stopped.stderr)["error"]["type"]) == (1, "refused")
     away = typed("project", "list", "--json", LATCHKEY_DATABASE_URL="postgresql://postgres@127.0.0.1:1/none")
     assert (away.returncode, json.loads(away.stderr)["error"]["type"]) == (1, "database")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["version"], "Error: The output could not be written: No space left on device.\n"),
+        (["version", "--json"], '{"error":{"type":"output","message":"The output could not be written: No space left'),
+    ],
+)
+def test_a_full_disk_is_one_sentence(
+    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["latchkey", *words])
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith(told)
 
 
 def test_json_is_only_an_option_before_the_dashes() -> None:

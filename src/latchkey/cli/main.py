@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shlex
@@ -231,7 +232,32 @@ _KINDS: dict[type[Exception], str] = {
 }
 
 
+# The disk is full, a quota is used up, or nobody reads the output any more.
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE})
+
+
 def main() -> None:
+    try:
+        try:
+            _run()
+        finally:
+            # Now, not when Python ends: an error then could not be reported.
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        # Python would try to write the rest once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            message = f"The output could not be written: {error.strerror}."
+            if output.is_json(sys.argv[1:]):
+                output.write_error("output", message)
+            else:
+                sys.stderr.write(f"Error: {message}\n")
+        sys.exit(output.FAILED)
+
+
+def _run() -> None:
     words = words_of(sys.argv[1:], os.environ)
     as_json = output.is_json(words)
     try:
