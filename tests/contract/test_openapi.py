@@ -61,7 +61,7 @@ UNSAID = (
     "is missing",  # credentials are whole, or there are none
     "must be the content of the .p8 file",
     "root_certificates must be",
-    "Input should be a valid integer",  # 1.0 is an integer to JSON Schema, and not to us
+    "It must be a whole number",  # 1.0 is an integer to JSON Schema, and not to us
     "A price has at most 6 decimals",  # multipleOf is undone by binary fractions
     "is a duration of nothing",  # P0D
     "Each variant needs an id of its own",

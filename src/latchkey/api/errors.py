@@ -50,6 +50,9 @@ Version = Literal["v1", "v2"]
 # Parameters that name a customer: V1 has its own code for a customer that does not exist.
 _CUSTOMER_PARAMETERS = frozenset({None, "app_user_id", "customer_id", "target_customer_id"})
 
+# Messages and parameters repeat what was sent, which can be as long as a body.
+LONGEST_MESSAGE, LONGEST_PARAM = 1_000, 200
+
 # How long to wait before a store is asked again, where it does not say so itself.
 _STORE_PAUSE_MS = 10_000
 
@@ -72,10 +75,10 @@ class ApiError(HTTPException):
         attribute_errors: Sequence[RejectedAttribute] | None = None,
     ) -> None:
         super().__init__(self.status, message, headers)
-        self.message = message
+        self.message = _clipped(message, LONGEST_MESSAGE)
         self.code = code if code is not None else self.code
         self.type = type if type is not None else self.type
-        self.param = param
+        self.param = None if param is None else _clipped(param, LONGEST_PARAM)
         self.backoff_ms = backoff_ms
         self.attribute_errors = attribute_errors
 
@@ -98,6 +101,10 @@ class ApiError(HTTPException):
                 backoff_ms=self.backoff_ms if self.backoff_ms is not None else UNSET,
             )
         )
+
+
+def _clipped(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 class BadRequest(ApiError):

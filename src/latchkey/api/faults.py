@@ -14,6 +14,7 @@ from starlette.routing import compile_path
 
 from latchkey.api.errors import ApiError, BadRequest, InvalidAppUserId, InvalidParameter, MethodNotAllowed, NoSuchPath
 from latchkey.api.exchange import SCOPE_KEY, SERVICES_KEY, Exchange
+from latchkey.api.field_errors import said
 from latchkey.api.front import as_api_error
 from latchkey.api.models import EMPTY_USER_ID, INVALID_USER_ID
 from latchkey.api.v1.receipts import spared
@@ -50,12 +51,10 @@ def from_validation(error: RequestValidationError) -> ApiError:
     first: dict[str, Any] = error.errors()[0]
     names = [str(part) for part in first["loc"] if part not in _PLACES]
     param = ".".join(names) or None
-    message = str(first["msg"])
+    message = said(first)
     if first["type"] in {EMPTY_USER_ID, INVALID_USER_ID}:
         return InvalidAppUserId(message, param=param or "app_user_id", empty=first["type"] == EMPTY_USER_ID)
-    if first["type"] == "extra_forbidden":
-        message = "There is no such field."
-    elif param is None:
+    if param is None:
         message = "Send a body: a JSON object." if first["type"] == "missing" else "The body must be a JSON object."
     return InvalidParameter(f"{param}: {message}" if param else message, param=param)
 

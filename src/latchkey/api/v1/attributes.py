@@ -13,6 +13,7 @@ from starlette.responses import Response
 from latchkey.api.authentication import AppWriteKey
 from latchkey.api.errors import BadRequest
 from latchkey.api.exchange import SCOPE_KEY
+from latchkey.api.field_errors import said
 from latchkey.api.models import AppBody, Instant, PathUserId
 from latchkey.api.replies import reply, shows
 from latchkey.api.routing import Router
@@ -78,10 +79,10 @@ def sorted_out(attributes: Any, now: Ms) -> tuple[dict[str, Attribute], list[Rej
 
 
 def _first_problem(invalid: ValidationError) -> str:
-    first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+    first = invalid.errors(include_url=False, include_input=False)[0]
     if not first["loc"]:
         return "An attribute is an object with value and updated_at_ms."
-    return f"{first['loc'][0]}: {first['msg']}."
+    return f"{first['loc'][0]}: {said(first)}"
 
 
 @router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved), response_class=Response)

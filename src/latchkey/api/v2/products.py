@@ -187,7 +187,7 @@ def _require(given: Collection[str], needed: Iterable[str], *, unknown: Iterable
     """The two forms of a new product do not mix."""
     for name in needed:
         if name not in given:
-            raise InvalidParameter(f"{name}: Field required", param=name)
+            raise InvalidParameter(f"{name}: This field is required.", param=name)
     for name in unknown:
         if name in given:
             raise InvalidParameter(f"{name}: There is no such field in this form of a product.", param=name)
