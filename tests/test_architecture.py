@@ -355,6 +355,24 @@ def test_log_events_are_short_sentences_in_lower_case() -> None:
     assert not {where: event for where, event in found.items() if not LOG_EVENT.fullmatch(event)}
 
 
+# Logs are kept longer and read by more people than the database. An event's id finds its user there.
+PERSONAL = {"app_user_id", "email", "user", "attributes"}
+
+
+def test_log_lines_name_no_person() -> None:
+    found = {
+        f"{name_of(path)}:{node.lineno}": word.arg
+        for path in sources()
+        if name_of(path).startswith(("consumer/", "delivery/", "api/", "push/"))
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if isinstance(node.func.value, ast.Name) and node.func.value.id in ("log", "told")
+        for word in node.keywords
+        if word.arg in PERSONAL
+    }
+    assert found == {}
+
+
 def test_no_file_has_grown_a_second_thing() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

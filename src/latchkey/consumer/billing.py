@@ -98,7 +98,7 @@ class Billing:
         except ClientError as error:
             failure = in_words(error)
             self._rest(error, failure)
-            log.warning("could not verify", app_user_id=app_user_id, error=failure, status=error.status)
+            log.warning("could not verify a user with the service", error=failure, status=error.status)
             return View(copy, "database", reasons, unverified=True, failure=failure)
         if fresh is None:
             return View(await self.local(app_user_id), "database", reasons, error=CUSTOMER_NOT_FOUND)

@@ -61,7 +61,7 @@ class Endpoints:
         try:
             copy = await self._billing.refresh(user, details=True, deadline=SYNC_DEADLINE)
         except ClientError as error:
-            log.warning("could not sync", app_user_id=user, error=str(error), status=error.status)
+            log.warning("could not sync a user with the service", error=str(error), status=error.status)
             raise Refused(500, in_words(error)) from error
         if copy is None:
             raise Refused(404, "Customer not found in billing")

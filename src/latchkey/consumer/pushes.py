@@ -186,7 +186,7 @@ class Pushes:
     async def _push(self, job: Job) -> Ms | None:
         order = msgspec.convert(job.payload, Order)
         now = self._now()
-        told = log.bind(event_id=job.key, occasion=order.occasion, app_user_id=order.app_user_id)
+        told = log.bind(event_id=job.key, occasion=order.occasion)
         if now >= order.until:
             told.error("push given up", reason="provider unreachable for too long", attempts=job.attempts)
             return None

@@ -79,7 +79,7 @@ class Receiver:
         if headers.get(_TEST_EVENT) == b"true":
             # Only a sender with the secret gets here, and real deliveries never have the header. If one were marked by
             # mistake, the sweep would find it in the service's feed.
-            log.info("test event", event_id=event.id, type=event.type, app_user_id=event.app_user_id)
+            log.info("test event", event_id=event.id, type=event.type)
             self._metrics.received(event.type, "test")
             return reply({"message": "Test event received"})
         return await self._process(event)
@@ -88,7 +88,7 @@ class Receiver:
         try:
             outcome = await self._intake.receive(event)
         except Exception as error:
-            log.exception("event failed", event_id=event.id, type=event.type, app_user_id=event.app_user_id)
+            log.exception("event failed", event_id=event.id, type=event.type)
             self._metrics.received(event.type, "failed")
             if self._settings.on_error == "retry":
                 raise Refused(500, INTERNAL_ERROR) from error

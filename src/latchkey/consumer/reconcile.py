@@ -150,7 +150,7 @@ class Reconciler:
         try:
             return (await self._intake.receive(event)).value
         except Exception as error:
-            log.exception("event failed", event_id=event.id, type=event.type, app_user_id=event.app_user_id)
+            log.exception("event failed", event_id=event.id, type=event.type)
             await self._intake.set_aside(event, error)
             return "set aside"
 
