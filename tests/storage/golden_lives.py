@@ -326,10 +326,25 @@ def bought_from_an_offering() -> Book:
     return life
 
 
+def given_back_in_parts() -> Book:
+    """Parts of the price of a subscription and of a one-time purchase went back, each on a day of its own."""
+    life = book()
+    sub = actions.sell(PRO_MONTHLY, life.now, id="sub", environment=Environment.PRODUCTION)
+    assert isinstance(sub, Subscription)
+    once = actions.sell(PRO_LIFETIME, life.now, id="once", environment=Environment.PRODUCTION)
+    assert isinstance(once, Purchase)
+    for day, micros in ((1, 1_000_000), (2, 3_000_000)):
+        told_at = life.now + day * DAY
+        period = replace(sub.current, given_back=micros, as_of=Moment(told_at))
+        life.take_in(replace(sub, store="stripe", periods=(period,)), told_at)
+        life.take_in(replace(once, store="stripe", given_back=micros, told_at=told_at), told_at)
+    return life
+
+
 LIVES: tuple[Callable[[], Book], ...] = (
     new, renewed_and_invoiced, on_trial, converted, trial_cancelled, off_for_every_reason, ended_for_every_reason,
     in_grace, recovered_in_grace, payment_failed, pause_planned, paused, changed_at_once, change_planned, refunded,
     refund_reversed, extended, one_time_purchases, one_time_refunds, told_by_a_store, grants, grants_revoked,
     store_out_of_reach, noted, merged, transferred, on_a_test_clock, detached_product, from_another_store,
-    paid_abroad, bought_from_an_offering,
+    paid_abroad, bought_from_an_offering, given_back_in_parts,
 )  # fmt: skip

@@ -76,3 +76,14 @@ def test_googles_partial_refunds_are_what_was_given_back() -> None:
     assert periods.given_back(order(state="PARTIALLY_REFUNDED", orderHistory=history)) == 2_000_000
     assert periods.given_back(order(orderHistory=history)) == 0
     assert periods.given_back(None) == 0
+
+
+def test_googles_partial_refunds_have_their_days_also_after_the_rest_went_back() -> None:
+    done = [part(1_990_000, "PROCESSED_SUCCESSFULLY"), part(10_000, "PROCESSED_SUCCESSFULLY")]
+    done[0] |= {"createTime": "2026-01-01T00:00:05Z", "processTime": "2026-01-01T00:00:09Z"}
+    done[1] |= {"createTime": "2026-01-01T00:00:03Z"}
+    for state in ("PARTIALLY_REFUNDED", "REFUNDED"):
+        told = periods.parts_back(order(state=state, orderHistory={"partialRefundEvents": done}))
+        assert [(one.at % 10_000, one.micros) for one in told] == [(3_000, 10_000), (9_000, 2_000_000)]
+    assert periods.parts_back(order(orderHistory={"partialRefundEvents": done})) == ()
+    assert periods.parts_back(None) == ()

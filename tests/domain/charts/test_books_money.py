@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
-from latchkey.domain.charts.fact import Kind
+from latchkey.domain.charts.fact import Kind, plus
 from latchkey.domain.charts.sums import Filter
 from latchkey.domain.customers.customer import Enrollment
-from latchkey.domain.purchases.subscription import Cause
+from latchkey.domain.purchases.lifecycle import observe
+from latchkey.domain.purchases.purchase import observe_purchase
+from latchkey.domain.purchases.subscription import Cause, Subscription
 from latchkey.domain.purchases.terms import Rate, Terms
 from tests.domain.charts.books import (
     TRIAL,
@@ -49,6 +52,53 @@ def test_a_part_given_back_counts_when_the_store_told_it() -> None:
     book = facts(customer(subscription(period("01-10", "02-10", part=4, told="01-25"))))
     (back,) = flow(book, Kind.REFUND, "01-25", "01-25")
     assert (back.quantity, back.money.micros) == (0, 4_000_000)
+
+
+def test_a_part_stays_on_its_day_when_the_rest_is_given_back_later() -> None:
+    """May was closed with 6.00: the reports of June and July change nothing in it, in whichever order they come."""
+    reports = [
+        subscription(period("05-10", "08-10", part=4, told="05-20")),
+        subscription(period("05-10", "08-10", part=4, told="06-15")),
+        subscription(period("05-10", "08-10", part=7, told="06-20")),
+        subscription(period("05-10", "08-10", refunded="07-02", told="07-03")),
+    ]
+    for order in permutations(reports):
+        known: Subscription | None = None
+        for one in order:
+            known = observe(known, one)
+            assert observe(known, one) == known
+        assert known is not None
+        book = facts(customer(known))
+        months = (("05-01", "05-31"), ("06-01", "06-30"), ("07-01", "07-31"))
+        assert [flow(book, Kind.REFUND, *month).amount for month in months] == [4, 3, 3]
+        assert [flow(book, Kind.REFUND, *month).quantity for month in months] == [0, 0, 1]
+        assert sum(one.money.micros for one in book if one.kind is Kind.SEEN_REVENUE) == 0
+
+
+def test_parts_of_a_one_time_purchase_have_their_days_too() -> None:
+    first = replace(bought("05-10", 10), given_back=4_000_000, told_at=at("05-20"))
+    whole = replace(bought("05-10", 10, refunded="07-02"), told_at=at("07-03"))
+    for one, other in ((first, whole), (whole, first)):
+        book = facts(customer(observe_purchase(observe_purchase(None, one), other)))
+        assert [flow(book, Kind.REFUND, day, day).amount for day in ("05-20", "07-02")] == [4, 6]
+
+
+def test_a_part_that_failed_to_go_back_counts_again_when_the_store_told_it() -> None:
+    part = subscription(period("05-10", "08-10", part=4, told="05-20"))
+    failed = subscription(period("05-10", "08-10", told="06-02"))
+    book = facts(customer(observe(observe(None, part), failed)))
+    assert [flow(book, Kind.REFUND, day, day).amount for day in ("05-20", "06-02")] == [4, -4]
+
+
+def test_the_parts_of_a_refund_add_up_to_the_payment_in_every_amount() -> None:
+    """Rounding of tax, commission and USD leaves nothing behind."""
+    terms = Terms(Rate("0.0066", "2026-01-10"), 0.159664, 0.252101)
+    seen = subscription(period("01-10", "02-10", money(1501, "JPY"), terms=terms, part=333, told="01-12"))
+    whole = subscription(period("01-10", "02-10", money(1501, "JPY"), terms=terms, refunded="02-02", told="02-02"))
+    book = facts(customer(observe(observe(None, seen), whole)))
+    paid, *back = sorted((one for one in book if one.kind in (Kind.PAYMENT, Kind.REFUND)), key=lambda one: one.at)
+    assert len(back) == 2
+    assert plus(back[0].money, back[1].money) == paid.money
 
 
 def test_the_first_payment_ever_is_new_and_all_others_are_not() -> None:

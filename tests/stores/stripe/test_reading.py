@@ -90,11 +90,15 @@ async def test_partial_refunds_add_up(
     stripe: StripeAdapter, app: ConnectedApp, shop: Shop, parts: tuple[int, ...], given_back: int, refunded: bool
 ) -> None:
     shop.subscribe()
+    days = []
     for part in parts:
         shop.now += DAY
+        days.append(shop.now)
         shop.refund(amount=part)
     current = only(await read_again(stripe, app)).current
     assert (current.given_back, current.refunded_at) == (given_back, shop.now if refunded else None)
+    kept = [(at, sum(parts[: n + 1]) * 10_000) for n, at in enumerate(days)][: len(parts) - refunded]
+    assert [(one.at, one.micros) for one in current.parts_back] == kept
 
 
 async def test_a_debt_that_is_paid_after_the_next_period_began_does_not_run(

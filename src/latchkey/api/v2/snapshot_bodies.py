@@ -25,7 +25,15 @@ from latchkey.api.models import (
 )
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import FREE, UNKNOWN, Price, to_micros
-from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.purchase import (
+    Environment,
+    MoneyBack,
+    Ownership,
+    PartBack,
+    Purchase,
+    PurchaseKind,
+    Reason,
+)
 from latchkey.domain.purchases.subscription import Cause, Moment, Pause, Period, PeriodType, Status, Subscription
 from latchkey.domain.refusal import Invalid
 
@@ -55,6 +63,10 @@ class SentPayment(Body):
     refunded_amount: Amount | None = Field(
         default=None, description="The part of the price that went back while the purchase is kept."
     )
+    refunded_amount_at: Instant | None = Field(
+        default=None,
+        description="When that part went back. Without it: `as_of` of the first snapshot with this amount.",
+    )
 
     def paid(self, where: str, *, free: bool = False) -> Price:
         if (self.price is None) != (self.currency is None):
@@ -79,6 +91,9 @@ class SentPayment(Body):
             if part and part >= price.micros:
                 raise Invalid(f"{param}: For a full refund, send refunded_at.", param=param)
             return (), part
+        if self.refunded_amount_at is not None:
+            problem = "It is about a part of the price. With refunded_at the whole price went back."
+            raise Invalid(f"{where}refunded_amount_at: {problem}", param=f"{where}refunded_amount_at")
         if self.refunded_at < paid_at:
             raise Invalid(f"{where}refunded_at: It is before the purchase.", param=f"{where}refunded_at")
         if self.refunded_amount is not None and part != price.micros:
@@ -90,6 +105,17 @@ class SentPayment(Body):
         if self.refund_reversed_at < self.refunded_at:
             raise Invalid(f"{where}refund_reversed_at: It is before refunded_at.", param=f"{where}refund_reversed_at")
         return (back, MoneyBack(self.refund_reversed_at, number=1, reversal=True)), 0
+
+    def parts_back(self, where: str, paid_at: Ms, as_of: Ms) -> tuple[PartBack, ...]:
+        """Since when a part of the price is back, if that was told."""
+        at, param = self.refunded_amount_at, f"{where}refunded_amount_at"
+        if at is None:
+            return ()
+        if not self.refunded_amount:
+            raise Invalid(f"{param}: It needs refunded_amount.", param=param)
+        if not paid_at <= at <= as_of:
+            raise Invalid(f"{param}: It is not between the purchase and as_of.", param=param)
+        return (PartBack(at, to_micros(self.refunded_amount)),)
 
 
 class SentPeriod(SentPayment):
@@ -138,6 +164,7 @@ class SentPeriod(SentPayment):
             paid_from=self.starts_at,
             country=self.country,
             given_back=given_back,
+            parts_back=self.parts_back(where, self.purchased_at, as_of),
         )
 
 
@@ -276,6 +303,7 @@ class SentPurchase(SentPayment):
             told_at=sent.as_of,
             country=self.country,
             given_back=given_back,
+            parts_back=self.parts_back("purchase.", self.purchased_at, sent.as_of),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latchkey.domain.instants import HOUR, Ms
-from latchkey.domain.purchases.purchase import Expired, Reason, merge_facts, same_offering
+from latchkey.domain.purchases.purchase import Expired, Reason, merge_facts, merge_parts, same_offering
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
 from latchkey.domain.replacing import replace
 
@@ -16,7 +16,8 @@ def observe(before: Subscription | None, seen: Subscription) -> Subscription:
     """Periods, refunds and invoices only accumulate; for the status, and for the end of a period, the newest moment
     wins. So the result does not depend on the order or the number of times in which snapshots arrive."""
     if before is None:
-        return replace(seen, periods=_in_order(seen.periods), invoices=tuple(sorted(seen.invoices, key=_invoice_order)))
+        periods = tuple(_merge_period(None, period) for period in seen.periods)
+        return replace(seen, periods=_in_order(periods), invoices=tuple(sorted(seen.invoices, key=_invoice_order)))
     known = {period.id: period for period in before.periods}
     for period in seen.periods:
         known[period.id] = _merge_period(known.get(period.id), period)
@@ -83,11 +84,13 @@ def _overtaken(before: Subscription, after: Subscription) -> bool:
 
 def _merge_period(known: Period | None, seen: Period) -> Period:
     if known is None:
-        return seen
+        parts = seen.parts_told
+        return seen if parts == seen.parts_back else replace(seen, parts_back=parts)
     newest = seen if seen.as_of > known.as_of else known
     return replace(
         newest,
         money_back=merge_facts(known.money_back, seen.money_back),
+        parts_back=merge_parts(*known.parts_told, *seen.parts_told),
         # The first known value stays.
         country=known.country if known.country is not None else seen.country,
         terms=known.terms if known.terms is not None else seen.terms,

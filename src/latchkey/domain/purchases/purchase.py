@@ -55,6 +55,24 @@ def merge_facts(one: tuple[MoneyBack, ...], other: tuple[MoneyBack, ...]) -> tup
     return tuple(sorted({*one, *other})) if one != other else one
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class PartBack:
+    """How much of a price had been given back in part by then: millionths, all parts together."""
+
+    at: Ms
+    micros: int
+
+
+def merge_parts(*told: PartBack) -> tuple[PartBack, ...]:
+    """The first moment at which each amount was given back. More reports, in any order and any number of times, give
+    the same result."""
+    found: list[PartBack] = []
+    for one in sorted(told, key=lambda one: (one.at, -one.micros)):
+        if one.micros > (found[-1].micros if found else 0):
+            found.append(one)
+    return tuple(found)
+
+
 def same_offering(one: str | None, other: str | None) -> str | None:
     """Stores do not tell the offering, and their silence takes nothing away. If two apps say different things of one
     transaction, the order in which they did must not matter."""
@@ -109,6 +127,8 @@ class Purchase:
     told_at: Ms | None = None
     # The lookup key of the offering it was bought from, as the app says; see `presented`.
     offering: str | None = None
+    # When parts of the price were given back: `given_back` is the amount now, these are the amounts since when.
+    parts_back: tuple[PartBack, ...] = ()
 
     @property
     def order(self) -> tuple[Ms, str, str]:
@@ -120,6 +140,14 @@ class Purchase:
         return refunded_at(self.money_back)
 
     @property
+    def parts_told(self) -> tuple[PartBack, ...]:
+        """The partial refunds, each since when it is known."""
+        if not self.given_back:
+            return self.parts_back
+        at = max(self.told_at or 0, self.purchased_at)
+        return merge_parts(*self.parts_back, PartBack(at, self.given_back))
+
+    @property
     def access_ends_at(self) -> Ms | None:
         ends = [at for at in (self.ends_at, self.refunded_at, self.revoked_at, self.resolved_at) if at is not None]
         return min(ends, default=None)
@@ -129,8 +157,9 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     """Merge a store's report of a one-time purchase: refunds accumulate, and the newest report says whether it is
     revoked, or goes on in another purchase, and how much was given back in part. A price, country
     or offering that was not known is added. Nothing else changes."""
+    parts = seen.parts_told if before is None else merge_parts(*before.parts_told, *seen.parts_told)
     if before is None:
-        return seen
+        return seen if parts == seen.parts_back else replace(seen, parts_back=parts)
     merged = merge_facts(before.money_back, seen.money_back)
     told_at = before.told_at if seen.told_at is None else max(seen.told_at, before.told_at or 0)
     newer = seen.told_at is not None and seen.told_at > (before.told_at or 0)
@@ -141,6 +170,7 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     price = before.price if before.price.known else seen.price
     offering = same_offering(before.offering, seen.offering)
     learned = country != before.country or price != before.price or offering != before.offering
+    learned = learned or parts != before.parts_back
     if merged == before.money_back and told_at == before.told_at and not learned:
         return before
     ended_by = (before.money_back, before.revoked_at, before.resolved_at)
@@ -150,6 +180,7 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
         price=price,
         money_back=merged,
         given_back=given_back,
+        parts_back=parts,
         country=country,
         revoked_at=revoked_at,
         resolved_at=resolved_at,

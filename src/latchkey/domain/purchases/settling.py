@@ -12,7 +12,15 @@ from itertools import pairwise
 
 from latchkey.domain.catalog import without_plan
 from latchkey.domain.instants import HOUR, MINUTE, SECOND, Ms
-from latchkey.domain.purchases.purchase import MoneyBack, Purchase, Reason, merge_facts, refunded_at, same_offering
+from latchkey.domain.purchases.purchase import (
+    MoneyBack,
+    Purchase,
+    Reason,
+    merge_facts,
+    merge_parts,
+    refunded_at,
+    same_offering,
+)
 from latchkey.domain.purchases.subscription import (
     PAUSE_NOT_TOLD,
     Cause,
@@ -211,7 +219,8 @@ def _same_second(known: Ms, seen: Ms) -> bool:
 
 def _merged(known: Period | None, seen: Period) -> Period:
     if known is None:
-        return seen
+        parts = seen.parts_told
+        return seen if parts == seen.parts_back else replace(seen, parts_back=parts)
     newer = seen.as_of > known.as_of
     facts = _money_back(known.money_back, known.as_of.at, seen.money_back, seen.as_of.at, newer=newer)
     # What was once concluded about a period (why it began, its number) stays; the store can only move its end.
@@ -221,6 +230,7 @@ def _merged(known: Period | None, seen: Period) -> Period:
         as_of=seen.as_of if newer else known.as_of,
         money_back=facts,
         given_back=seen.given_back if newer else known.given_back,
+        parts_back=merge_parts(*known.parts_told, *seen.parts_told),
         price=known.price if known.price.known else seen.price,
         country=known.country if known.country is not None else seen.country,
         offering=same_offering(known.offering, seen.offering),

@@ -7,7 +7,16 @@ from enum import StrEnum
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import Environment, Expired, MoneyBack, Ownership, Reason, refunded_at
+from latchkey.domain.purchases.purchase import (
+    Environment,
+    Expired,
+    MoneyBack,
+    Ownership,
+    PartBack,
+    Reason,
+    merge_parts,
+    refunded_at,
+)
 from latchkey.domain.purchases.terms import Terms
 
 
@@ -62,6 +71,8 @@ class Period:
     terms: Terms | None = None
     # The lookup key of the offering it was bought from, as the app says; see `presented`.
     offering: str | None = None
+    # When parts of the price were given back: `given_back` is the amount now, these are the amounts since when.
+    parts_back: tuple[PartBack, ...] = ()
 
     @property
     def order(self) -> tuple[Ms, int, str]:
@@ -70,6 +81,14 @@ class Period:
     @property
     def refunded_at(self) -> Ms | None:
         return refunded_at(self.money_back)
+
+    @property
+    def parts_told(self) -> tuple[PartBack, ...]:
+        """The partial refunds, each since when it is known."""
+        if not self.given_back:
+            return self.parts_back
+        at = max(self.as_of.at, self.purchased_at)
+        return merge_parts(*self.parts_back, PartBack(at, self.given_back))
 
     @property
     def access_ends_at(self) -> Ms:

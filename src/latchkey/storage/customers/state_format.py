@@ -44,11 +44,27 @@ UNSEEN: Unseen = (
     (
         Period,
         frozenset(
-            {"number", "cause", "as_of", "changed_from", "paid_from", "given_back", "country", "terms", "offering"}
+            {
+                "number",
+                "cause",
+                "as_of",
+                "changed_from",
+                "paid_from",
+                "given_back",
+                "parts_back",
+                "country",
+                "terms",
+                "offering",
+            }
         ),
     ),
     (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
-    (Purchase, frozenset({"app_id", "credited", "expired", "told_at", "given_back", "country", "terms", "offering"})),
+    (
+        Purchase,
+        frozenset(
+            {"app_id", "credited", "expired", "told_at", "given_back", "parts_back", "country", "terms", "offering"}
+        ),
+    ),
 )
 # The same for V2's hot read, which shows no purchases.
 UNSEEN_BY_V2: Unseen = (

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.money import FREE, UNKNOWN, Price
-from latchkey.domain.purchases.purchase import MoneyBack
+from latchkey.domain.purchases.purchase import MoneyBack, PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
 from latchkey.stores.google.resources import LineItem, OfferDetails, Order, OrderItem, instant, product_of
 
@@ -81,11 +81,33 @@ def money_back(order: Order | None, ends_at: Ms, paid_until: Ms | None) -> tuple
 
 
 def given_back(order: Order | None) -> int:
-    """Millionths that went back in part, while the order was kept. Google does not say for which of several items."""
-    if order is None or order.state != _PARTIALLY_REFUNDED or len(order.line_items) > 1:
+    """Millionths that went back in part, while the order was kept."""
+    if order is None or order.state != _PARTIALLY_REFUNDED:
         return 0
-    parts = (one.refund_details.total for one in order.order_history.partial_refund_events if one.state == _DONE)
-    return sum(one.price.micros for one in parts if one is not None)
+    return sum(micros for _, micros in _parts(order))
+
+
+def parts_back(order: Order | None) -> tuple[PartBack, ...]:
+    """Since when how much had gone back in part, also if the rest followed later."""
+    if order is None or order.state not in (_PARTIALLY_REFUNDED, _REFUNDED):
+        return ()
+    back, told = 0, list[PartBack]()
+    for at, micros in sorted((at, micros) for at, micros in _parts(order) if at is not None):
+        back += micros
+        told.append(PartBack(at, back))
+    return merge_parts(*told)
+
+
+def _parts(order: Order) -> list[tuple[Ms | None, int]]:
+    """Google does not say for which of several items."""
+    if len(order.line_items) > 1:
+        return []
+    done = [one for one in order.order_history.partial_refund_events if one.state == _DONE]
+    return [
+        (instant(one.process_time) or instant(one.create_time), one.refund_details.total.price.micros)
+        for one in done
+        if one.refund_details.total is not None
+    ]
 
 
 def country_of(order: Order | None, region: str | None) -> str | None:
@@ -142,6 +164,7 @@ def period(
         as_of=NOW,
         price=_price(item, order, kind),
         given_back=given_back(order),
+        parts_back=parts_back(order),
         country=country_of(order, None),
         money_back=money_back(order, ends_at, paid_end(order, item.product_id)),
     )

@@ -44,6 +44,7 @@ def bought(
         revoked_at=ends_at if revoked and not back else None,
         price=periods.price_of(order, item.product_id) or UNKNOWN,
         given_back=periods.given_back(order),
+        parts_back=periods.parts_back(order),
         country=periods.country_of(order, purchase.region_code),
         money_back=back,
     )

@@ -73,6 +73,7 @@ def _seen(
             purchased_at=at,
             price=periods.price_of(order, item.product_id) or UNKNOWN,
             given_back=periods.given_back(order),
+            parts_back=periods.parts_back(order),
             country=periods.country_of(order, purchase.region_code),
             money_back=back,
         ),

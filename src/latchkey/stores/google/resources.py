@@ -199,6 +199,8 @@ class RefundDetails(Resource, frozen=True):
 
 class PartialRefund(Resource, frozen=True):
     state: str = ""
+    create_time: str | None = None
+    process_time: str | None = None
     refund_details: RefundDetails = RefundDetails()
 
 

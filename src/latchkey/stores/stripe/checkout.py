@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.purchase import Environment, PartBack, Purchase, PurchaseKind, merge_parts
 from latchkey.stores.adapter import Reading, Seen
 from latchkey.stores.stripe.amounts import micros, price_of
 from latchkey.stores.stripe.refunds import GoneBack
@@ -102,7 +102,10 @@ def _purchase(
     country = next((one.country for one in paid if one.country), address.country if address is not None else None)
     # Not the id of the session: whoever knows that can show it as a receipt.
     payment = session.payment_intent or item.id
-    part = back.part * item.amount_total // total if total else 0
+
+    def share(part: int) -> int:
+        return micros(part * item.amount_total // total if total else 0, item.currency)
+
     return Purchase(
         kind=PurchaseKind.ONE_TIME,
         store=store,
@@ -113,6 +116,7 @@ def _purchase(
         purchased_at=min((one.created for one in paid), default=session.created) * 1000,
         price=price_of(item.amount_total, item.currency),
         money_back=back.facts,
-        given_back=micros(part, item.currency),
+        given_back=share(back.part),
+        parts_back=merge_parts(*(PartBack(at, share(part)) for at, part in back.parts)),
         country=country.upper() if country else None,
     )

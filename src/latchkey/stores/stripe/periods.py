@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.purchase import PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
 from latchkey.stores.stripe import refunds
 from latchkey.stores.stripe.amounts import micros, price_of
@@ -142,6 +143,7 @@ def _period(line: list[Period], parts: Parts, main: Line, around: Around, *, tri
         price=price_of(parts.charged, invoice.currency),
         money_back=back.facts,
         given_back=_share(parts, back.part),
+        parts_back=merge_parts(*(PartBack(at, _share(parts, part)) for at, part in back.parts)),
         country=country.upper() if country else None,
     )
 

@@ -16,6 +16,8 @@ class GoneBack:
     facts: tuple[MoneyBack, ...] = ()
     # A part of it is back now, in the smallest unit of the currency. 0 where all of it is.
     part: int = 0
+    # How much of it was back, since when, while it was not all of it.
+    parts: tuple[tuple[Ms, int], ...] = ()
 
 
 NOTHING = GoneBack()
@@ -29,13 +31,16 @@ def gone_back(charges: Iterable[Charge], disputes: Mapping[str, tuple[Dispute, .
         return NOTHING
     moves = sorted(move for one in paid for move in _moves(one, disputes.get(one.id, ())))
     facts: list[MoneyBack] = []
+    parts: list[tuple[Ms, int]] = []
     back = 0
     for at, _, amount in moves:
         was, back = back >= whole, back + amount
         if (back >= whole) != was:
             number = facts[-1].number + 1 if facts and facts[-1].at == at else 0
             facts.append(MoneyBack(at, number, reversal=was))
-    return GoneBack(tuple(facts), back if 0 < back < whole else 0)
+        if 0 < back < whole:
+            parts.append((at, back))
+    return GoneBack(tuple(facts), back if 0 < back < whole else 0, tuple(parts))
 
 
 def _moves(charge: Charge, disputes: Iterable[Dispute]) -> Iterable[tuple[Ms, int, int]]:

@@ -27,10 +27,9 @@ _INTRO = (
 )
 _ON_ITS_DAY = (
     "A refund counts on the day of the refund, so it does not change a closed period. RevenueCat's older charts take "
-    "it from the period of the payment. A partial refund is an exception, because stores do not date it: it counts on "
-    "the day of the newest report about the payment, and once all is refunded, the whole amount counts on the day of "
-    "that refund. A payment that was collected in a grace period counts on the day it was "
-    "collected; RevenueCat counts it on the day it was due."
+    "it from the period of the payment. A partial refund has its own day too: the store's, else the day it was first "
+    "reported. A payment that was collected in a grace period counts on the day it was collected; RevenueCat counts it "
+    "on the day it was due."
 )
 
 MRR = Definition(

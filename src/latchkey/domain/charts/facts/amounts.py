@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from latchkey.domain.charts.fact import NO_MONEY, Money
+from latchkey.domain.charts.fact import NO_MONEY, Money, minus, negative
 from latchkey.domain.charts.facts.month import monthly
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money import Price
-from latchkey.domain.purchases.purchase import MoneyBack, Purchase
+from latchkey.domain.purchases.purchase import MoneyBack, PartBack, Purchase
 from latchkey.domain.purchases.subscription import Period
 from latchkey.domain.purchases.terms import USD, Terms, part_in_usd
 
@@ -77,25 +77,43 @@ class Back(NamedTuple):
 
 
 def given_back(bought: Period | Purchase, paid: Money) -> Iterator[Back]:
-    """Each on its own day. Of several refunds in a row without a reversal between them the first one counts.
+    """Each on its own day. Of several refunds in a row without a reversal between them the first one counts. A whole
+    refund gives back what partial ones have left.
 
-    A partial refund has no date. It is booked on the day of the newest report about the payment, and is part of the
-    whole refund once there is one.
+    If less has been given back now than once was (a partial refund failed), the difference counts on the day of the
+    newest report about the payment. So does a partial refund that has no day in the state.
     """
-    refunded = False
-    for fact in bought.money_back:
-        if fact.reversal == refunded:
-            refunded = not refunded
-            yield _back(fact, paid)
-    part = min(bought.given_back, bought.price.micros)
-    if part and not refunded:
+    # Given back in part so far, and by the whole refund that stands.
+    part = NO_MONEY
+    rest: Money | None = None
+    told: list[PartBack | MoneyBack] = [*bought.parts_back, *bought.money_back]
+    for fact in sorted(told, key=_moment):
+        if isinstance(fact, PartBack):
+            if rest is None and min(fact.micros, paid.micros) > part.micros:
+                so_far, part = part, _part(bought, fact.micros)
+                yield Back(max(fact.at, bought.purchased_at), 0, _between(so_far, part))
+        elif not fact.reversal and rest is None:
+            rest = _between(part, paid)
+            yield Back(fact.at, 1, rest)
+        elif fact.reversal and rest is not None:
+            yield Back(fact.at, -1, negative(rest))
+            rest = None
+    now = _part(bought, bought.given_back)
+    if rest is None and now.micros != part.micros:
         told_at = bought.as_of.at if isinstance(bought, Period) else bought.told_at
-        at = bought.purchased_at if told_at is None else max(told_at, bought.purchased_at)
-        yield Back(at, 0, money_of(part, bought.price, bought.terms))
+        yield Back(max(told_at or 0, bought.purchased_at), 0, _between(part, now))
 
 
-def _back(fact: MoneyBack, paid: Money) -> Back:
-    if not fact.reversal:
-        return Back(fact.at, 1, paid)
-    a, b, c, d, e, f, g = paid
-    return Back(fact.at, -1, Money(-a, -b, -c, -d, -e, -f, -g))
+def _moment(fact: PartBack | MoneyBack) -> tuple[Ms, int]:
+    """Within one millisecond a part goes before the whole."""
+    return fact.at, -1 if isinstance(fact, PartBack) else fact.number
+
+
+def _part(bought: Period | Purchase, micros: int) -> Money:
+    return money_of(min(micros, bought.price.micros), bought.price, bought.terms)
+
+
+def _between(less: Money, more: Money) -> Money:
+    """What is missing from one amount to the other. Each amount that no rate is known for counts for itself."""
+    found = minus(more, less)
+    return found._replace(unconverted=more.unconverted if found.micros > 0 else -less.unconverted)

@@ -53,7 +53,7 @@ def payments_of(periods: Sequence[Period], dimensions: SubscriptionDimensions, b
 def _paid(bought: Period | Purchase, money: Money, dimensions: Dimensions, book: FactBook) -> Paid:
     back: tuple[Back, ...] = ()
     refunded = False
-    if bought.money_back or bought.given_back:
+    if bought.money_back or bought.given_back or bought.parts_back:
         back = tuple(given_back(bought, money))
         refunded = bought.refunded_at is not None
     return Paid(bought.purchased_at, bought.id, bought.price.currency, money, dimensions, back, refunded, book)
