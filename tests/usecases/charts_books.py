@@ -55,6 +55,9 @@ async def worked_out(database: Database, project_id: str, known: Books) -> Books
                 origins={key: one.origin for key, one in found.items() if one is not None and one.origin is not None},
                 issues={key: one.issues for key, one in found.items() if one is not None},
                 attributes=catalog.chart_attributes,
+                erased={
+                    key: one.erased_to for key, one in found.items() if one is not None and one.erased_to is not None
+                },
             )
             for key, of in facts.items():
                 subject = pseudonym(key)

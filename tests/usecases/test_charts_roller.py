@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from latchkey.domain.charts.fact import Kind
 from latchkey.domain.charts.sums import Question, Resolution
+from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, SECOND
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import books, progress
+from latchkey.storage.customers.state import load
 from latchkey.storage.database import Database
 from latchkey.usecases.charts import folding
 from latchkey.usecases.charts import roller as charts
@@ -27,6 +30,7 @@ from latchkey.usecases.charts.roller import Roller, Work, catch_up, roll, roll_a
 from latchkey.usecases.customers.attributes import put_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.engine.changes import Change
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.patience import PATIENCE
 from tests.statements import counted
@@ -174,6 +178,39 @@ async def test_what_an_erased_customer_bought_stays_though_nobody_had_looked(sho
     assert await total(shop, Kind.PAYING_CUSTOMER) == {"": 2}
     await rebuild(shop.database, shop.project_id, lambda: shop.time)
     assert await total(shop, Kind.PAYING_CUSTOMER) == {"": 2}
+
+
+async def test_what_an_erased_customer_paid_is_not_counted_again_for_the_next_owner(shop: Shop) -> None:
+    """The purchase goes on with another customer, who pays for its next period."""
+    await buy(shop, user="alice", product="pro_monthly")
+    async with shop.database.acquire() as connection:
+        alice = await load(connection, shop.project_id, "alice")
+    assert alice is not None
+    (left,) = alice.subscriptions
+    await erase(shop.changes, shop.project_id, "alice")
+
+    async def give(to: str, bought: Subscription) -> None:
+        change = Change(
+            project_id=shop.project_id,
+            app_user_id=to,
+            apply=lambda situation: take_in(situation.customer, bought, shop.time),
+            create=True,
+            claims=frozenset({(bought.store, bought.id)}),
+        )
+        await shop.changes.make(change)
+        assert await catch_up(shop.database, shop.project_id, shop.time)
+        await agree(shop.database, shop.project_id)
+
+    await give("bob", left)
+    of_customers = (Kind.PAYING_CUSTOMER, Kind.SEEN_PAYER, Kind.SEEN_CONVERTED, Kind.SEEN_REVENUE)
+    assert [await total(shop, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 1}] * 5
+    assert await total(shop, Kind.CUSTOMER) == {"": 2}
+    # The test store renews it by itself.
+    shop.time = left.current.ends_at + SECOND
+    await give("bob", left)
+    assert [await total(shop, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 2}] * 5
+    await rebuild(shop.database, shop.project_id, lambda: shop.time)
+    assert [await total(shop, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 2}] * 5
 
 
 async def test_who_lives_on_a_test_clock_counts_there_by_its_time(shop: Shop) -> None:

@@ -775,6 +775,8 @@ create table chart_subjects (
     origin integer not null,
     -- MessagePack; see storage/charts/subjects.py.
     facts bytea not null,
+    -- Of a purchase whose owner was erased: its payments up to then are that customer's.
+    erased_to bigint,
     primary key (project_id, subject)
 );
 

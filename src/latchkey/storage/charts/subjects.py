@@ -15,6 +15,7 @@ from latchkey.storage.sql import query
 
 _SUBJECTS_OF = query("chart_subjects_of")
 _RENAME = query("rename_chart_subjects")
+_KEEP_ERASED = query("keep_erased_chart_subjects")
 _KEEP_ISSUES = query("keep_chart_issues")
 
 # A project and a subject's pseudonym.
@@ -34,6 +35,8 @@ class Known(NamedTuple):
     facts: bytes | None
     origin: Origin | None
     issues: tuple[Issue, ...]
+    # Of a purchase whose owner was erased: its payments up to then stay with that customer.
+    erased_to: Ms | None = None
 
 
 class Issued(NamedTuple):
@@ -64,6 +67,7 @@ async def known(connection: Connection, places: Collection[Place]) -> dict[Place
             facts,
             None if facts is None else Origin(row["platform"], row["app_version"], row["country"]),
             tuple(map(Issue, row["ats"] or (), row["transactions"] or (), row["graces"] or ())),
+            row["erased_to"],
         )
     return found
 
@@ -76,3 +80,8 @@ async def keep_issues(connection: Connection, issued: Sequence[Issued]) -> None:
 async def rename(connection: Connection, project_id: str, renamed: Mapping[UUID, UUID]) -> None:
     """Subjects without facts have no row, and need none."""
     await connection.execute(_RENAME, project_id, list(renamed), list(renamed.values()))
+
+
+async def keep_erased(connection: Connection, project_id: str, to: Mapping[UUID, Ms]) -> None:
+    """`to`: the last payment of each purchase that an erased customer made."""
+    await connection.execute(_KEEP_ERASED, project_id, list(to), list(to.values()))

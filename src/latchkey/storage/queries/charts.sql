@@ -131,10 +131,10 @@ select * from unnest($1::text[], $2::bigint[]);
 -- name: chart_subjects_of
 -- what these subjects have contributed, where they came from, and their billing issues
 select asked.project_id, asked.subject, known.facts, known.platform, known.app_version, known.country, issues.ats,
-    issues.transactions, issues.graces
+    issues.transactions, issues.graces, known.erased_to
 from unnest($1::text[], $2::uuid[]) as asked (project_id, subject)
 left join lateral (
-    select s.facts, o.platform, o.app_version, o.country
+    select s.facts, s.erased_to, o.platform, o.app_version, o.country
     from chart_subjects s
     cross join lateral (
         select d.platform, d.app_version, d.country from chart_dimensions d
@@ -161,6 +161,12 @@ where known.facts is not null or issues.ats is not null;
 update chart_subjects s set subject = n.new
 from unnest($2::uuid[], $3::uuid[]) as n (old, new)
 where s.project_id = $1 and s.subject = n.old;
+
+-- name: keep_erased_chart_subjects
+-- the payments of these purchases up to an instant are those of a customer who is erased
+update chart_subjects s set erased_to = n.erased_to
+from unnest($2::uuid[], $3::bigint[]) as n (subject, erased_to)
+where s.project_id = $1 and s.subject = n.subject;
 
 -- name: keep_chart_issues
 -- remember billing issues by purchase

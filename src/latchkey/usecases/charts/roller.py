@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.facts.of_customer import facts_of
-from latchkey.domain.charts.facts.subject import NO_ORIGIN, Issue, Origin, SubjectKey, subjects_of
+from latchkey.domain.charts.facts.subject import NO_ORIGIN, Issue, Origin, SubjectKey, paid_to, subjects_of
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import MINUTE, Ms
 from latchkey.storage.catalog.catalogs import Catalogs
@@ -181,6 +181,9 @@ async def settle(connection: Connection, project_id: str, customer: Customer, ca
     known = await subjects.known(connection, places)
     contributed = await _contributed(held, [(customer, NO_ORIGIN)], catalog, known)
     await books.write(connection, Numbers(), {project_id: held}, contributed, known, held.passed_to)
+    # Whoever gets one of these purchases later has not paid for it.
+    to = {pseudonym(key): at for key, at in paid_to(customer).items()}
+    await subjects.keep_erased(connection, project_id, to)
     # Somebody who comes back with the same id is another customer.
     own = {pseudonym(("", id)) for id in customer.aliases}
     await subjects.rename(connection, project_id, {one: _random_like(one, held.summed_to) for one in own})
@@ -339,6 +342,7 @@ async def _contributed(
         places = {key: (roll.project_id, pseudonym(key)) for key in environments}
         origins: dict[SubjectKey, Origin] = {}
         issues: dict[SubjectKey, tuple[Issue, ...]] = {}
+        erased: dict[SubjectKey, Ms] = {}
         for key, place in places.items():
             before = known.get(place)
             # It stays as it was when the subject was first counted, unless nothing was known then.
@@ -347,8 +351,12 @@ async def _contributed(
                 origins[key] = seen
             if before is not None and before.issues:
                 issues[key] = before.issues
+            if before is not None and before.erased_to is not None:
+                erased[key] = before.erased_to
         try:
-            facts = facts_of(customer, catalog, origins=origins, issues=issues, attributes=catalog.chart_attributes)
+            facts = facts_of(
+                customer, catalog, origins=origins, issues=issues, attributes=catalog.chart_attributes, erased=erased
+            )
         except Exception:
             log.exception("customer left out of charts", app_user_id=customer.app_user_id)
             continue

@@ -33,6 +33,7 @@ from latchkey.domain.charts.facts.subject import (
 )
 from latchkey.domain.charts.facts.trials import add_trials
 from latchkey.domain.customers.customer import Customer
+from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Ownership
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 
@@ -44,10 +45,12 @@ def facts_of(
     origins: Mapping[SubjectKey, Origin],
     issues: Mapping[SubjectKey, Sequence[Issue]],
     attributes: Sequence[str],
+    erased: Mapping[SubjectKey, Ms] | None = None,
 ) -> dict[SubjectKey, tuple[Fact, ...]]:
     """By subject; `subject.subjects_of` gives the environment of each. Subjects without facts are listed too, because
-    they may have had some before."""
-    return _Making(customer, catalog, origins, issues, attributes).facts()
+    they may have had some before. `erased`: purchases that belonged to a customer who was erased, and the instant up to
+    which they were that customer's; what was paid until then is not this customer's."""
+    return _Making(customer, catalog, origins, issues, attributes, erased or {}).facts()
 
 
 class _Making:
@@ -58,11 +61,13 @@ class _Making:
         origins: Mapping[SubjectKey, Origin],
         issues: Mapping[SubjectKey, Sequence[Issue]],
         attributes: Sequence[str],
+        erased: Mapping[SubjectKey, Ms],
     ) -> None:
         self._customer = customer
         self._catalog = catalog
         self._origins = origins
         self._issues = issues
+        self._erased = erased
         self._attributes = made.attributes_of(customer, attributes)
         self._books: dict[SubjectKey, FactBook] = {("", id): FactBook() for id in customer.aliases}
         self._payments: dict[Environment, list[Paid]] = defaultdict(list)
@@ -126,9 +131,23 @@ class _Making:
         real = customer.test_clock_id is None and environment_of(customer) == Environment.PRODUCTION
         environment = Environment.PRODUCTION if real else Environment.SANDBOX
         payments, bought = self._payments[environment], self._bought[environment]
+        if self._erased:
+            others = self._of_erased_customers()
+            payments = [one for one in payments if (one.at, one.id) not in others]
+            bought = [one for one in bought if (one.at, one.id) not in others]
         of = made.of_customer(customer, self._origins.get(key, NO_ORIGIN), self._attributes)
         if not of.country and bought:
             of = of._replace(country=min(bought, key=lambda one: one[:2]).dimensions.country)
         add_customer(self._books[key], customer, of, payments, bought)
         if customer.enrollments:
             add_enrollments(self._books[key], customer.enrollments, of, payments, bought)
+
+    def _of_erased_customers(self) -> set[tuple[Ms, str]]:
+        """Instant and id of everything that was bought by customers who are erased."""
+        found: set[tuple[Ms, str]] = set()
+        for one in (*self._customer.subscriptions, *self._customer.purchases):
+            to = self._erased.get((one.store, one.id))
+            if to is not None:
+                bought = one.periods if isinstance(one, Subscription) else (one,)
+                found.update((each.purchased_at, each.id) for each in bought if each.purchased_at <= to)
+        return found

@@ -93,6 +93,12 @@ def purchase_environment(customer: Customer, environment: Environment) -> str:
     return environment if customer.test_clock_id is None else customer.test_clock_id
 
 
+def paid_to(customer: Customer) -> dict[SubjectKey, Ms]:
+    """When each purchase was last paid for."""
+    found = {(one.store, one.id): max(each.purchased_at for each in one.periods) for one in customer.subscriptions}
+    return found | {(one.store, one.id): one.purchased_at for one in customer.purchases if counts(one)}
+
+
 def _bought(customer: Customer) -> Iterator[tuple[SubjectKey, str]]:
     for one in customer.subscriptions:
         yield (one.store, one.id), purchase_environment(customer, one.environment)
