@@ -134,6 +134,9 @@ async def test_every_chart_has_a_page_whose_table_has_its_numbers(site: Site, br
     async with visiting(browser, site, viewport=WIDE) as visitor:
         page = await visitor.open("/charts")
         assert await page.locator(".chart-list a").count() == len(CHARTS)
+        # Every card has a picture: those without a line over time too.
+        for name in ("subscription_retention", "cohort_explorer", "subscription_status", "experiment_results"):
+            assert await page.locator(f"#chart-{name} svg :is(rect, circle)").count(), name
         for one in CHARTS:
             await page.goto(site.path(f"/charts/{one.name}"), wait_until="domcontentloaded")
             await expect(page.get_by_role("heading", level=1)).to_have_text(one.title)

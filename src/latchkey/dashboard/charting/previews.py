@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from latchkey.dashboard.charting import words
 from latchkey.dashboard.charting.asking import Environment
+from latchkey.dashboard.charting.miniatures import Miniature, miniature
 from latchkey.dashboard.charting.ranges import today
 from latchkey.dashboard.charting.showing import Headline, headline, main_series
 from latchkey.dashboard.drawing.spark import Spark, spark
@@ -63,17 +64,20 @@ class Preview:
     # None for charts that are no line: cohorts, experiments.
     headline: Headline | None
     spark: Spark | None
-    # For those, the first sentence of the definition.
+    # For those, a picture of their own, or the first sentence of the definition if there is nothing to draw.
+    miniature: Miniature | None
     about: str
 
 
 def preview(definition: Definition, data: ChartData | None) -> Preview:
     main = main_series(data) if data else None
-    if data is None or main is None:
-        return Preview(definition, None, None, definition.words.partition(". ")[0].rstrip(".") + ".")
+    if data is None or main is None or definition.name not in LINES:
+        drawn = miniature(data) if data is not None else None
+        about = "" if drawn is not None else definition.words.partition(". ")[0].rstrip(".") + "."
+        return Preview(definition, None, None, drawn, about)
     values = [words.number_of(value, main.unit) for value in main.values]
     running = sum(not one.complete for one in data.periods[-2:])
-    return Preview(definition, _headline(data, main), spark(values, running=running), "")
+    return Preview(definition, _headline(data, main), spark(values, running=running), None, "")
 
 
 def grouped(found: Mapping[str, ChartData]) -> list[tuple[str, list[Preview]]]:

@@ -7,8 +7,10 @@ from starlette.responses import Response
 from latchkey.dashboard.charting.asking import environment_of, query_of, view_of
 from latchkey.dashboard.charting.choices import MOST_VALUES, applied, asked_words, choices_of, shown_filters
 from latchkey.dashboard.charting.cohorts import cohorts
+from latchkey.dashboard.charting.miniatures import miniature_requests
 from latchkey.dashboard.charting.offering import offered_to
 from latchkey.dashboard.charting.previews import DAYS, LINES, grouped, requests
+from latchkey.dashboard.charting.ranges import today
 from latchkey.dashboard.charting.showing import shown
 from latchkey.dashboard.charting.titles import titled
 from latchkey.dashboard.charting.variants import measures, probability
@@ -26,7 +28,12 @@ pages = Pages()
 async def show_charts(visit: Visit) -> Response:
     offered = await offered_to(visit)
     environment = environment_of(visit.query, offered)
-    found = await read_together(visit.database, visit.project_id, requests(LINES, environment, DAYS), visit.now)
+    database, project_id = visit.database, visit.project_id
+    lines = await read_together(database, project_id, requests(LINES, environment, DAYS), visit.now)
+    others = [
+        await read_chart(database, project_id, one, visit.now) for one in miniature_requests(environment, offered)
+    ]
+    found = {**lines, **{one.definition.name: one for one in others}}
     return visit.page(
         "charts.html",
         here="charts",
@@ -55,6 +62,9 @@ async def show_chart(visit: Visit) -> Response:
         here="charts",
         view=view,
         data=data,
+        with_today=data.previous is not None
+        and not definition.is_level
+        and view.request.last >= today(view.environment.now),
         shown=shown(data),
         cohorts=cohorts(data),
         measures=measures(data),

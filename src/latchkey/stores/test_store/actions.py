@@ -229,6 +229,7 @@ def change_product(subscription: Subscription, new: Product, now: Ms, *, at_rene
         as_of=moment,
         price=new.price,
         changed_from=current.product_id,
+        country=current.country,
     )
     return replace(ended, periods=(*ended.periods, period), status=Status(as_of=moment))
 

@@ -145,9 +145,10 @@ class _Making:
     def _of_erased_customers(self) -> set[tuple[Ms, str]]:
         """Instant and id of everything that was bought by customers who are erased."""
         found: set[tuple[Ms, str]] = set()
-        for one in (*self._customer.subscriptions, *self._customer.purchases):
-            to = self._erased.get((one.store, one.id))
-            if to is not None:
-                bought = one.periods if isinstance(one, Subscription) else (one,)
-                found.update((each.purchased_at, each.id) for each in bought if each.purchased_at <= to)
+        for one in self._customer.subscriptions:
+            to = self._erased.get((one.store, one.id), 0)
+            found.update((each.purchased_at, each.id) for each in one.periods if each.purchased_at <= to)
+        for bought in self._customer.purchases:
+            if bought.purchased_at <= self._erased.get((bought.store, bought.id), 0):
+                found.add((bought.purchased_at, bought.id))
         return found
