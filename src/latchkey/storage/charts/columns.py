@@ -234,6 +234,12 @@ class Scan(NamedTuple):
         return name in self.filters or any(one is not None and one[0] == name for one in (self.segment, self.tag))
 
 
+class AnyN(NamedTuple):
+    """All n count as 0, up to this one."""
+
+    most: int | None
+
+
 class Codes:
     """Numbers for texts, in the order they come."""
 
@@ -258,47 +264,47 @@ class Reader:
         self._segments, self._tags, self._currencies = Codes(), Codes(), Codes()
         self._amounts = [one for one in AMOUNTS if not scan.in_usd or one not in _OWN_AMOUNTS]
 
-    def add(self, kind: int, data: bytes, days: Days, wanted_n: Callable[[int], int | None] | None) -> None:
-        """`wanted_n` says what an n counts as; None: not at all. Without it all count as they are."""
+    def add(self, kind: int, data: bytes, days: Days, any_n: AnyN | None) -> None:
         table = decode(data, self._scan.wants)
         for batch in table.to_batches():
-            self._add(kind, batch, days, wanted_n)
+            self._add(kind, batch, days, any_n)
 
-    def _add(self, kind: int, batch: Any, days: Days, wanted_n: Callable[[int], int | None] | None) -> None:
+    def _add(self, kind: int, batch: Any, days: Days, any_n: AnyN | None) -> None:
         scan = self._scan
-        periods = days.periods.take(pc.subtract(batch["day"], days.first))
-        kept = pc.not_equal(periods, OUTSIDE)
+        # What is cheap and leaves out much comes first.
         for name, matches in scan.filters.items():
-            kept = pc.and_(kept, _mapped(batch[name], matches, pa.bool_()))
-        ns = batch["n"]
-        if wanted_n is not None:
-            coded = ns.dictionary_encode()
-            ns = pa.array([wanted_n(one) for one in coded.dictionary.to_pylist()], pa.int32()).take(coded.indices)
-            if ns.null_count:
-                kept = pc.and_(kept, ns.is_valid())
-        tags: Any = 0
+            batch = _filtered(batch, _mapped(batch[name], matches, pa.bool_()))
+        if any_n is not None and any_n.most is not None:
+            batch = _filtered(batch, pc.less_equal(batch["n"], any_n.most))
         if scan.tag is not None:
             name, of = scan.tag
-            tags = _mapped(batch[name], lambda text: _code(self._tags, of(text)), pa.int32())
-            kept = pc.and_(kept, pc.greater_equal(tags, 0))
-        segments: Any = 0
-        if scan.segment is not None:
-            name, segment_of = scan.segment
-            segments = _mapped(batch[name], lambda text: self._segments.of(segment_of(text)), pa.int32())
+            batch = _filtered(batch, _mapped(batch[name], lambda text: of(text) is not None, pa.bool_()))
+        periods = days.periods.take(pc.subtract(batch["day"], days.first))
+        kept = pc.not_equal(periods, OUTSIDE)
+        if not pc.all(kept).as_py():
+            batch, periods = batch.filter(kept), periods.filter(kept)
         count = batch.num_rows
+        if not count:
+            return
+        zeros = pa.repeat(pa.scalar(0, pa.int32()), count)
         columns = {
             "kind": pa.repeat(pa.scalar(kind, pa.int16()), count),
-            "n": ns,
+            "n": batch["n"] if any_n is None else zeros,
             "period": periods,
-            "segment": segments if scan.segment is not None else pa.repeat(pa.scalar(0, pa.int32()), count),
+            "segment": zeros,
             "currency": self._currency(batch),
-            "tag": tags if scan.tag is not None else pa.repeat(pa.scalar(0, pa.int32()), count),
+            "tag": zeros,
         }
+        if scan.segment is not None:
+            name, segment_of = scan.segment
+            columns["segment"] = _mapped(batch[name], lambda text: self._segments.of(segment_of(text)), pa.int32())
+        if scan.tag is not None:
+            name, of = scan.tag
+            columns["tag"] = _mapped(batch[name], lambda text: self._tags.of(of(text) or ""), pa.int32())
         names = batch.schema.names
         for name in self._amounts:
             columns[name] = batch[name] if name in names else pa.repeat(pa.scalar(0, pa.int64()), count)
-        table = pa.table(columns)
-        self._found.append(table if pc.all(kept).as_py() else table.filter(kept))
+        self._found.append(pa.table(columns))
 
     def _currency(self, batch: Any) -> Any:
         own = _mapped(batch["currency"], self._currencies.of, pa.int32())
@@ -331,8 +337,8 @@ class Reader:
         return [made[name] for name in (*keys, *AMOUNTS)]
 
 
-def _code(codes: Codes, text: str | None) -> int:
-    return -1 if text is None else codes.of(text)
+def _filtered(batch: Any, kept: Any) -> Any:
+    return batch if pc.all(kept).as_py() else batch.filter(kept)
 
 
 def _mapped(column: Any, function: Callable[[str], Any], type: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from latchkey.domain.charts.cuboids import TAGS, column_of, is_tag, prefix_of
 from latchkey.domain.charts.fact import LEVELS
 from latchkey.domain.charts.ranges import Range
-from latchkey.domain.charts.summing import tagged, wanted_n, wanted_segment
+from latchkey.domain.charts.summing import tagged, wanted_segment
 from latchkey.domain.charts.sums import Day, Filter, Question, Sum, period_of
 from latchkey.storage.charts.blocks import Stored
 from latchkey.storage.charts.kinds import KINDS
@@ -42,6 +42,7 @@ def scan(
             question.in_usd,
         )
     )
+    any_n = {kind: columns.AnyN(most) for kind, most in question.any_n}
     days: dict[tuple[int, bool], columns.Days] = {}
     for one in stored:
         is_level = KINDS[one.kind] in LEVELS
@@ -49,9 +50,7 @@ def scan(
         if known is None:
             period = _period(question, [r for r in ranges[one.cuboid] if is_level or not r.levels])
             known = days[one.cuboid, is_level] = columns.Days.of(first, last, period)
-        kind = KINDS[one.kind]
-        counts = partial(wanted_n, question, kind) if any(kind is of for of, _ in question.any_n) else None
-        reader.add(one.kind, one.data, known, counts)
+        reader.add(one.kind, one.data, known, any_n.get(KINDS[one.kind]))
     kinds, ns, periods, segments, currencies, tags, *amounts = reader.columns()
     return Found(from_columns(kinds, ns, periods, segments, currencies, *amounts), tags)
 
