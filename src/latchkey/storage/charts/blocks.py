@@ -22,6 +22,9 @@ _REPLACE = query("replace_chart_blocks")
 _READ = query("read_chart_blocks")
 _FOLDED = query("charts_folded")
 
+# Of the blocks that one statement stores; at least one block.
+_MOST_BYTES = 16_000_000
+
 # The number of blocks with all dimensions that are in no cuboid yet.
 FRESH = -1
 # Blocks of a cuboid by month have its number plus this one.
@@ -102,9 +105,24 @@ async def load(connection: Connection, project_id: str, blocks: Sequence[Block])
 
 
 async def replace(connection: Connection, project_id: str, gone: Sequence[Block], new: Sequence[New]) -> None:
-    if gone or new:
-        columns = zip(*new, strict=True) if new else [()] * len(New._fields)
+    """Needs a transaction."""
+    for portion in _portions(new) or ([[]] if gone else []):
+        columns = zip(*portion, strict=True) if portion else [()] * len(New._fields)
         await connection.execute(_REPLACE, project_id, *_keys(gone), *columns)
+        gone = ()
+
+
+def _portions(new: Sequence[New]) -> list[list[New]]:
+    """So that no statement is too large."""
+    found: list[list[New]] = []
+    room = 0
+    for one in new:
+        if len(one.data) > room:
+            found.append([])
+            room = _MOST_BYTES
+        found[-1].append(one)
+        room -= len(one.data)
+    return found
 
 
 async def folded(connection: Connection, project_id: str, now: Ms) -> None:

@@ -32,6 +32,10 @@ _WRITING = pa.ipc.IpcWriteOptions(compression="lz4")
 
 # Bytes; such a block is read in some milliseconds.
 _LARGE = 500_000
+# Rows that are compressed together.
+_BATCH = 65_536
+# The dimensions that most filters are about first.
+_ORDER = ("country", "store", "product", "app_version", "duration", "platform", "offering", "variants", "attributes")
 
 # Arrow has no types for mypy.
 Table = Any
@@ -74,21 +78,25 @@ def split(text: str) -> list[str]:
 
 def encode(table: Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_WRITING) as writer:
-        writer.write_table(table)
+    with pa.ipc.new_file(sink, table.schema, options=_WRITING) as writer:
+        writer.write_table(table, max_chunksize=_BATCH)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
 
-def decode(data: bytes, wanted: Callable[[str], bool] = lambda _: True) -> Table:
-    """Only the columns that are wanted are uncompressed."""
+def decode(data: bytes) -> Table:
+    with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+        return reader.read_all()
+
+
+def _reader(data: bytes, wanted: Callable[[str], bool]) -> Any:
+    """Reads batches of rows. Only the columns that are wanted are uncompressed."""
     buffer = pa.py_buffer(data)
-    names = pa.ipc.read_schema(buffer).names
-    places = [place for place, name in enumerate(names) if wanted(name)]
+    with pa.ipc.open_file(buffer) as whole:
+        places = [place for place, name in enumerate(whole.schema.names) if wanted(name)]
     # Small ones are not worth waking other threads.
     options = pa.ipc.IpcReadOptions(included_fields=places, use_threads=len(data) > _LARGE)
-    with pa.ipc.open_stream(buffer, options=options) as reader:
-        return reader.read_all()
+    return pa.ipc.open_file(buffer, options=options)
 
 
 def added(tables: Sequence[Table]) -> Table:
@@ -172,7 +180,7 @@ def _grouped(table: Table, keys: Sequence[str]) -> Table:
 
 def _sorted(table: Table) -> Table:
     """Rows that are alike beside each other: they compress well."""
-    keys = [name for name in (*DIMENSIONS, "n", "currency", "day") if name in table.column_names]
+    keys = [name for name in (*_ORDER, "n", "currency", "day") if name in table.column_names]
     plain = pa.table({name: _numbers(table[name]) for name in keys})
     order = pc.sort_indices(plain, sort_keys=[(name, "ascending") for name in keys])
     return table.take(order).combine_chunks()
@@ -228,10 +236,10 @@ class Scan(NamedTuple):
     in_usd: bool = False
 
     def wants(self, name: str) -> bool:
-        """Whether a column is needed."""
+        """Whether a column is needed of rows that match the filters."""
         if name not in DIMENSIONS:
             return not self.in_usd or name not in _OWN_AMOUNTS
-        return name in self.filters or any(one is not None and one[0] == name for one in (self.segment, self.tag))
+        return any(one is not None and one[0] == name for one in (self.segment, self.tag))
 
 
 class AnyN(NamedTuple):
@@ -265,15 +273,25 @@ class Reader:
         self._amounts = [one for one in AMOUNTS if not scan.in_usd or one not in _OWN_AMOUNTS]
 
     def add(self, kind: int, data: bytes, days: Days, any_n: AnyN | None) -> None:
-        table = decode(data, self._scan.wants)
-        for batch in table.to_batches():
-            self._add(kind, batch, days, any_n)
+        filters = self._scan.filters
+        # Of rows that are alike beside each other, a filter often leaves out whole batches, which are then not read.
+        narrow = _reader(data, filters.__contains__) if filters else None
+        wide = _reader(data, self._scan.wants)
+        for place in range(wide.num_record_batches):
+            kept = None if narrow is None else self._matching(narrow.get_batch(place))
+            if kept is None or kept.true_count:
+                batch = wide.get_batch(place)
+                self._add(kind, batch if kept is None else _filtered(batch, kept), days, any_n)
+
+    def _matching(self, batch: Any) -> Any:
+        kept: Any = None
+        for name, matches in self._scan.filters.items():
+            one = _mapped(batch[name], matches, pa.bool_())
+            kept = one if kept is None else pc.and_(kept, one)
+        return kept
 
     def _add(self, kind: int, batch: Any, days: Days, any_n: AnyN | None) -> None:
         scan = self._scan
-        # What is cheap and leaves out much comes first.
-        for name, matches in scan.filters.items():
-            batch = _filtered(batch, _mapped(batch[name], matches, pa.bool_()))
         if any_n is not None and any_n.most is not None:
             batch = _filtered(batch, pc.less_equal(batch["n"], any_n.most))
         if scan.tag is not None:
@@ -350,6 +368,7 @@ def rows_by_value(tables: Iterable[bytes], name: str) -> dict[str, int]:
     """How many rows have each value of a dimension."""
     found: dict[str, int] = {}
     for data in tables:
-        for one in pc.value_counts(decode(data, name.__eq__)[name].cast(pa.string())).to_pylist():
+        column = _reader(data, name.__eq__).read_all()[name]
+        for one in pc.value_counts(column.cast(pa.string())).to_pylist():
             found[one["values"]] = found.get(one["values"], 0) + one["counts"]
     return found
