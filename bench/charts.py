@@ -158,13 +158,13 @@ def _row(name: str, taken: list[tuple[float, float, float]], more: str = "") -> 
 
 async def _timed(ground: Ground, ask: Callable[..., Awaitable[object]], now: int) -> tuple[float, float, float]:
     """Milliseconds: the whole, and the processor time of this process and of the database's."""
-    start, own, theirs = time.perf_counter(), time.process_time(), _spent(ground)
+    start, own, theirs = time.perf_counter(), time.process_time(), spent(ground)
     await ask(ground.database, ground.project_id, now=now)
     whole = time.perf_counter() - start
-    return whole * 1000, (time.process_time() - own) * 1000, _spent(ground) - theirs
+    return whole * 1000, (time.process_time() - own) * 1000, spent(ground) - theirs
 
 
-def _spent(ground: Ground) -> float:
+def spent(ground: Ground) -> float:
     """The processor time of the database's processes that serve this one, in milliseconds."""
     pids = [one for one in psutil.Process(ground.server.pid).children() if "latchkey" in " ".join(one.cmdline())]
     return sum(int(Path(f"/proc/{one.pid}/schedstat").read_text().split()[0]) for one in pids) / 1e6

@@ -91,6 +91,15 @@ async def test_customers_are_shown_found_granted_revoked_and_deleted(
     assert "found by" in (await terminal.type("customer", "find", "ada")).stdout
     assert "No customers found." in (await terminal.type("customer", "find", "nobody")).stdout
 
+    assert (await terminal.ask("customer", "rebuild-lists"))["projects"] == [terminal.project_id]
+    active = await terminal.ask("customer", "list", "--where", "status=active", "--where", "spent_from=5")
+    assert ([one["id"] for one in active["items"]], active["complete"]) == (["ada"], True)
+    assert "$9.99" in (await terminal.type("customer", "list", "--sort", "spent")).stdout
+    lines = (await terminal.type("customer", "list", "--csv", "--where", "status=granted")).stdout.splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["customer_id", "grace"]
+    assert (await terminal.refused("customer", "list", "--where", "stauts=active"))["param"] == "stauts"
+    assert (await terminal.refused("customer", "list", "--where", "active", code=2))["type"] == "usage"
+
     assert "no" in (await terminal.type("customer", "revoke", "grace", "pro")).stdout
     grace = await terminal.ask("customer", "show", "grace")
     assert grace["active_entitlements"]["items"] == []

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 from msgspec import to_builtins
 
-from latchkey.cli import output
+from latchkey.cli import customer_list, output
+from latchkey.cli.customer_list import CsvOption, SegmentOption, SortOption, WhereOption
 from latchkey.cli.desk import desk
 from latchkey.cli.instants import shown, typed_ahead
 from latchkey.cli.key import ProjectOption
@@ -25,6 +26,7 @@ from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import gives_access, purchase_status, summary_of
 from latchkey.now import real_now
+from latchkey.usecases.customer_lists.listing import Listing
 from latchkey.usecases.customers import grants, search
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.listing import list_aliases
@@ -62,22 +64,36 @@ def show_one(
     _show(view, ids)
 
 
+app.command("rebuild-lists")(customer_list.rebuild_lists)
+
+
 @app.command("list")
 def show_list(
+    where: WhereOption = None,
+    segment: SegmentOption = None,
+    sort: SortOption = None,
+    csv: CsvOption = False,
     limit: LimitOption = 50,
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """List customers, newest first."""
+    """List customers: the newest first, or those that conditions match. With a condition, a segment or an order, the
+    JSON has the fields of customer_list in the API."""
+    wanted = customer_list.wanted_of(where, segment, sort, csv, as_json)
 
-    async def run() -> search.Listing:
+    async def run() -> search.Listing | Listing | None:
         async with desk(config, data, project) as at:
+            if wanted:
+                return await customer_list.read(at, wanted, limit)
             return await search.newest(at.database, at.catalogs, at.project_id, real_now(), limit=limit)
 
     found = asyncio.run(run())
-    _show_views(found.views, [""] * len(found.views), as_json, more=found.before is not None)
+    if isinstance(found, search.Listing):
+        _show_views(found.views, [""] * len(found.views), as_json, more=found.before is not None)
+    elif found is not None:
+        customer_list.show(found, as_json)
 
 
 @app.command("find")

@@ -64,6 +64,7 @@ def environment() -> Environment:
         percent=texts.percent,
         pretty=pretty,
         sentence=texts.sentence,
+        parted=texts.parted,
         size=texts.size,
     )
     return made

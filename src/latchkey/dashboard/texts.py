@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from markupsafe import Markup, escape
+
 from latchkey.domain.formats import as_date as _date
 from latchkey.domain.formats import day as day
 from latchkey.domain.formats import duration as duration
@@ -9,6 +13,8 @@ from latchkey.domain.formats import instant as instant
 from latchkey.domain.formats import money as money
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 
+# Not within an escaped character such as &#39;, which has none of these.
+_PARTS = re.compile(r"([_.@:-]+)(?=\w)")
 _UNITS = ((365 * DAY, "year"), (30 * DAY, "month"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
 
 
@@ -59,6 +65,11 @@ def size(count: int | None) -> str:
             break
         amount, unit = amount / 1024, larger
     return f"{amount:,.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:,.1f} {unit}"
+
+
+def parted(text: str) -> Markup:
+    """Text from outside that may break into lines after `_`, `.`, `@`, `:` and `-`, as ids and addresses should."""
+    return Markup(_PARTS.sub(r"\1<wbr>", str(escape(text))))  # noqa: S704 - escaped
 
 
 def sentence(text: str) -> str:
