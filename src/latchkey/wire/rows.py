@@ -124,7 +124,7 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
         "SUBSCRIPTION_PAUSED or UNKNOWN.",
     ] = None
     billing_issues_detected_at: Annotated[Instant | None, "When the payment failed that is still missing."] = None
-    grace_period_expires_at: Annotated[Instant | None, "Until when access goes on while the payment is missing."] = None
+    grace_period_expires_at: Annotated[Instant | None, "Until when access continues without a payment."] = None
     next_product_id: Annotated[str | None, "The product of the next period, if it will be another."] = None
     paused_at: Annotated[Instant | None, "When the customer asked for the pause that begins after this period."] = None
     auto_resume_at: Annotated[Instant | None, "When the pause ends."] = None
