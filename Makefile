@@ -19,8 +19,10 @@ help: ## list these commands
 run: setup ## start everything on this machine and say where to go next
 	@$(BIN)/latchkey up
 
-# Whole files go to the three test processes (some wait more than they work), the long ones first (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Whole files go to the test processes, in the order of tests/order.py. Three of them for two cores: some tests wait more
+# than they work.
+PROCESSES ?= 3
+PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test: setup ## run the whole test suite
 	@$(PYTEST)
