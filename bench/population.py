@@ -60,7 +60,8 @@ async def settle(database: Database, prefix: str, customer: Customer, count: int
     chunks = range(0, count, CHUNK)
     for start in track(chunks, f"{count:,} customers", transient=True):
         last = min(start + CHUNK, count) - 1
-        async with database.acquire() as connection:
+        # On a busy machine a chunk takes longer than a statement may.
+        async with database.transaction(statement_timeout_ms=0) as connection:
             await connection.execute(
                 INSERT, PROJECT_ID, prefix, state, due, customer.first_seen_at, start, last, timeout=300
             )

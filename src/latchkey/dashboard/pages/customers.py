@@ -18,7 +18,15 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.usecases.catalog.products import list_products
 from latchkey.usecases.customer_lists.columns import COLUMNS, DEFAULT, needs_customer
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
-from latchkey.usecases.customer_lists.listing import MOST_COUNTED, Counted, Entry, count, list_page, missing_customers
+from latchkey.usecases.customer_lists.listing import (
+    MOST_COUNTED,
+    ON_A_PAGE_MS,
+    Counted,
+    Entry,
+    count,
+    list_page,
+    missing_customers,
+)
 from latchkey.usecases.customer_lists.segments import delete_segment, list_segments, save_segment
 from latchkey.usecases.customers.search import Found, newest, search
 from latchkey.usecases.engine.changes import load_projects
@@ -56,7 +64,11 @@ async def show_customers(visit: Visit) -> Response:
         limit=ON_A_PAGE,
         whole=needs_customer(chosen.columns),
     )
-    counted = await count(visit.database, visit.project_id, chosen.filter, visit.now)
+    if after is None and listing.next is None:
+        # A short list counts itself. Counting anew would go through all customers where no index fits.
+        counted = Counted(len(listing.entries))
+    else:
+        counted = await count(visit.database, visit.project_id, chosen.filter, visit.now, within_ms=ON_A_PAGE_MS)
     return await _page(
         visit,
         chosen,

@@ -15,8 +15,8 @@ from latchkey.storage.database import Connection, Database
 
 # Counting ends here, so that a page never waits for the count of a million.
 MOST_COUNTED = 10_000
-# A count that takes longer than this is given up.
-_COUNTED_WITHIN_MS = 1_000
+# A count that takes longer than this is given up: on a page, and where somebody decides by the number.
+ON_A_PAGE_MS, FOR_A_DECISION_MS = 250, 1_000
 _CURSOR = re.compile(r"(-?\d{1,19})\.(\d{1,19})")
 
 
@@ -73,8 +73,10 @@ async def list_page(
     return Listing(shown, next, standing.missing)
 
 
-async def count(database: Database, project_id: str, wanted: Filter, now: Ms) -> Counted:
-    found = await reading.count_within(database, _COUNTED_WITHIN_MS, project_id, wanted, now, MOST_COUNTED + 1)
+async def count(
+    database: Database, project_id: str, wanted: Filter, now: Ms, *, within_ms: int = FOR_A_DECISION_MS
+) -> Counted:
+    found = await reading.count_within(database, within_ms, project_id, wanted, now, MOST_COUNTED + 1)
     if found is None:
         return Counted(None)
     return Counted(min(found, MOST_COUNTED), found > MOST_COUNTED)
