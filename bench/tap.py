@@ -100,13 +100,13 @@ class Reader:
                     self._start(body)
                 case b"P":
                     name, text, _ = body.split(b"\0", 2)
-                    self._prepared[name] = _one_line(text)
+                    self._prepared[name] = one_line(text)
                     self._asked = f"PREPARE {self._prepared[name]}"
                 case b"B":
                     _, name, _ = body.split(b"\0", 2)
                     self._asked = self._prepared.get(name, "")
                 case b"Q":
-                    self._tell(_one_line(body[:-1]))
+                    self._tell(one_line(body[:-1]))
                 case b"S" | b"H":
                     self._tell(self._asked)
 
@@ -132,7 +132,7 @@ class Reader:
         self._report(Trip(self._client or "", statement, time.perf_counter()))
 
 
-def _one_line(text: bytes) -> str:
+def one_line(text: bytes) -> str:
     lines = text.decode(errors="replace").splitlines()
     return " ".join(" ".join(line for line in lines if not line.lstrip().startswith("--")).split())
 

@@ -36,9 +36,11 @@ CLIENTS = {
     "delivery": ("latchkey delivery", "bare delivery"),
     "clock": ("latchkey clock", ""),
 }
-# Of a lone request, in the api.
+# Of a lone request, in the api, until it is answered.
 MOST = {"purchase of a new customer": 3, "purchase of a known customer": 3, "V1 read": 1, "V2 read": 1}
 IDLE = "idle for a second"
+# After the answer: about once a second the api writes what it has collected from all requests of that second.
+LATER = "api in the background"
 
 
 async def run(ground: Ground) -> list[Row]:
@@ -60,6 +62,7 @@ async def count(ground: Ground, *, listing: bool = False) -> list[Row]:
         for role in CLIENTS
         if role == "api" or "purchase" in what
     ]
+    rows += [_row(f"lone {what}: round trips, {LATER}", ours, bare, (what, LATER)) for what in MOST]
     rows += [
         _row(f"{what}: round trips, {role}", ours, bare, (what, role))
         for what in (*map(_at, RATES), IDLE)
@@ -93,17 +96,21 @@ async def _count(tap: Tap, system: System, lone: Lone, listing: bool = False) ->
     recorded = WARM_UP
     await system.until_recorded(recorded)
     for what, do in lone.items():
-        found = []
+        found, answered = [], []
         # The first one is not counted: its statements are prepared.
         for number in range(LONE + 1):
             await asyncio.sleep(AFTERWARDS)
             before = len(tap.trips)
             await do(number)
+            answered.append(len(tap.trips) - before)
             recorded += "purchase" in what
             await system.until_recorded(recorded)
             await asyncio.sleep(AFTERWARDS)
             found.append(tap.trips[before:])
-        counts |= {(what, role): median(_of(role, trips) for trips in found[1:]) for role in CLIENTS}
+        lone_ones = list(zip(found, answered, strict=True))[1:]
+        counts |= {(what, role): median(_of(role, trips) for trips, _ in lone_ones) for role in CLIENTS}
+        counts[what, "api"] = median(_of("api", trips[:until]) for trips, until in lone_ones)
+        counts[what, LATER] = median(_of("api", trips[until:]) for trips, until in lone_ones)
         if listing:
             _list(what, found[-1])
     for rate in RATES:
