@@ -19,11 +19,9 @@ from latchkey.settings import Settings
 from latchkey.standing import Standing
 from latchkey.storage.database import Database
 from latchkey.usecases.access.request_log import run_pruning
-from latchkey.usecases.charts.roller import run_charts
 from latchkey.usecases.checkout.checkouts import Checkouts
 from latchkey.usecases.checkout.chores import run_checkouts
 from latchkey.usecases.customer_lists.bulk_runner import run_bulk_grants
-from latchkey.usecases.customer_lists.roller import run_facets
 from latchkey.usecases.engine.changes import Changes
 from latchkey.usecases.engine.clock import run_clock
 from latchkey.usecases.engine.reading import Reader
@@ -31,6 +29,7 @@ from latchkey.usecases.exports.runner import run_exports
 from latchkey.usecases.mail.outbox import run_mail
 from latchkey.usecases.money.reading import run_rates
 from latchkey.usecases.money.sources import RateSource
+from latchkey.usecases.rolling.roller import run_roller
 from latchkey.usecases.stores.processing import Processor, run_stores
 from latchkey.usecases.stores.receipts import Receipts, TemporaryGrants
 from latchkey.watching import port
@@ -156,8 +155,7 @@ async def _forever(
                         database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop
                     ),
                     run_clock(database, real_now, stop),
-                    run_charts(database, real_now, stop),
-                    run_facets(database, real_now, stop),
+                    run_roller(database, real_now, stop),
                     run_bulk_grants(Changes(database, real_now), real_now, stop),
                     _hear_stores(settings, database, stop),
                     run_exports(exports_of(database, settings), real_now, stop),

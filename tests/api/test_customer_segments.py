@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from latchkey.usecases.customer_lists.bulk_runner import run_next
-from latchkey.usecases.customer_lists.roller import FacetRoller, catch_up
+from latchkey.usecases.customer_lists.roller import catch_up
+from latchkey.usecases.rolling.roller import Roller
 from tests.api.client import Shop
 from tests.api.management import delete, get, post
 
@@ -16,7 +17,7 @@ async def people(shop: Shop) -> Shop:
     await shop.act("purchase", "tara", "pro_monthly", trial=True)
     await shop.act("purchase", "yves", "pro_yearly")
     await shop.note("visitor", city="Oslo")
-    roller = FacetRoller(shop.database)
+    roller = Roller(shop.database)
     for step in range(8):
         await roller.turn(shop.clock.now + 6000 * step)
     assert await catch_up(shop.database, shop.project_id, shop.clock.now + 60_000)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from latchkey.usecases.customer_lists.roller import FacetRoller
+from latchkey.usecases.rolling.roller import Roller
 from tests.api.client import NOW, Shop
 
 
 async def list_customers(ask: Callable[..., Awaitable[Any]], shop: Shop) -> None:
     """Who has bought in the test store until now."""
-    roller = FacetRoller(shop.database)
+    roller = Roller(shop.database)
     for step in range(8):
         await roller.turn(NOW + 6000 * step)
     await ask("GET /customer_list", query="?product_id=pro_monthly&sort=spent")

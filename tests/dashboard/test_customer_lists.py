@@ -10,8 +10,9 @@ from playwright.async_api import expect
 
 from latchkey.domain.team.account import Role
 from latchkey.usecases.customer_lists.bulk_runner import run_next
-from latchkey.usecases.customer_lists.roller import FacetRoller, catch_up
+from latchkey.usecases.customer_lists.roller import catch_up
 from latchkey.usecases.customers.erasure import erase
+from latchkey.usecases.rolling.roller import Roller
 from tests.dashboard.accessibility import serious_findings
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.customer_stories import last_audit
@@ -21,7 +22,7 @@ from tests.dashboard.test_customers import fits
 
 async def rolled(site: Site) -> None:
     """Everything that has happened is in the lists."""
-    roller = FacetRoller(site.database)
+    roller = Roller(site.database)
     for step in range(8):
         await roller.turn(site.clock.now + 6000 * step)
     assert await catch_up(site.database, site.project_id, site.clock.now + 60_000)

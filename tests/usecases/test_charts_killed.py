@@ -18,14 +18,15 @@ from tests.usecases.test_charts_roller import answers_agree
 ROLLER = """
 import asyncio, sys
 from latchkey.storage.database import Database
-from latchkey.usecases.charts import books, folding, roller
+from latchkey.usecases.charts import books, folding
+from latchkey.usecases.rolling import batches, roller
 
 async def main():
-    roller.AT_ONCE, books.FOLD_AT, folding.FRESH_ROWS = 5, 100, 20
+    batches.AT_ONCE, books.FOLD_AT, folding.FRESH_ROWS = 5, 100, 20
     # Long enough for the test to notice in time that the roller is half-way.
     roller._BREATH = 0.02
     async with Database(sys.argv[1], max_size=2) as database:
-        await roller.run_charts(database, lambda: int(sys.argv[2]), asyncio.Event())
+        await roller.run_roller(database, lambda: int(sys.argv[2]), asyncio.Event())
 
 asyncio.run(main())
 """

@@ -12,16 +12,24 @@ _FILTERS = ", ".join(["text[]"] * 7)
 # Each query, the types of its parameters, the lookups it must make.
 PLANS: dict[str, tuple[str, list[str]]] = {
     "charts_progress": ("text", ["(project_id = $1)"]),
-    "take_charts_behind": (
+    "take_rolls_behind": (
         "text, integer, boolean, bigint, bigint, bigint",
-        ["(project_id > $1)", "feeds_pkey", "((project_id = r.project_id) AND (id > r.counted))"],
+        [
+            "(project_id > $1)",
+            "feeds_pkey",
+            "((project_id = r.project_id) AND (id > r.counted))",
+            "((project_id = r.project_id) AND (id > l.counted))",
+            "facet_marks_pkey",
+        ],
     ),
-    "charts_batch": (
-        "text[], bigint[], integer",
+    "rolls_batch": (
+        "text[], bigint[], boolean[], boolean[], integer",
         [
             '(project_id = h.project_id) AND ("position" > h."position")',
             "(project_id = h.project_id) AND (id = ANY (",
             "Tid Scan on chart_marks m",
+            "Tid Scan on facet_marks m",
+            "Index Only Scan Backward using customers_pkey",
         ],
     ),
     "chart_newcomers": ("text[], bigint[], bigint[], integer", ["(id > a.counted) AND (id <= a.until)"]),

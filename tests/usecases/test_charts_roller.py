@@ -19,18 +19,22 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import books, progress
+from latchkey.storage.customer_lists import progress as list_progress
 from latchkey.storage.customers.state import load
 from latchkey.storage.database import Database
+from latchkey.storage.rolling import progress as rolling
 from latchkey.usecases.charts import folding
 from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.charts.numbers import Numbers
 from latchkey.usecases.charts.reading import read_sums, read_values
 from latchkey.usecases.charts.rebuilding import begin, choose_attributes, rebuild
-from latchkey.usecases.charts.roller import Roller, Work, catch_up, roll, roll_all
+from latchkey.usecases.charts.roller import Work, catch_up, roll
 from latchkey.usecases.customers.attributes import put_attributes
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
 from latchkey.usecases.engine.changes import Change
+from latchkey.usecases.rolling import batches
+from latchkey.usecases.rolling.roller import Roller, roll_all, run_roller
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.patience import PATIENCE
 from tests.statements import counted
@@ -251,7 +255,7 @@ async def test_attributes_that_were_chosen_follow_every_change(shop: Shop) -> No
     assert set(await read_values(shop.database, shop.project_id, "PRODUCTION", "attribute:plan")) == {"silver", "gold"}
 
 
-@pytest.mark.parametrize("at", ["charts_batch", "write_charts"])
+@pytest.mark.parametrize("at", ["rolls_batch", "write_charts"])
 async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
     shop: Shop, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,8 +264,8 @@ async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
     await shop.act("change_product", new_product_id="pro_yearly")
     before = await kept(shop.database, shop.project_id), await total(shop, Kind.PAYMENT)
     places = {
-        "charts_batch": (
-            progress, "_BATCH", "order by h.project_id", "order by pg_terminate_backend(pg_backend_pid())",
+        "rolls_batch": (
+            rolling, "_BATCH", "order by h.project_id", "order by pg_terminate_backend(pg_backend_pid())",
         ),
         "write_charts": (
             books, "_WRITE", "returning c.project_id, c.tail",
@@ -281,11 +285,12 @@ async def test_a_batch_that_breaks_off_leaves_nothing_of_itself(
 
 
 async def test_several_rollers_at_once_do_the_work_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charts, "AT_ONCE", 10)
+    monkeypatch.setattr(batches, "AT_ONCE", 10)
     monkeypatch.setattr("latchkey.usecases.charts.books.FOLD_AT", 100)
     await asyncio.gather(*(buy(shop, user=f"user{n}", product="pro_monthly") for n in range(60)))
     async with shop.database.acquire() as connection:
         await progress.start(connection)
+        await list_progress.start(connection)
 
     async def roller() -> None:
         work = new_work()
@@ -345,7 +350,7 @@ async def test_a_rebuild_gives_the_same_answers(shop: Shop, monkeypatch: pytest.
 
 async def test_the_role_keeps_up_by_itself_until_it_is_told_to_stop(shop: Shop) -> None:
     stop = asyncio.Event()
-    running = asyncio.create_task(charts.run_charts(shop.database, lambda: shop.time, stop))
+    running = asyncio.create_task(run_roller(shop.database, lambda: shop.time, stop))
     await buy(shop, product="pro_monthly")
     async with asyncio.timeout(PATIENCE):
         while not await total(shop, Kind.PAYMENT):  # noqa: ASYNC110 - another connection writes it
@@ -372,8 +377,8 @@ async def test_while_nothing_happens_the_roller_looks_once_a_second(shop: Shop) 
         del said[:]
         while now < shop.time + 90 * SECOND:
             now += round(1000 * await roller.turn(now))
-    assert said.count("look_at_charts") <= 67
-    assert set(said) <= {"look_at_charts", "begin", "take_charts_behind", "commit"}
+    assert said.count("look_at_rolls") <= 67
+    assert set(said) <= {"look_at_rolls", "begin", "take_rolls_behind", "commit"}
 
 
 async def test_thousands_of_new_customers_are_counted_without_a_wait_between_batches(

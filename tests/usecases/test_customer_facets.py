@@ -24,12 +24,13 @@ from latchkey.storage.customers.records import LastSeen
 from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Database
 from latchkey.storage.engine import presence
-from latchkey.usecases.customer_lists import roller as facets_roller
 from latchkey.usecases.customer_lists.csv_file import csv_pieces
 from latchkey.usecases.customer_lists.listing import Listing, count, list_page
-from latchkey.usecases.customer_lists.roller import FacetRoller, catch_up, rebuild
+from latchkey.usecases.customer_lists.roller import catch_up, rebuild
 from latchkey.usecases.customers.erasure import erase
 from latchkey.usecases.customers.identities import log_in, transfer
+from latchkey.usecases.rolling import batches
+from latchkey.usecases.rolling.roller import Roller
 from latchkey.usecases.sandbox.clocks import advance, create_clock, create_customer
 from tests.usecases.conftest import Shop
 from tests.usecases.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
@@ -40,7 +41,7 @@ COUNTRIES = ("DE", "US", None)
 
 async def walk(shop: Shop) -> None:
     """Everything is in the facets afterwards. New customers are marked first and walked to some seconds later."""
-    roller = FacetRoller(shop.database)
+    roller = Roller(shop.database)
     for _ in range(8):
         shop.time += 6000
         await roller.turn(shop.time)
@@ -318,10 +319,10 @@ async def test_facets_are_made_anew_at_will(shop: Shop) -> None:
 async def test_thousands_of_new_customers_are_walked_through_without_a_wait_between_batches(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(facets_roller, "AT_ONCE", 3)
+    monkeypatch.setattr(batches, "AT_ONCE", 3)
     for number in range(10):
         await create_customer(shop.changes, shop.project_id, f"visitor{number}")
-    roller = FacetRoller(shop.database)
+    roller = Roller(shop.database)
     await roller.turn(shop.time)
     shop.time += 6000
     # No time passes from one batch to the next.

@@ -18,20 +18,10 @@ WRITTEN = (
 )
 # Each query, the types of its parameters, the lookups it must make.
 PLANS: dict[str, tuple[str, list[str]]] = {
-    "take_facets_behind": (
-        "text, integer, boolean, bigint, bigint",
-        ["(project_id > $1)", "feeds_pkey", "((project_id = r.project_id) AND (id > r.counted))", "facet_marks_pkey"],
+    "facets_stretch": (
+        "text[], bigint[], bigint[], integer",
+        ["(project_id = a.project_id) AND (id > a.counted)", "using customer_facets_pkey"],
     ),
-    "facets_batch": (
-        "text[], bigint[], integer",
-        [
-            '(project_id = h.project_id) AND ("position" > h."position")',
-            "(project_id = h.project_id) AND (id = ANY (",
-            "Tid Scan on facet_marks m",
-            "Index Only Scan Backward using customers_pkey",
-        ],
-    ),
-    "facets_stretch": ("text[], bigint[], bigint[], integer", ["(project_id = a.project_id) AND (id > a.counted)"]),
     "write_facets": (WRITTEN, ["using customer_facets_pkey", "Tid Scan on customer_facets f"]),
     "delete_customer": ("text, bigint", ["using customer_facets_pkey", "customer_notes_pkey"]),
     "notes_of_customer": ("text, bigint, integer", ["(project_id = $1) AND (customer_id = $2)"]),

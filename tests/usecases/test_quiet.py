@@ -6,19 +6,20 @@ import pytest
 
 from latchkey.domain.instants import DAY, MINUTE, SECOND, Ms
 from latchkey.storage.catalog.catalogs import Catalogs
-from latchkey.storage.charts import progress
+from latchkey.storage.charts import progress as chart_progress
+from latchkey.storage.customer_lists import progress as list_progress
 from latchkey.usecases.access.projects import create_project
-from latchkey.usecases.charts import roller as charts
 from latchkey.usecases.charts.numbers import Numbers
-from latchkey.usecases.charts.roller import Roller, Work
+from latchkey.usecases.charts.roller import Work
 from latchkey.usecases.engine import clock
+from latchkey.usecases.rolling.roller import Roller, roll_all
 from latchkey.usecases.sandbox.clocks import create_customer
 from latchkey.usecases.sandbox.demo import add_catalog
 from tests.statements import counted
 from tests.usecases.charts_books import agree, kept
 from tests.usecases.conftest import Shop
 
-BATCH = ["begin", "take_charts_behind", "charts_batch", "chart_subjects_of", "write_charts", "commit"]
+BATCH = ["begin", "take_rolls_behind", "rolls_batch", "chart_subjects_of", "write_charts", "write_facets", "commit"]
 
 
 async def test_an_idle_clock_asks_once_a_second_when_the_next_customer_is_due(shop: Shop) -> None:
@@ -82,12 +83,15 @@ async def test_a_lone_purchase_is_in_the_charts_after_one_batch_and_its_customer
         said.clear()
         await shop.act("purchase", product="pro_monthly")
         wait = await roller.turn(now)
-        assert said == ["look_at_charts", *BATCH]
+        assert said == ["look_at_rolls", *BATCH]
         assert len(await agree(shop.database, shop.project_id)) == 4
         said.clear()
         now = await idle(roller, now + round(1000 * wait), 30 * SECOND)
-    rest = [one for one in said if one not in ("look_at_charts", "begin", "commit")]
-    assert rest == ["take_charts_behind", "charts_batch", "chart_newcomers", "chart_subjects_of", "write_charts"]
+    rest = [one for one in said if one not in ("look_at_rolls", "begin", "commit")]
+    assert rest == [
+        "take_rolls_behind", "rolls_batch", "chart_newcomers", "chart_subjects_of", "write_charts", "facets_stretch",
+        "write_facets",
+    ]  # fmt: skip
     assert await shop.database.pool.fetchval("select counted from chart_rolls") == await last_customer(shop)
 
 
@@ -106,7 +110,7 @@ async def test_a_busy_second_is_one_batch_whatever_it_brought(shop: Shop) -> Non
             for number in range(5):
                 await one.act("purchase", user=f"user{number}", product="pro_monthly")
         wait = await roller.turn(shop.time + SECOND)
-    assert said == ["look_at_charts", *BATCH]
+    assert said == ["look_at_rolls", *BATCH]
     # At most a few times a second, and at most a second late.
     assert 0.25 <= wait <= 1
     for one in (shop, *others):
@@ -117,6 +121,9 @@ async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monk
     other = Shop(shop.database, "proj_other", shop.time)
     await create_project(shop.database, "Other", shop.time, project_id=other.project_id)
     await add_catalog(shop.database, other.project_id, shop.time)
+    async with shop.database.acquire() as connection:
+        await chart_progress.start(connection)
+        await list_progress.start(connection)
     await other.act("purchase", product="pro_monthly")
     await shop.act("purchase", product="pro_monthly")
     catalogs = Catalogs()
@@ -128,11 +135,12 @@ async def test_a_project_on_which_the_rules_fail_stops_no_other(shop: Shop, monk
         return await priced(connection, project_id, *versions)
 
     monkeypatch.setattr(catalogs, "priced", broken)
-    async with shop.database.acquire() as connection:
-        await progress.start(connection)
-    await charts.roll_all(shop.database, Work(catalogs, Numbers()), shop.time)
+    await roll_all(shop.database, Work(catalogs, Numbers()), shop.time)
     assert len(await kept(shop.database, shop.project_id)) == 2
     assert await kept(shop.database, other.project_id) == {}
+    # Nor do its charts stop its lists.
+    listed = await shop.database.pool.fetch("select project_id from customer_facets")
+    assert sorted(row["project_id"] for row in listed) == sorted([shop.project_id, other.project_id])
 
 
 async def test_a_customer_whose_transaction_still_runs_is_not_passed_over(shop: Shop) -> None:

@@ -11,17 +11,14 @@ from msgspec import Struct
 from latchkey.domain.charts.facts.subject import Origin
 from latchkey.domain.instants import Ms
 from latchkey.storage.database import Connection, Record
+from latchkey.storage.rolling.found import Found
 from latchkey.storage.rolling.newcomers import Count, Seen, Stretch
-from latchkey.storage.rolling.outlook import Outlook
 from latchkey.storage.sql import query
 
 _PROGRESS = query("charts_progress")
-_LOOK = query("look_at_charts")
 _START = query("start_charts")
-_TAKE_BEHIND = query("take_charts_behind")
 _TAKE = query("take_charts")
 _AWAIT = query("await_charts")
-_BATCH = query("charts_batch")
 _NEWCOMERS = query("chart_newcomers")
 _MARK = query("mark_for_charts")
 
@@ -59,14 +56,6 @@ class Roll(Struct, frozen=True):
     summed_to: UUID | None
 
 
-class Found(NamedTuple):
-    """A customer of a batch. Decoded one by one: one that cannot be decoded must not stop the others."""
-
-    key: int
-    state: bytes
-    origin: Origin
-
-
 class Batch(Struct, frozen=True):
     """What a project's next batch is about."""
 
@@ -76,8 +65,9 @@ class Batch(Struct, frozen=True):
     # How many events and marks, up to the limit.
     events: int
     marks: int
-    # Of the last event; None if there is none.
+    # Of the last event; None if there is none. And of the feed's newest event.
     position: int | None
+    head: int
     committed_at: Ms | None
     # The bodies of BILLING_ISSUE events.
     issues: tuple[bytes, ...]
@@ -106,24 +96,9 @@ async def load(connection: Connection, project_id: str) -> Progress | None:
     return Progress(row["head"], row["position"], row["rolled_to"], row["counted"], row["rebuilding"])
 
 
-async def look(connection: Connection) -> Outlook:
-    row = await connection.fetchrow(_LOOK)
-    assert row is not None, "sums always have a row"
-    return Outlook(row["behind"], row["unstarted"], row["newest"])
-
-
 async def start(connection: Connection, project_id: str | None = None) -> None:
     """Starts the charts of a project, or of all new ones."""
     await connection.execute(_START, project_id)
-
-
-async def take_behind(
-    connection: Connection, after: str, limit: int, *, chores: bool, now: Ms, moment: Ms, tail_waits: Ms
-) -> list[Roll]:
-    """Locks the charts of the next projects after `after` that are behind; those that another transaction holds are
-    skipped. With `chores` also projects with customers to count, facts whose time has come, or a tail to fold."""
-    rows = await connection.fetch(_TAKE_BEHIND, after, limit, chores, now, moment, tail_waits)
-    return [_roll(row) for row in rows]
 
 
 async def hold(connection: Connection, project_id: str, *, wait: bool) -> Roll | None:
@@ -133,27 +108,7 @@ async def hold(connection: Connection, project_id: str, *, wait: bool) -> Roll |
     if row is None:
         await start(connection, project_id)
         row = await connection.fetchrow(take, project_id)
-    return None if row is None else _roll(row)
-
-
-async def next_batches(connection: Connection, held: Sequence[Roll], limit: int) -> list[Batch]:
-    """For each project up to `limit` events and as many marks, which are deleted."""
-    rows = await connection.fetch(_BATCH, [one.project_id for one in held], [one.position for one in held], limit)
-    return [
-        Batch(
-            project_id=row["project_id"],
-            catalog_version=row["catalog_version"],
-            rates_version=row["rates_version"],
-            events=row["events"],
-            marks=row["marks"],
-            position=row["position"],
-            committed_at=row["committed_at"],
-            issues=tuple(row["issues"] or ()),
-            customers=_customers(row),
-            seen=Seen(row["newest"], row["xid"], row["oldest_xid"]),
-        )
-        for row in rows
-    ]
+    return None if row is None else roll_in(row)
 
 
 async def newcomers(connection: Connection, stretches: Sequence[Stretch], limit: int) -> list[Newcomer]:
@@ -172,7 +127,7 @@ async def newcomers(connection: Connection, stretches: Sequence[Stretch], limit:
             row["original_app_user_id"],
             row["first_seen_at"],
             row["test_clock_id"],
-            _origin(row["last_seen_platform"], row["last_seen_app_version"], row["last_seen_country"]),
+            origin(row["last_seen_platform"], row["last_seen_app_version"], row["last_seen_country"]),
             row["bought"],
             row["described"],
         )
@@ -186,16 +141,11 @@ async def mark(connection: Connection, customers: Sequence[tuple[str, int]]) -> 
         await connection.execute(_MARK, *zip(*customers, strict=True))
 
 
-def _customers(row: Record) -> tuple[Found, ...]:
-    origins = map(_origin, row["platforms"] or (), row["app_versions"] or (), row["countries"] or ())
-    return tuple(map(Found, row["keys"] or (), row["states"] or (), origins))
-
-
-def _origin(platform: str | None, app_version: str | None, country: str | None) -> Origin:
+def origin(platform: str | None, app_version: str | None, country: str | None) -> Origin:
     return Origin(platform or "", app_version or "", country or "")
 
 
-def _roll(row: Record) -> Roll:
+def roll_in(row: Record) -> Roll:
     return Roll(
         project_id=row["project_id"],
         generation=row["generation"],

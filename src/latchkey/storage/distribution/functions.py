@@ -108,20 +108,14 @@ REPLACED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("unnest($1::text[], $2::bigint[])", "unnest($1::text[], $2::bigint[]) as n (a, b)"),
     ),
     # Keys become visible in their order here, so no transaction need be waited for.
-    **dict.fromkeys(
-        ("charts_batch", "facets_batch"),
-        (
-            ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
-            ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
-        ),
+    "rolls_batch": (
+        ("pg_current_xact_id()::text::bigint as xid", "0::bigint as xid"),
+        ("pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid", "0::bigint as oldest_xid"),
     ),
-    **dict.fromkeys(
-        ("look_at_charts", "look_at_facets"),
+    "look_at_rolls": (
         (
-            (
-                "coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest",
-                "(select coalesce(sum(last), 0)::bigint from customer_keys) as newest",
-            ),
+            "coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest",
+            "(select coalesce(sum(last), 0)::bigint from customer_keys) as newest",
         ),
     ),
     "watch_queue_estimate": (("'lanes'", "'@lanes@'"),),

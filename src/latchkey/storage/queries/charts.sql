@@ -1,12 +1,3 @@
--- name: look_at_charts
--- whether any project's charts are behind its feed
-select
-    heads.position > rolled.position or exists (select from chart_marks) as behind,
-    heads.projects > rolled.projects as unstarted,
-    coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest
-from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
-    (select coalesce(sum(position), 0) as position, count(*) as projects from chart_rolls) as rolled;
-
 -- name: start_charts
 -- start the charts of new projects at the beginning of their feeds
 insert into chart_rolls (project_id)
@@ -15,32 +6,6 @@ where ($1::text is null or f.project_id = $1)
     and not exists (select from chart_rolls r where r.project_id = f.project_id)
 order by f.project_id
 on conflict do nothing;
-
--- name: take_charts_behind
--- lock the progress of the next projects that are behind, by id, unless another process holds it
--- With $3 also projects with customers to count, with facts whose time has come a minute ago, with a tail that has waited
--- for $6, and those that are being rebuilt.
-select r.project_id, r.generation, r.position, r.rolled_to, r.counted, r.mark_id, r.mark_xid, r.marked_at, r.passed_to,
-    r.batch, r.dimension, r.tail, r.folded_at, r.rebuilding, r.summed_to
-from chart_rolls r
-cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
-where r.project_id > $1
-    and (
-        head.position > r.position
-        or exists (select from chart_marks m where m.project_id = r.project_id)
-        or r.rebuilding is not null
-        or $3 and (
-            (r.marked_at is null or abs($4 - r.marked_at) >= $5)
-                and exists (select from customers c where c.project_id = r.project_id and c.id > r.counted)
-            or r.tail > 0 and abs($4 - r.folded_at) >= $6
-            or exists (
-                select from chart_ahead a where a.project_id = r.project_id and a.clock = '' and a.at <= $4 - 60000
-            )
-        )
-    )
-order by r.project_id
-limit $2
-for update of r skip locked;
 
 -- name: take_charts
 -- lock a project's progress, unless another process holds it
@@ -55,56 +20,6 @@ select project_id, generation, position, rolled_to, counted, mark_id, mark_xid, 
     tail, folded_at, rebuilding, summed_to
 from chart_rolls where project_id = $1
 for update;
-
--- name: charts_batch
--- for each of these projects: its next events and marks (which are deleted), the customers they name, its settings
--- A statement of its own after the lock: its snapshot must be newer than what another process has written. Customers are
--- all from this snapshot; merged and erased ones are missing.
-with held as materialized (
-    select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
-),
-taken as (
-    delete from chart_marks m
-    where m.ctid = any(array(
-        select first.ctid
-        from held h
-        cross join lateral (
-            select k.ctid from chart_marks k where k.project_id = h.project_id order by k.project_id, k.id limit $3
-        ) as first
-    ))
-    returning m.project_id, m.customer_id
-)
-select h.project_id, p.catalog_version, (select x.version from exchange_rate_readings x where x.id = 1) as rates_version,
-    told.events, told.position, told.committed_at, told.issues, marked.marks,
-    found.keys, found.states, found.platforms, found.app_versions, found.countries,
-    coalesce(newest.id, 0) as newest,
-    pg_current_xact_id()::text::bigint as xid,
-    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
-from held h
-cross join lateral (select q.catalog_version from projects q where q.id = h.project_id limit 1) as p
-cross join lateral (
-    select count(*) as events, max(e.position) as position, max(e.committed_at) as committed_at,
-        array_agg(e.customer_id) as customers, array_agg(e.body) filter (where e.type = 'BILLING_ISSUE') as issues
-    from (
-        select n.position, n.customer_id, n.committed_at, n.type, n.body from events n
-        where n.project_id = h.project_id and n.position > h.position
-        order by n.position
-        limit $3
-    ) as e
-) as told
-cross join lateral (
-    select count(*) as marks, array_agg(t.customer_id) as customers from taken t where t.project_id = h.project_id
-) as marked
-cross join lateral (
-    select array_agg(c.id) as keys, array_agg(c.state) as states, array_agg(c.last_seen_platform) as platforms,
-        array_agg(c.last_seen_app_version) as app_versions, array_agg(c.last_seen_country) as countries
-    from customers c
-    where c.project_id = h.project_id and c.id = any(told.customers || marked.customers)
-) as found
-left join lateral (
-    select c.id from customers c where c.project_id = h.project_id order by c.id desc limit 1
-) as newest on true
-order by h.project_id;
 
 -- name: chart_newcomers
 -- the next customers of these projects, in the order of their keys

@@ -1,12 +1,3 @@
--- name: look_at_facets
--- whether any project's facets are behind its feed: two sums, because a feed never is behind its facets
-select
-    heads.position > rolled.position or exists (select from facet_marks) as behind,
-    heads.projects > rolled.projects as unstarted,
-    coalesce(pg_sequence_last_value(pg_get_serial_sequence('customers', 'id')::regclass), 0) as newest
-from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
-    (select coalesce(sum(position), 0) as position, count(*) as projects from facet_rolls) as rolled;
-
 -- name: start_facets
 -- start the facets of new projects: at the end of the feed, because all customers are walked through from the first
 insert into facet_rolls (project_id, position)
@@ -16,87 +7,30 @@ where ($1::text is null or f.project_id = $1)
 order by f.project_id
 on conflict do nothing;
 
--- name: take_facets_behind
--- lock the progress of the next projects that are behind, by id, unless another process holds it
-select r.project_id, r.position, r.counted, r.mark_id, r.mark_xid, r.marked_at
-from facet_rolls r
-cross join lateral (select f.position from feeds f where f.project_id = r.project_id limit 1) as head
-where r.project_id > $1
-    and (
-        head.position > r.position
-        or exists (select from facet_marks m where m.project_id = r.project_id)
-        or $3 and (r.marked_at is null or abs($4 - r.marked_at) >= $5)
-            and exists (select from customers c where c.project_id = r.project_id and c.id > r.counted)
-    )
-order by r.project_id
-limit $2
-for update of r skip locked;
-
 -- name: await_facets
 -- lock a project's progress, waiting for another process
 select project_id, position, counted, mark_id, mark_xid, marked_at
 from facet_rolls where project_id = $1
 for update;
 
--- name: facets_batch
--- for each of these projects: its next events and marks (which are deleted), the customers they name, those that are gone
--- A statement of its own after the lock: its snapshot must be newer than what another process has written.
-with held as materialized (
-    select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
-),
-taken as (
-    -- By where the row is stored: a plan made while the table was known to be empty would go through all marks.
-    delete from facet_marks m
-    where m.ctid = any(array(
-        select first.ctid
-        from held h
-        cross join lateral (
-            select k.ctid from facet_marks k where k.project_id = h.project_id order by k.project_id, k.id limit $3
-        ) as first
-    ))
-    returning m.project_id, m.customer_id
-)
-select h.project_id, head.position as head, told.events, told.position, marked.marks,
-    array(select distinct named.one from unnest(told.customers || marked.customers) as named (one)) as named,
-    found.keys, found.states, found.last_seen, found.countries,
-    coalesce(newest.id, 0) as newest,
-    pg_current_xact_id()::text::bigint as xid,
-    pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid
-from held h
-cross join lateral (select f.position from feeds f where f.project_id = h.project_id limit 1) as head
-cross join lateral (
-    select count(*) as events, max(e.position) as position, array_agg(e.customer_id) as customers
-    from (
-        select n.position, n.customer_id from events n
-        where n.project_id = h.project_id and n.position > h.position
-        order by n.position
-        limit $3
-    ) as e
-) as told
-cross join lateral (
-    select count(*) as marks, array_agg(t.customer_id) as customers from taken t where t.project_id = h.project_id
-) as marked
-cross join lateral (
-    select array_agg(c.id) as keys, array_agg(c.state) as states, array_agg(c.last_seen_at) as last_seen,
-        array_agg(c.last_seen_country) as countries
-    from customers c
-    where c.project_id = h.project_id and c.id = any(told.customers || marked.customers)
-) as found
-left join lateral (
-    select c.id from customers c where c.project_id = h.project_id order by c.id desc limit 1
-) as newest on true
-order by h.project_id;
-
 -- name: facets_stretch
 -- the next customers of these projects by their keys, after one key and up to another
-select a.project_id, c.id, c.state, c.last_seen_at, c.last_seen_country
+-- Those who have facets are returned without their state: an event has brought them here before, and whatever changes them
+-- later is an event or a mark.
+select a.project_id, c.id, c.last_seen_at, c.last_seen_country,
+    case when known.customer_id is null then c.state end as state
 from unnest($1::text[], $2::bigint[], $3::bigint[]) as a (project_id, counted, until)
 cross join lateral (
     select k.id, k.state, k.last_seen_at, k.last_seen_country from customers k
     where k.project_id = a.project_id and k.id > a.counted and k.id <= a.until
     order by k.id
     limit $4
-) as c;
+) as c
+left join lateral (
+    select f.customer_id from customer_facets f
+    where f.customer_id = c.id and f.project_id || '' = a.project_id
+    limit 1
+) as known on true;
 
 -- name: write_facets
 -- write a batch: delete the facets of customers that are gone, add or replace others, store the progress

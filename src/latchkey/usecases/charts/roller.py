@@ -1,9 +1,8 @@
-"""The roller of the charts: follows each project's feed and keeps the facts and their sums up to date.
+"""The charts behind a project's feed: what a batch of the roller (`usecases/rolling/roller.py`) writes for them.
 
-A batch is one transaction: the facts of the customers that its events name, the differences to what they had
-contributed before, and the positions in the feeds, of several projects at once. If a roller is killed, its whole batch
-is rolled back. Facts are computed from the customers as they are now, not from the events, so processing a batch twice
-or late is harmless.
+A batch writes the facts of the customers that its events name, and the differences to what they had contributed before.
+Facts are computed from the customers as they are now, not from the events, so processing a batch twice or late is
+harmless.
 
 Differences go to the tail of the project (`chart_tail`), which every answer reads besides the sums. Now and then the
 tail is folded: added to the stored sums (`folding.py`). Facts of the future wait in `chart_ahead` until their time has
@@ -12,9 +11,9 @@ come; most of them are replaced before, by a renewal, and never touch a sum.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from secrets import randbelow
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -30,87 +29,26 @@ from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import progress, subjects
 from latchkey.storage.charts.progress import Batch, Newcomer, Roll
 from latchkey.storage.charts.subjects import Issued, Known, Place
-from latchkey.storage.customers.state_format import decode
 from latchkey.storage.database import Connection, Database
-from latchkey.storage.passing import PASSING
 from latchkey.storage.rolling.newcomers import Count, Counted, Stretch
+from latchkey.storage.rolling.progress import Batches, Wanted, next_batches
 from latchkey.usecases.charts import books, folding, resumming
 from latchkey.usecases.charts.books import Contributed, pseudonym
 from latchkey.usecases.charts.numbers import Asked, Numbers
-from latchkey.usecases.rolling.newcomers import MOMENT, after_counting, next_step
-from latchkey.usecases.rolling.rolled import Rolled
+from latchkey.usecases.rolling.batches import reached, share
+from latchkey.usecases.rolling.newcomers import after_counting, next_step
+from latchkey.usecases.rolling.rolled import NOTHING, Rolled
 from latchkey.usecases.rolling.turns import in_turns
 from latchkey.wire.event import Event
 
-# Events per transaction: enough to be worth the round trips, few enough to take a tenth of a second.
-AT_ONCE = 500
-# Projects per transaction.
-PROJECTS = 50
 # New customers without an event, per transaction and project.
 NEWCOMERS_AT_ONCE = 2_000
 # The tail is folded when it is this old, if not before.
 TAIL_WAITS: Ms = 10 * MINUTE
-# Seconds between two looks at whether anything is behind. With the batch, charts are at most a second late.
-_LOOK = 0.9
-# Seconds between two batches while there is more to do, so that purchases are not delayed.
-_BREATH = 0.02
-# How often projects are looked through for facts whose time has come, old tails, and customers whose key became visible
-# late.
-_CHORES_EVERY: Ms = 1 * MINUTE
 
 log = structlog.get_logger("latchkey.charts")
 
 _EVENT = json.Decoder(Event)
-
-
-async def run_charts(database: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Runs until `stop` is set. Several may run at once: each skips projects that another has locked."""
-    roller = Roller(database)
-    while not stop.is_set():
-        try:
-            wait = await roller.turn(now())
-        except Exception:
-            # The database may be unreachable. The charts are then late; nothing else depends on them.
-            log.exception("charts failed")
-            wait = _LOOK
-        try:
-            await asyncio.wait_for(stop.wait(), wait)
-        except TimeoutError:
-            continue
-
-
-class Roller:
-    """Decides when to roll. While nothing happens a turn is one short statement."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._work = Work(Catalogs(), Numbers())
-        # When chores were last done, the last customer's key then, and whether customers were left to count.
-        self._looked_at: Ms | None = None
-        self._newest = 0
-        self._uncounted = False
-
-    async def turn(self, now: Ms) -> float:
-        """Rolls what is behind. Returns how many seconds to wait before the next turn."""
-        async with self._database.acquire() as connection:
-            outlook = await progress.look(connection)
-            if outlook.unstarted:
-                await progress.start(connection)
-        chores = self._chores(outlook.newest, now)
-        if not (outlook.behind or outlook.unstarted or chores):
-            return _LOOK
-        rolled = await roll_all(self._database, self._work, now, chores=chores)
-        if chores:
-            # With more than one batch to count, as after an import, the next turn goes on at once.
-            self._looked_at = None if rolled.more else now
-            self._newest, self._uncounted = outlook.newest, rolled.uncounted
-        return _BREATH if rolled.more else _LOOK
-
-    def _chores(self, newest: int, now: Ms) -> bool:
-        if self._looked_at is None:
-            return True
-        waited = abs(now - self._looked_at)
-        return waited >= (MOMENT if self._uncounted or newest != self._newest else _CHORES_EVERY)
 
 
 class Work:
@@ -121,41 +59,26 @@ class Work:
         self.numbers = numbers
 
 
-async def roll_all(database: Database, work: Work, now: Ms, *, chores: bool = True) -> Rolled:
-    """One batch of every project that is behind; with `chores` also of those that have anything else to do."""
-    after, more, uncounted = "", False, False
-    while True:
-        held: list[Roll] = []
-        try:
-            async with database.transaction() as connection:
-                held = await progress.take_behind(
-                    connection, after, PROJECTS, chores=chores, now=now, moment=MOMENT, tail_waits=TAIL_WAITS
-                )
-                rolled, found = await _roll(connection, work, held, now)
-            work.numbers.keep({one.project_id: one for one in held}, found)
-        except PASSING:
-            work.numbers.forget()
-            raise
-        except Exception:
-            work.numbers.forget()
-            if not held:
-                raise
-            # One project on which the rules fail must not stop the others.
-            rolled = await _one_by_one(database, work, held, now)
-        more, uncounted = more or rolled.more, uncounted or rolled.uncounted
-        if len(held) < PROJECTS:
-            return Rolled(more, uncounted)
-        after = held[-1].project_id
+class Ready(NamedTuple):
+    rolled: Rolled
+    # To keep in `Numbers` after the commit.
+    numbers: Mapping[Asked, int]
 
 
 async def roll(database: Database, work: Work, project_id: str, now: Ms, *, wait: bool = False) -> Rolled:
-    """One batch of a project. Without `wait`, a project that another process has locked is skipped."""
+    """One batch of a project's charts alone. Without `wait`, a project that another process has locked is skipped."""
     async with database.transaction() as connection:
         held = await progress.hold(connection, project_id, wait=wait)
-        rolls = [] if held is None else [held]
-        rolled, found = await _roll(connection, work, rolls, now)
-    work.numbers.keep({one.project_id: one for one in rolls}, found)
-    return rolled
+        if held is None:
+            return NOTHING
+        limit = share(1)
+        wanted = Wanted(project_id, held.position, charts=True, lists=False)
+        batches = Batches([], [])
+        if held.rebuilding is None:
+            batches = await next_batches(connection, [wanted], limit)
+        done = await apply(connection, work, [held], batches.charts, limit, now)
+    work.numbers.keep({project_id: held}, done.numbers)
+    return done.rolled
 
 
 async def catch_up(database: Database, project_id: str, now: Ms, *, most: int = 20_000) -> bool:
@@ -164,7 +87,7 @@ async def catch_up(database: Database, project_id: str, now: Ms, *, most: int = 
     async with database.acquire() as connection:
         found = await progress.load(connection, project_id)
     head = 0 if found is None else found.head
-    for _ in range(max(1, most // AT_ONCE)):
+    for _ in range(max(1, most // share(1))):
         more = (await roll(database, work, project_id, now, wait=True)).more
         async with database.acquire() as connection:
             found = await progress.load(connection, project_id)
@@ -197,35 +120,17 @@ def _random_like(subject: UUID, summed_to: UUID | None) -> UUID:
     return UUID(int=first + randbelow(last - first + 1))
 
 
-async def _one_by_one(database: Database, work: Work, held: Sequence[Roll], now: Ms) -> Rolled:
-    more = uncounted = False
-    for one in held:
-        try:
-            rolled = await roll(database, work, one.project_id, now)
-        except PASSING:
-            raise
-        except Exception:
-            work.numbers.forget()
-            log.exception("charts of a project failed", project_id=one.project_id)
-        else:
-            more, uncounted = more or rolled.more, uncounted or rolled.uncounted
-    return Rolled(more, uncounted)
-
-
-async def _roll(
-    connection: Connection, work: Work, held: Sequence[Roll], now: Ms
-) -> tuple[Rolled, Mapping[Asked, int]]:
-    """One batch of these projects, which the transaction has locked. A project whose sums are being computed anew has a
-    step of that instead."""
+async def apply(
+    connection: Connection, work: Work, held: Sequence[Roll], batches: Sequence[Batch], limit: int, now: Ms
+) -> Ready:
+    """Writes these batches of up to `limit` events each; the transaction has locked the projects. A project whose sums
+    are being computed anew has a step of that instead."""
     rebuilt = [one for one in held if one.rebuilding is not None]
     for roll in rebuilt:
         await resumming.step(connection, roll, now)
-    held = [one for one in held if one.rebuilding is None]
-    if not held:
-        return Rolled(more=bool(rebuilt), uncounted=False), {}
-    limit = max(1, AT_ONCE // len(held))
-    rolls = {one.project_id: one for one in held}
-    batches = await progress.next_batches(connection, held, limit)
+    rolls = {one.project_id: one for one in held if one.rebuilding is None}
+    if not rolls:
+        return Ready(Rolled(more=bool(rebuilt), uncounted=False), {})
     decoded = {batch.project_id: await _customers(batch) for batch in batches}
     await subjects.keep_issues(connection, [one for batch in batches for one in _issues(batch)])
     counts, newcomers, again = await _count(connection, rolls, batches, now)
@@ -251,7 +156,7 @@ async def _roll(
         elif place not in known or known[place].facts is None:
             contributed[place] = books.bare(one)
     await progress.mark(connection, late)
-    advanced = {batch.project_id: _advanced(rolls[batch.project_id], batch, counts) for batch in batches}
+    advanced = {batch.project_id: _advanced(rolls[batch.project_id], batch, counts, limit) for batch in batches}
     moved = [id for id, roll in advanced.items() if roll != rolls[id] or now >= roll.passed_to + MINUTE]
     written = await books.write(connection, work.numbers, advanced, contributed, known, now, moved)
     for id, roll in advanced.items():
@@ -262,13 +167,13 @@ async def _roll(
         more=bool(rebuilt) or again or any(limit in (one.events, one.marks) for one in batches),
         uncounted=any(one.mark_id is not None for one in counts.values()),
     )
-    return rolled, written.numbers
+    return Ready(rolled, written.numbers)
 
 
-def _advanced(roll: Roll, batch: Batch, counts: Mapping[str, Count]) -> Roll:
+def _advanced(roll: Roll, batch: Batch, counts: Mapping[str, Count], limit: int) -> Roll:
     return replace(
         roll,
-        position=roll.position if batch.position is None else batch.position,
+        position=reached(roll.position, batch.position, batch.head, batch.events, limit),
         rolled_to=roll.rolled_to if batch.committed_at is None else batch.committed_at,
         count=counts[roll.project_id],
     )
@@ -312,12 +217,12 @@ def _must_be_read(one: Newcomer, known: Known | None, catalog: Catalog) -> bool:
 
 async def _customers(batch: Batch) -> list[tuple[Customer, Origin]]:
     found: list[tuple[Customer, Origin]] = []
-    async for key, state, origin in in_turns(batch.customers):
+    async for one in in_turns(batch.customers):
         try:
-            found.append((decode(state), origin))
+            found.append((one.customer, progress.origin(one.platform, one.app_version, one.country)))
         except Exception:
             # One customer that cannot be decoded must not stop the charts of all others.
-            log.exception("customer left out of charts", customer=key)
+            log.exception("customer left out of charts", customer=one.key)
     return found
 
 

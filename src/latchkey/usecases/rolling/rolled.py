@@ -1,6 +1,8 @@
-"""What a pass of a roller left to do."""
+"""What a batch left to do."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,3 +12,9 @@ class Rolled(Struct, frozen=True):
     more: bool
     # Some customers are not counted yet.
     uncounted: bool
+
+    def plus(self, other: Rolled) -> Rolled:
+        return Rolled(self.more or other.more, self.uncounted or other.uncounted)
+
+
+NOTHING: Final = Rolled(more=False, uncounted=False)

@@ -1,0 +1,165 @@
+"""The roller: follows each project's feed and keeps its charts and its customer lists up to date, in one pass.
+
+A batch is one transaction: the customers that its events and marks name are read and decoded once, charts and lists
+write what follows from them, and the positions in the feeds move on, of several projects at once. If a roller is
+killed, its whole batch is rolled back. Everything is computed from the customers as they are now, not from the events,
+so processing a batch twice or late is harmless.
+
+Charts and lists have positions of their own, and each can be rebuilt alone. While the positions of a project differ,
+each has a batch of its own in the same transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+
+from latchkey.domain.instants import MINUTE, Ms
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.charts import progress as chart_progress
+from latchkey.storage.customer_lists import progress as list_progress
+from latchkey.storage.database import Connection, Database
+from latchkey.storage.passing import PASSING
+from latchkey.storage.rolling import progress
+from latchkey.storage.rolling.progress import Held, Wanted
+from latchkey.usecases.charts import roller as charts
+from latchkey.usecases.charts.numbers import Numbers
+from latchkey.usecases.charts.roller import Ready, Work
+from latchkey.usecases.customer_lists import roller as lists
+from latchkey.usecases.rolling.batches import share
+from latchkey.usecases.rolling.newcomers import MOMENT
+from latchkey.usecases.rolling.rolled import NOTHING, Rolled
+
+# Projects per transaction.
+PROJECTS = 50
+# Seconds between two looks at whether anything is behind. With the batch, charts are at most a second late.
+_LOOK = 0.9
+# Seconds between two batches while there is more to do, so that purchases are not delayed.
+_BREATH = 0.02
+# How often projects are looked through for facts whose time has come, old tails, and customers whose key became visible
+# late.
+_CHORES_EVERY: Ms = 1 * MINUTE
+
+log = structlog.get_logger("latchkey.rolling")
+
+
+async def run_roller(database: Database, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+    """Runs until `stop` is set. Several may run at once: each skips projects that another has locked."""
+    roller = Roller(database)
+    while not stop.is_set():
+        try:
+            wait = await roller.turn(now())
+        except Exception:
+            # The database may be unreachable. Charts and lists are then late; nothing else depends on them.
+            log.exception("charts and customer lists failed")
+            wait = _LOOK
+        try:
+            await asyncio.wait_for(stop.wait(), wait)
+        except TimeoutError:
+            continue
+
+
+class Roller:
+    """Decides when to roll. While nothing happens a turn is one short statement."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._work = Work(Catalogs(), Numbers())
+        # When chores were last done, the last customer's key then, and whether customers were left to count.
+        self._looked_at: Ms | None = None
+        self._newest = 0
+        self._uncounted = False
+
+    async def turn(self, now: Ms) -> float:
+        """Rolls what is behind. Returns how many seconds to wait before the next turn."""
+        async with self._database.acquire() as connection:
+            outlook = await progress.look(connection)
+            if outlook.unstarted:
+                await chart_progress.start(connection)
+                await list_progress.start(connection)
+        chores = self._chores(outlook.newest, now)
+        if not (outlook.behind or outlook.unstarted or chores):
+            return _LOOK
+        rolled = await roll_all(self._database, self._work, now, chores=chores)
+        if chores:
+            # With more than one batch to count, as after an import, the next turn goes on at once.
+            self._looked_at = None if rolled.more else now
+            self._newest, self._uncounted = outlook.newest, rolled.uncounted
+        return _BREATH if rolled.more else _LOOK
+
+    def _chores(self, newest: int, now: Ms) -> bool:
+        if self._looked_at is None:
+            return True
+        waited = abs(now - self._looked_at)
+        return waited >= (MOMENT if self._uncounted or newest != self._newest else _CHORES_EVERY)
+
+
+async def roll_all(database: Database, work: Work, now: Ms, *, chores: bool = True) -> Rolled:
+    """One batch of every project that is behind; with `chores` also of those that have anything else to do."""
+    after, all_rolled = "", NOTHING
+    while True:
+        held: list[Held] = []
+        try:
+            async with database.transaction() as connection:
+                held = await progress.take_behind(
+                    connection, after, PROJECTS, chores=chores, now=now, moment=MOMENT, tail_waits=charts.TAIL_WAITS
+                )
+                rolled, numbers = await _roll(connection, work, held, now)
+            work.numbers.keep({one.charts.project_id: one.charts for one in held}, numbers)
+        except PASSING:
+            work.numbers.forget()
+            raise
+        except Exception:
+            work.numbers.forget()
+            if not held:
+                raise
+            # One project on which the rules fail must not stop the others, nor its charts its lists.
+            rolled = await _one_by_one(database, work, held, now)
+        all_rolled = all_rolled.plus(rolled)
+        if len(held) < PROJECTS:
+            return all_rolled
+        after = held[-1].charts.project_id
+
+
+async def _roll(connection: Connection, work: Work, held: Sequence[Held], now: Ms) -> Ready:
+    """One batch of these projects, which the transaction has locked."""
+    if not held:
+        return Ready(NOTHING, {})
+    limit = share(len(held))
+    batches = await progress.next_batches(connection, list(_wanted(held)), limit)
+    done = await charts.apply(connection, work, [one.charts for one in held], batches.charts, limit, now)
+    listed = await lists.apply(connection, [one.lists for one in held], batches.lists, limit, now)
+    return Ready(done.rolled.plus(listed), done.numbers)
+
+
+def _wanted(held: Sequence[Held]) -> Iterable[Wanted]:
+    for one in held:
+        id, rebuilding = one.charts.project_id, one.charts.rebuilding is not None
+        if one.charts.position == one.lists.position and not rebuilding:
+            yield Wanted(id, one.charts.position, charts=True, lists=True)
+            continue
+        if not rebuilding:
+            yield Wanted(id, one.charts.position, charts=True, lists=False)
+        yield Wanted(id, one.lists.position, charts=False, lists=True)
+
+
+async def _one_by_one(database: Database, work: Work, held: Sequence[Held], now: Ms) -> Rolled:
+    rolled = NOTHING
+    for one in held:
+        id = one.charts.project_id
+        try:
+            rolled = rolled.plus(await charts.roll(database, work, id, now))
+        except PASSING:
+            raise
+        except Exception:
+            work.numbers.forget()
+            log.exception("charts of a project failed", project_id=id)
+        try:
+            rolled = rolled.plus(await lists.roll(database, id, now))
+        except PASSING:
+            raise
+        except Exception:
+            log.exception("customer lists of a project failed", project_id=id)
+    return rolled
