@@ -7,13 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from latchkey.domain.instants import DAY
 from latchkey.domain.money import UNKNOWN
-from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.purchase import Environment, Purchase
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.apple import snapshots
 from latchkey.stores.apple.payloads import Transaction
 from latchkey.stores.apple.storefronts import country_of
 from latchkey.stores.google import periods
 from latchkey.stores.google.resources import Order
+from latchkey.stores.test_store import actions
+from tests.domain.shop import NOON, PRO_MONTHLY, TEAM_MONTHLY
 
 
 @pytest.mark.parametrize(
@@ -87,3 +91,11 @@ def test_googles_partial_refunds_have_their_days_also_after_the_rest_went_back()
         assert [(one.at % 10_000, one.micros) for one in told] == [(3_000, 10_000), (9_000, 2_000_000)]
     assert periods.parts_back(order(orderHistory={"partialRefundEvents": done})) == ()
     assert periods.parts_back(None) == ()
+
+
+def test_the_test_store_keeps_the_country_when_a_product_changes() -> None:
+    sold = actions.sell(PRO_MONTHLY, NOON, id="sub", environment=Environment.SANDBOX)
+    abroad = actions.sold_in(sold, "DE")
+    assert isinstance(abroad, Subscription)
+    changed = actions.change_product(abroad, TEAM_MONTHLY, NOON + DAY, at_renewal=False)
+    assert [one.country for one in changed.periods] == ["DE", "DE"]
