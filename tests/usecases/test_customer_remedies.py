@@ -35,8 +35,8 @@ def test_another_stores_purchases_are_dealt_with_there() -> None:
     customer = with_subscription(someone(), replace(subscribed(), store="app_store"))
     customer = with_purchase(customer, replace(bought(), store="play_store"))
     found = remedies(customer, NOON)
-    assert found["app_store", "sub"] == Remedies(elsewhere="Refunded and extended at app_store.")
-    assert found["play_store", "one"] == Remedies(elsewhere="Refunded at play_store.")
+    assert found["app_store", "sub"] == Remedies(elsewhere="To refund or extend it, use the store: app_store.")
+    assert found["play_store", "one"] == Remedies(elsewhere="To refund it, use the store: play_store.")
 
 
 def test_of_several_purchases_of_a_product_the_newest_can_be_refunded() -> None:

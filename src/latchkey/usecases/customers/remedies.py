@@ -64,7 +64,7 @@ async def extend(
 
 def _of_subscription(customer: Customer, one: Subscription, now: Ms) -> Remedies:
     if one.store != STORE:
-        return Remedies(elsewhere=f"Refunded and extended at {one.store}.")
+        return Remedies(elsewhere=f"To refund or extend it, use the store: {one.store}.")
     same = [other for other in customer.subscriptions if other.current.product_id == one.current.product_id]
     if one is not max(same, key=lambda other: other.current.order) or one.current.refunded_at is not None:
         return Remedies()
@@ -78,7 +78,7 @@ def _of_purchase(customer: Customer, one: Purchase, now: Ms) -> Remedies:
     if one.kind is PurchaseKind.TEMPORARY:
         return Remedies()
     if one.store != STORE:
-        return Remedies(elsewhere=f"Refunded at {one.store}.")
+        return Remedies(elsewhere=f"To refund it, use the store: {one.store}.")
     same = [other for other in customer.purchases if other.product_id == one.product_id and other.kind is one.kind]
     newest = max(same, key=lambda other: other.purchased_at)
     return Remedies(refund=one is newest and one.refunded_at is None)
