@@ -263,7 +263,8 @@ async def _contributed(
                 customer, catalog, origins=origins, issues=issues, attributes=catalog.chart_attributes, erased=erased
             )
         except Exception:
-            log.exception("customer left out of charts", app_user_id=customer.app_user_id)
+            subjects = [str(subject) for _, subject in places.values()]
+            log.exception("customer left out of charts", project_id=roll.project_id, subjects=subjects)
             continue
         for key, found in facts.items():
             contributed[places[key]] = Contributed(environments[key], origins[key], found)
