@@ -24,7 +24,7 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.facts.of_customer import facts_of
 from latchkey.domain.charts.facts.subject import NO_ORIGIN, Issue, Origin, SubjectKey, paid_to, subjects_of
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import MINUTE, Ms
+from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.storage.catalog.catalogs import Catalogs
 from latchkey.storage.charts import progress, subjects
 from latchkey.storage.charts.progress import Batch, Newcomer, Roll
@@ -43,8 +43,8 @@ from latchkey.wire.event import Event
 
 # New customers without an event, per transaction and project.
 NEWCOMERS_AT_ONCE = 2_000
-# The tail is folded when it is this old, if not before.
-TAIL_WAITS: Ms = 10 * MINUTE
+# The tail is folded when it is this old, if not before. A small tail costs answers less than folding it often would.
+TAIL_WAITS: Ms = 2 * HOUR
 
 log = structlog.get_logger("latchkey.charts")
 
