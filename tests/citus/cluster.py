@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -82,6 +82,8 @@ class Cluster:
 
     coordinator: str
     nodes: tuple[Node, ...]
+    # By port, if they were started here.
+    servers: Mapping[int, Server] = field(default_factory=dict)
 
     def url(self, database: str, node: Node | None = None) -> str:
         """The address of a database, at the coordinator or at one of the workers."""
@@ -137,12 +139,13 @@ async def cluster(folder: Path, settings: Mapping[str, str] | None = None) -> As
         return
     programs = Path(os.environ[BIN])
     with ExitStack() as stack:
-        ports = [
+        servers = [
             stack.enter_context(running(programs, folder / name, {**UNSAFE_BUT_FAST, **(settings or {})}))
             for name in ("coordinator", *(f"worker{number}" for number in range(1, WORKERS + 1)))
         ]
-        nodes = tuple(Node(HOST, port) for port in ports)
-        yield Cluster(f"postgresql://{USER}@{HOST}:{ports[0]}/postgres", nodes)
+        nodes = tuple(Node(HOST, server.port) for server in servers)
+        coordinator = f"postgresql://{USER}@{HOST}:{servers[0].port}/postgres"
+        yield Cluster(coordinator, nodes, {server.port: server for server in servers})
 
 
 async def given(url: str) -> Cluster:
@@ -161,9 +164,55 @@ async def given(url: str) -> Cluster:
     return Cluster(url, nodes)
 
 
+class Server:
+    """One server with Citus, in a folder of its own. It can be stopped and started again, at the same port."""
+
+    def __init__(self, programs: Path, folder: Path, port: int) -> None:
+        self._programs = programs
+        self._folder = folder
+        self.port = port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        folder, user = self._folder, server_user()
+        # A server that was killed has left its file behind.
+        (folder / "postmaster.pid").unlink(missing_ok=True)
+        with folder.with_suffix(".log").open("ab") as log:
+            process = self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", folder],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+                cwd=folder,
+                user=user.switch_uid,
+                group=user.switch_gid,
+                extra_groups=user.switch_groups,
+            )
+        wait_until(lambda: ready(folder) or process.poll() is not None, f"{folder} did not start")
+        assert process.poll() is None, folder.with_suffix(".log").read_text(errors="replace")
+
+    def stop(self, *numbers: signal.Signals) -> None:
+        """Ends it with the first of these signals, and with the next if it has not ended after 30 seconds."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for number in numbers:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+                break
+
+    def crash(self) -> None:
+        """Ends it at once, without writing anything down: the next start recovers from the log."""
+        self.stop(signal.SIGQUIT, signal.SIGKILL)
+
+
 @contextmanager
-def running(programs: Path, folder: Path, settings: Mapping[str, str]) -> Iterator[int]:
-    """One server with Citus, in a new folder; yields its port."""
+def running(programs: Path, folder: Path, settings: Mapping[str, str]) -> Iterator[Server]:
+    """One server with Citus, in a new folder."""
     user = server_user()
     user.open_way_to(programs)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -171,35 +220,16 @@ def running(programs: Path, folder: Path, settings: Mapping[str, str]) -> Iterat
     shutil.copytree(template(programs), folder, symlinks=True)
     for path in (folder, *folder.rglob("*")):
         user.own(path)
-    port = free_port()
-    lines = [f"{name} = '{value}'" for name, value in {**SETTINGS, **settings, "port": str(port)}.items()]
+    server = Server(programs, folder, free_port())
+    lines = [f"{name} = '{value}'" for name, value in {**SETTINGS, **settings, "port": str(server.port)}.items()]
     (folder / "postgresql.conf").write_text("\n".join(lines) + "\n")
     # For programs of this machine, and only until the tests end.
     (folder / "pg_hba.conf").write_text("host all all 127.0.0.1/32 trust\nhost replication all 127.0.0.1/32 trust\n")
-    with folder.with_suffix(".log").open("wb") as log:
-        process = subprocess.Popen(
-            [programs / "postgres", "-D", folder],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            preexec_fn=_end_with_parent,
-            cwd=folder,
-            user=user.switch_uid,
-            group=user.switch_gid,
-            extra_groups=user.switch_groups,
-        )
     try:
-        wait_until(lambda: ready(folder) or process.poll() is not None, f"{folder} did not start")
-        assert process.poll() is None, folder.with_suffix(".log").read_text(errors="replace")
-        yield port
+        server.start()
+        yield server
     finally:
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(30)
-                break
+        server.stop(signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)
 
 
 def _end_with_parent() -> None:

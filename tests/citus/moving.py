@@ -96,20 +96,30 @@ class Load:
             except Exception as error:
                 # Whoever buys would be told so, and buy again.
                 self.refused.append(error)
+                await asyncio.sleep(0.02)
                 continue
             finally:
                 ended = time.perf_counter()
                 self.taken.append((ended, ended - began))
             self.acknowledged[project] += [event.id for event in done.events]
 
-    async def until_bought(self, more: int) -> None:
-        """Until every project has so many more events than now."""
-        before = {project: len(self.acknowledged[project]) for project in self.projects}
+    async def until_bought(self, more: int, projects: Sequence[str] = ()) -> None:
+        """Until every project, or each of these, has so many more events than now."""
+        before = {project: len(self.acknowledged[project]) for project in projects or self.projects}
 
         async def enough() -> bool:
-            return all(len(self.acknowledged[one]) >= before[one] + more for one in self.projects)
+            return all(len(self.acknowledged[one]) >= first + more for one, first in before.items())
 
         await until(enough, lambda: f"{self.refused[-3:]} {dict(self.acknowledged)}", every=0.01)
+
+    async def until_arrived(self, project: str) -> None:
+        """Until the newest event that was acknowledged by now has been delivered."""
+        newest = self.acknowledged[project][-1]
+
+        async def is_there() -> bool:
+            return any(one.event.id == newest for one in self.arrivals)
+
+        await until(is_there, lambda: f"{project}: {newest} is not among {len(self.arrivals)}", every=0.05)
 
     async def during(self, url: str, statement: str) -> Step:
         """Run a statement of Citus meanwhile."""
@@ -166,6 +176,8 @@ async def loaded(url: str, folder: Path, projects: Sequence[str]) -> AsyncIterat
             secret_key=SECRET,
             webhook_allow_networks=(ip_network("127.0.0.0/8"),),
             webhook_extra_ca=certificates.authority,
+            # Leases are as long.
+            webhook_timeout_ms=5_000,
             drain_seconds=1,
         )
         load, stopped = Load(database, projects, arrivals), asyncio.Event()

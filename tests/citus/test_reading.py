@@ -8,22 +8,33 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+import pytest
 
 from latchkey.storage.database import Database
-from latchkey.storage.sql import query
+from latchkey.storage.distribution.functions import is_asked_of_nodes
+from latchkey.storage.sql import all_queries, query
 from latchkey.usecases.access.projects import create_project
 from tests.api.client import NOW
+from tests.citus.cluster import Cluster
 from tests.citus.moving import MOVE, elsewhere, prepare
 from tests.patience import until
 
 PROJECT = "proj_1"
 
 
+@pytest.fixture(scope="module")
+async def spread_url(citus: Cluster) -> AsyncIterator[str]:
+    """One database for all of these tests: to make one takes longer than all of them."""
+    async with citus.database() as url:
+        await prepare(url)
+        async with Database(url, max_size=1) as database:
+            await create_project(database, PROJECT, NOW, project_id=PROJECT)
+        yield url
+
+
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Database]:
-    await prepare(url)
     async with Database(url, max_size=2) as database:
-        await create_project(database, PROJECT, NOW, project_id=PROJECT)
         yield database
 
 
@@ -52,10 +63,10 @@ async def linked(database: Database) -> Any:
     return links(database)[-1]
 
 
-async def test_a_read_is_sent_to_the_node_of_its_project(citus_url: str) -> None:
-    async with opened(citus_url) as database:
+async def test_a_read_is_sent_to_the_node_of_its_project(spread_url: str) -> None:
+    async with opened(spread_url) as database:
         link = await linked(database)
-        here, _ = await elsewhere(citus_url, PROJECT)
+        here, _ = await elsewhere(spread_url, PROJECT)
         sent: list[str] = []
         link.add_query_logger(lambda record: sent.append(record.query))
 
@@ -70,8 +81,8 @@ async def test_a_read_is_sent_to_the_node_of_its_project(citus_url: str) -> None
         assert sent == []
 
 
-async def test_what_a_node_cannot_answer_is_asked_of_the_coordinator(citus_url: str) -> None:
-    async with opened(citus_url) as database:
+async def test_what_a_node_cannot_answer_is_asked_of_the_coordinator(spread_url: str) -> None:
+    async with opened(spread_url) as database:
         link = await linked(database)
         link.terminate()
         assert await head(database) == 0
@@ -89,11 +100,11 @@ async def test_what_a_node_cannot_answer_is_asked_of_the_coordinator(citus_url: 
         assert await head(database) == 0
 
 
-async def test_a_project_is_read_where_it_has_gone(citus_url: str) -> None:
-    async with opened(citus_url) as database:
+async def test_a_project_is_read_where_it_has_gone(spread_url: str) -> None:
+    async with opened(spread_url) as database:
         link = await linked(database)
-        _, there = await elsewhere(citus_url, PROJECT)
-        connection = await asyncpg.connect(citus_url)
+        _, there = await elsewhere(spread_url, PROJECT)
+        connection = await asyncpg.connect(spread_url)
         await connection.execute(MOVE.format(project=PROJECT, **there))
         await connection.execute("update feeds set position = 7 where project_id = $1", PROJECT)
         await connection.close()
@@ -101,3 +112,42 @@ async def test_a_project_is_read_where_it_has_gone(citus_url: str) -> None:
         # The process still takes the old node for the right one, and that passes the read on.
         assert links(database)[-1] is link
         assert await head(database) == 7
+        await database.pool.execute("update feeds set position = 0 where project_id = $1", PROJECT)
+
+
+async def test_each_node_is_asked_once_what_is_due_in_all_of_its_shards(spread_url: str) -> None:
+    async with opened(spread_url) as database:
+        for number in range(2, 9):
+            await create_project(database, f"proj_{number}", NOW, project_id=f"proj_{number}")
+
+        async with database.acquire() as connection:
+            await connection.execute("update customer_keys set last = 1")
+
+        async def counted(connection: Any) -> int:
+            row = await connection.fetchrow(query("look_at_rolls"))
+            return int(row["newest"])
+
+        async def both_linked() -> bool:
+            async with database.acquire() as connection:
+                await counted(connection)
+            return len(links(database)) >= 2
+
+        await until(both_linked, "no connections to the nodes were made")
+        sent: list[str] = []
+        for link in links(database):
+            link.add_query_logger(lambda record: sent.append(record.query) if "at_node." in record.query else None)
+        async with database.acquire() as connection:
+            # In a transaction each shard is asked, through the coordinator.
+            async with connection.transaction():
+                assert await counted(connection) == 8
+            assert await counted(connection) == 8
+            await asyncio.sleep(0)
+            assert len(sent) == 2
+            assert all("at_node.look_at_rolls" in text for text in sent)
+            # Every one of these statements can be asked so.
+            for name in filter(is_asked_of_nodes, all_queries()):
+                amount = len((await connection.prepare(query(name))).get_parameters())
+                sent.clear()
+                await connection.fetch(query(name), *[None] * amount)
+                await asyncio.sleep(0)
+                assert len(sent) == 2, name

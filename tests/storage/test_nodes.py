@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import asyncpg
+import pytest
+
+from latchkey.storage.distribution.away import Away, is_of_a_node
 from latchkey.storage.distribution.nodes import AGAIN_SECONDS, LINKS, Nodes, Place, address
+from latchkey.storage.errors import NodeAwayError
 from tests.patience import until
 
 HERE, THERE = Place("db2", 5432), Place("db3", 5432)
@@ -101,3 +106,59 @@ def test_a_node_has_the_same_address_with_another_host() -> None:
         "postgresql://me:pa%40ss@db2:5432/latchkey?sslmode=require"
     )
     assert address("postgresql://db1/latchkey", Place("::1", 1)) == "postgresql://[::1]:1/latchkey"
+
+
+async def test_a_node_is_away_until_it_answers_again() -> None:
+    asked: list[str] = []
+    is_there = asyncio.Event()
+
+    async def answers(project_id: str) -> None:
+        asked.append(project_id)
+        if not is_there.is_set():
+            raise ConnectionRefusedError
+
+    away = Away(answers, every=0.001)
+    away.require(HERE)
+    away.note(HERE, "proj_1")
+    away.note(HERE, "proj_2")
+    with pytest.raises(NodeAwayError, match="db2:5432"):
+        away.require(HERE)
+    away.require(THERE)
+    away.require(None)
+
+    async def was_asked_twice() -> bool:
+        return len(asked) > 1
+
+    await until(was_asked_twice)
+    assert HERE in away
+    assert THERE not in away
+    is_there.set()
+
+    async def is_back() -> bool:
+        return not away
+
+    await until(is_back, "nobody has noticed that the node is back")
+    away.require(HERE)
+    # One task asks, however many have noticed.
+    assert set(asked) == {"proj_1"}
+
+    is_there.clear()
+    away.note(THERE, "proj_3")
+    await away.close()
+    assert not away
+
+
+def test_only_what_the_coordinator_says_of_a_node_is_about_a_node() -> None:
+    def error(kind: type[asyncpg.PostgresError], severity: str | None) -> asyncpg.PostgresError:
+        made = kind("gone")
+        if severity is not None:
+            made.severity_en = severity
+        return made
+
+    assert is_of_a_node(error(asyncpg.ConnectionFailureError, "ERROR"))
+    assert is_of_a_node(error(asyncpg.AdminShutdownError, "ERROR"))
+    # The coordinator itself ends.
+    assert not is_of_a_node(error(asyncpg.AdminShutdownError, "FATAL"))
+    # The driver has lost the coordinator.
+    assert not is_of_a_node(error(asyncpg.ConnectionDoesNotExistError, None))
+    assert not is_of_a_node(error(asyncpg.QueryCanceledError, "ERROR"))

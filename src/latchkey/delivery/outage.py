@@ -14,13 +14,16 @@ log = structlog.get_logger()
 _LONGEST = 2.0
 
 
-async def outlive(work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work; while the database is unreachable, retry after a wait that grows to two seconds."""
+async def outlive(work: Callable[[], Awaitable[None]], *, but: tuple[type[OutageError], ...] = ()) -> None:
+    """Do the work; while the database is unreachable, retry after a wait that grows to two seconds. Errors of the
+    classes `but` are raised."""
     wait = 0.02
     while True:
         try:
             await work()
         except OutageError as error:
+            if isinstance(error, but):
+                raise
             log.warning("database unreachable", reason=str(error), again_in=wait)
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
@@ -15,6 +16,7 @@ from asyncpg.pool import PoolConnectionProxy
 from latchkey.database_address import parse
 from latchkey.database_address import without_password as without_password
 from latchkey.storage.at_hand import IDLE_SECONDS, AtHand, Taken
+from latchkey.storage.distribution.away import Away
 from latchkey.storage.distribution.connection import connection_class
 from latchkey.storage.distribution.directory import load as load_directory
 from latchkey.storage.distribution.nodes import DIRECT, Nodes, Place, address
@@ -77,6 +79,7 @@ class Database:
         self._at_hand = AtHand(0)
         # Of a distributed database.
         self._nodes: Nodes | None = None
+        self._away: Away | None = None
 
     async def open(self) -> None:
         if self._pool is not None:
@@ -89,9 +92,10 @@ class Database:
         # Without an address: the primary knows it.
         connecting: Any = lambda _, **options: primary.connect(**options)  # noqa: E731 - typed for the driver
         try:
+            distributed = await self._if_distributed(primary)
             pool = asyncpg.create_pool(
                 connect=connecting,
-                connection_class=await self._if_distributed(primary) or asyncpg.Connection,
+                connection_class=distributed or asyncpg.Connection,
                 min_size=self._min_size,
                 max_size=self._max_size,
                 timeout=self._connect_timeout,
@@ -99,7 +103,7 @@ class Database:
                 max_inactive_connection_lifetime=IDLE_SECONDS,
                 server_settings=dict(self._server_settings),
                 init=use_raw_json,
-                reset=_keep_as_it_is,
+                reset=_keep_as_it_is if distributed is None else _keep_if_useful,
             )
             self._pool = await pool
             self._at_hand = AtHand(self._max_size)
@@ -121,6 +125,7 @@ class Database:
             await require_filled(connection)
             directory = await load_directory(connection)
             self._nodes = directory.nodes = Nodes(self._connect_to_node)
+            self._away = directory.away = Away(partial(self._ask_node, directory.on_shards["feed_head"].text))
             return connection_class(directory)
         finally:
             await connection.close()
@@ -134,10 +139,22 @@ class Database:
         await use_raw_json(connection)
         return connection
 
+    async def _ask_node(self, text: str, project_id: str) -> None:
+        """Raises while the coordinator does not reach the node of a project."""
+        async with self.pool.acquire() as connection:
+            said: Any = connection
+            await said.plain(text, project_id, project_id)
+
+    @property
+    def is_distributed(self) -> bool:
+        return self._nodes is not None
+
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         if pool is None:
             return
+        if self._away is not None:
+            await self._away.close()
         await self._at_hand.release_all(pool)
         if self._nodes is not None:
             await self._nodes.close()
@@ -267,6 +284,12 @@ def _json_bytes(value: bytes | str) -> bytes:
 
 async def _keep_as_it_is(connection: Any) -> None:
     pass
+
+
+async def _keep_if_useful(connection: Any) -> None:
+    """For a distributed database."""
+    if connection in connection.directory.spoiled:
+        connection.terminate()
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachableError:

@@ -3,6 +3,7 @@
 StorageError
 ├── OutageError                 the database cannot do this now; a retry may succeed later
 │   ├── MovedError                  another transaction moved the row to another partition; a retry may succeed now
+│   ├── NodeAwayError               a node of a distributed database does not answer; its projects cannot be used now
 │   └── DatabaseUnreachableError    no server answers at the database's address
 │       └── NoPrimaryError              servers answer, but none of them may be written to
 ├── StatementRefusedError       the database refused a statement, and would refuse it again
@@ -34,6 +35,10 @@ class OutageError(StorageError):
 
 
 class MovedError(OutageError):
+    pass
+
+
+class NodeAwayError(OutageError):
     pass
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -22,7 +22,7 @@ from latchkey.domain.webhooks.retry import Retry, after_failure
 from latchkey.storage.database import Database
 from latchkey.storage.deliveries import recording
 from latchkey.storage.deliveries.recording import Attempt, Outcome, Recorded
-from latchkey.storage.errors import StatementRefusedError
+from latchkey.storage.errors import NodeAwayError, StatementRefusedError
 
 log = structlog.get_logger()
 
@@ -33,6 +33,8 @@ _LINGER_SECONDS = 0.005
 # Seconds between two batches, unless somebody waits for the outcome: at a steady rate several outcomes share a
 # statement. A lone outcome waits for nothing.
 APART = 0.025
+# Until outcomes are recorded again whose node of the database was away.
+_AGAIN_SECONDS = 1.0
 
 
 class Recorder:
@@ -58,16 +60,26 @@ class Recorder:
         self._chance = chance
         # When the last batch was recorded, in the loop's time.
         self._recorded_at = 0.0
+        # Outcomes that wait for their node of the database. Those of other projects do not wait for them.
+        self._later: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        while True:
-            await self._inbox.wait()
-            await self._gather()
-            if outcomes := self._outcomes(self._inbox.take()):
-                await self._record(outcomes)
-            self._inbox.recorded()
-            self._recorded_at = asyncio.get_running_loop().time()
-            metrics.IN_FLIGHT.set(len(self._dispatcher))
+        try:
+            while True:
+                await self._turn()
+        finally:
+            for task in self._later:
+                task.cancel()
+
+    async def _turn(self) -> None:
+        await self._inbox.wait()
+        await self._gather()
+        if outcomes := self._outcomes(self._inbox.take()):
+            for batch in self._by_node(outcomes):
+                await self._record(batch)
+        self._inbox.recorded()
+        self._recorded_at = asyncio.get_running_loop().time()
+        metrics.IN_FLIGHT.set(len(self._dispatcher))
 
     async def _gather(self) -> None:
         """Wait for more responses, where that delays no other delivery."""
@@ -104,9 +116,29 @@ class Recorder:
             )
         return Outcome(claim, answer, decision)
 
+    def _by_node(self, outcomes: Sequence[Outcome]) -> Iterable[Sequence[Outcome]]:
+        """Together on one server; on several, each project by itself, because one of them may be away."""
+        if not self._database.is_distributed:
+            return (outcomes,)
+        batches: defaultdict[str, list[Outcome]] = defaultdict(list)
+        for one in outcomes:
+            batches[one.claim.project_id].append(one)
+        return batches.values()
+
+    async def _record_later(self, batch: Sequence[Outcome]) -> None:
+        await asyncio.sleep(_AGAIN_SECONDS)
+        await self._record(batch)
+
     async def _record(self, batch: Sequence[Outcome]) -> None:
         try:
-            await outlive(partial(self._record_once, batch))
+            await outlive(partial(self._record_once, batch), but=(NodeAwayError,))
+        except NodeAwayError:
+            # Leases last longer than most outages of a node. What is not recorded by then is sent again.
+            if any(one.claim.lease_until > self._now() for one in batch):
+                task = asyncio.create_task(self._record_later(batch))
+                self._later.add(task)
+                task.add_done_callback(self._later.discard)
+                return
         except StatementRefusedError as error:
             if len(batch) > 1:
                 for one in batch:

@@ -12,9 +12,11 @@ from typing import Any
 import asyncpg
 
 from latchkey.storage.distribution import merging
+from latchkey.storage.distribution.away import is_of_a_node
 from latchkey.storage.distribution.directory import Directory, HomeCall, ShardCall
-from latchkey.storage.distribution.nodes import Nodes
+from latchkey.storage.distribution.nodes import Nodes, Place
 from latchkey.storage.distribution.statements import AtProject, AtWebhook, ByProject, ByWebhook, EachShard
+from latchkey.storage.errors import NodeAwayError, OutageError
 
 # How often a statement is sent again that met a project on its way to another node.
 _PATIENCE = 50
@@ -64,13 +66,26 @@ class DistributedConnection(asyncpg.Connection):
 
     async def at_project(self, text: str, project_id: str, args: Sequence[Any]) -> list[Any]:
         """The rows of a function on the node of a project. Waits for a project that is on its way to another node."""
+        if self.directory.away:
+            self.directory.away.require(await self.directory.place_of(self, project_id))
         for _ in range(_PATIENCE):
             try:
                 return await self.plain(text, project_id, *args)
             except asyncpg.SerializationError as error:
+                if merging.NOT_SENT in str(error):
+                    self.terminate()
+                    raise OutageError("This connection to the coordinator was of no use any more.") from error
                 if self.is_in_transaction() or merging.MOVED not in str(error):
                     raise
                 await asyncio.sleep(_PAUSE)
+            except NodeAwayError:
+                # In a transaction that has failed nobody can ask where the project is. The next one finds out.
+                if self.directory.away is not None and not self.is_in_transaction():
+                    self.directory.forget_place_of(project_id)
+                    place = await self.directory.place_of(self, project_id)
+                    if place is not None:
+                        self.directory.away.note(place, project_id)
+                raise
         return await self.plain(text, project_id, *args)
 
     async def _at(self, call: ShardCall, project_id: str, args: Sequence[Any]) -> list[Any]:
@@ -84,12 +99,23 @@ class DistributedConnection(asyncpg.Connection):
         """The rows of a read that is sent to the node itself. None: the coordinator has to be asked, also about what
         is wrong with the statement."""
         place = await self.directory.place_of(self, project_id)
-        link = nodes.take(place) if place is not None else None
-        if place is None or link is None:
+        if place is None:
             return None
+        if self.directory.away:
+            self.directory.away.require(place)
+        link = nodes.take(place)
+        if link is None:
+            return None
+        rows = await self._linked(nodes, place, link, text, project_id, *args)
+        if rows is None:
+            self.directory.forget_place_of(project_id)
+        return rows
+
+    async def _linked(self, nodes: Nodes, place: Place, link: Any, text: str, *args: Any) -> list[Any] | None:
+        """The rows of a read at a node. None: it could not answer."""
         usable = False
         try:
-            rows: list[Any] = await link.fetch(text, project_id, *args)
+            rows: list[Any] = await link.fetch(text, *args)
             usable = True
         except asyncpg.QueryCanceledError:
             # It has had its time.
@@ -97,10 +123,8 @@ class DistributedConnection(asyncpg.Connection):
             raise
         except asyncpg.PostgresError:
             usable = True
-            self.directory.forget_place_of(project_id)
             return None
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError):
-            self.directory.forget_place_of(project_id)
             return None
         finally:
             nodes.give_back(place, link, usable=usable)
@@ -118,6 +142,8 @@ class DistributedConnection(asyncpg.Connection):
             case ByWebhook() as route:
                 return await self._by_webhook(call, route, args)
             case EachShard() as route:
+                if route.project is not None and args[route.project - 1] is not None:
+                    return await self._at(call, args[route.project - 1], args)
                 return await self._each_shard(call, route, args)
             case _:
                 raise AssertionError(f"{call.name} is no statement of a shard")
@@ -127,8 +153,16 @@ class DistributedConnection(asyncpg.Connection):
     ) -> Any:
         try:
             return await said(query, *args, **options)
+        except asyncpg.FeatureNotSupportedError:
+            self.directory.spoiled.add(self)
+            raise
         except asyncpg.InternalServerError as error:
+            self.directory.spoiled.add(self)
             raise merging.as_collision(error) from error
+        except asyncpg.PostgresError as error:
+            if is_of_a_node(error):
+                raise NodeAwayError(f"A node of the database does not answer: {error}") from error
+            raise
 
     async def _routed(self, call: Any, args: Sequence[Any]) -> list[Any]:
         if isinstance(call, ShardCall):
@@ -137,6 +171,10 @@ class DistributedConnection(asyncpg.Connection):
             return await self.plain(call.text, *args)
         rows: list[Any] = await call(self, args)
         return rows
+
+    async def _is_away(self, project_id: str) -> bool:
+        away = self.directory.away
+        return bool(away) and away is not None and await self.directory.place_of(self, project_id) in away
 
     async def _by_project(self, call: ShardCall, route: ByProject, args: Sequence[Any]) -> list[Any]:
         projects = merging.projects(route, args)
@@ -155,10 +193,34 @@ class DistributedConnection(asyncpg.Connection):
             if route.apart is not None:
                 at, step = route.apart
                 own[at - 1] += number * step
-            rows += await self._at(call, project_id, own)
+            try:
+                rows += await self._at(call, project_id, own)
+            except NodeAwayError:
+                if not route.goes_past or self.is_in_transaction():
+                    raise
+        return rows
+
+    async def _each_node(self, call: ShardCall, args: Sequence[Any]) -> list[Any] | None:
+        """The rows of all shards, with one question to each node. None: the coordinator has to ask some node."""
+        nodes, away = self.directory.nodes, self.directory.away
+        if call.on_node is None or nodes is None or self.is_in_transaction():
+            return None
+        rows: list[Any] = []
+        for place in await self.directory.places(self):
+            if place is None:
+                rows += await self.plain(call.on_node, None, *args)
+            elif away is None or place not in away:
+                link = nodes.take(place)
+                found = None if link is None else await self._linked(nodes, place, link, call.on_node, None, *args)
+                if found is None:
+                    return None
+                rows += found
         return rows
 
     async def _each_shard(self, call: ShardCall, route: EachShard, args: Sequence[Any]) -> list[Any]:
+        found = await self._each_node(call, args)
+        if found is not None:
+            return merging.sums(found, route.least) if route.merge == "sums" else found
         own = list(args)
         rows: list[Any] = []
         for project_id in await self.directory.one_of_each_shard(self):
@@ -166,7 +228,13 @@ class DistributedConnection(asyncpg.Connection):
                 own[route.limit - 1] = args[route.limit - 1] - len(rows)
                 if own[route.limit - 1] <= 0:
                     break
-            rows += await self._at(call, project_id, own)
+            if route.goes_past and await self._is_away(project_id):
+                continue
+            try:
+                rows += await self._at(call, project_id, own)
+            except NodeAwayError:
+                if not route.goes_past or self.is_in_transaction():
+                    raise
         if route.sorted and route.limit is not None:
             rows = sorted(rows, key=lambda row: row[0])[: args[route.limit - 1]]
         return merging.sums(rows, route.least) if route.merge == "sums" else rows

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from time import monotonic
 from typing import Any
+from weakref import WeakSet
 
 from latchkey.storage.distribution import handlers
-from latchkey.storage.distribution.functions import source_digest, wanted, writes
+from latchkey.storage.distribution.away import Away
+from latchkey.storage.distribution.functions import is_asked_of_nodes, source_digest, wanted, writes
 from latchkey.storage.distribution.nodes import Nodes, Place
 from latchkey.storage.distribution.statements import ROUTES, Home, Route
 from latchkey.storage.errors import SchemaNotMigratedError
@@ -19,6 +21,7 @@ from latchkey.storage.sql import query
 _PROJECTS = query("projects_of_webhooks")
 _SHARDS = query("a_project_of_each_shard")
 _NODE = query("node_of_project")
+_NODES = query("nodes_with_shards")
 # Seconds for which the list of shards is taken as current, and the node of a project. A shard is split only by hand; a
 # node that a project has left passes its reads on.
 _CURRENT = 5.0
@@ -38,6 +41,8 @@ class ShardCall:
     name: str
     # Whether it changes and locks nothing.
     reads: bool
+    # How a node is asked about all of its shards.
+    on_node: str | None = None
 
 
 class Directory:
@@ -48,10 +53,16 @@ class Directory:
         self.on_shards = on_shards
         # None: everything goes to the coordinator.
         self.nodes: Nodes | None = None
+        # None: each statement finds out by itself whether its node is there.
+        self.away: Away | None = None
+        # Connections that are closed when they are released: see `at_project.refuse`.
+        self.spoiled: WeakSet[Any] = WeakSet()
         self._projects: dict[int, str] = {}
         self._places: dict[str, tuple[Place | None, float]] = {}
         self._shards: list[str] = []
         self._looked_at = -_CURRENT
+        self._with_shards: list[Place | None] = []
+        self._asked_at = -_CURRENT
 
     async def projects_of(self, connection: Any, keys: Iterable[int]) -> Mapping[int, str]:
         """The projects of webhooks. A webhook never changes its project."""
@@ -76,12 +87,25 @@ class Directory:
         """Its node has failed: another server may have taken its place (`citus_update_node`)."""
         self._places.pop(project_id, None)
 
+    def forget_shards(self) -> None:
+        self._looked_at = -_CURRENT
+
     async def one_of_each_shard(self, connection: Any) -> list[str]:
         """A project of each shard that has any, in a new order each time, so that no shard is always the last."""
         if monotonic() - self._looked_at > _CURRENT:
             self._shards = [row["id"] for row in await connection.plain(_SHARDS)]
             self._looked_at = monotonic()
         return random.sample(self._shards, len(self._shards))
+
+    async def places(self, connection: Any) -> list[Place | None]:
+        """The nodes that have projects. None: the coordinator itself."""
+        if monotonic() - self._asked_at > _CURRENT:
+            self._with_shards = [
+                None if row["is_coordinator"] else Place(row["host"], row["port"])
+                for row in await connection.plain(_NODES)
+            ]
+            self._asked_at = monotonic()
+        return self._with_shards
 
 
 def _only_reads(name: str) -> bool:
@@ -111,6 +135,7 @@ async def load(connection: Any) -> Directory:
         if isinstance(route, Home):
             calls[query(name)] = HomeCall(text)
         else:
-            calls[query(name)] = on_shards[name] = ShardCall(text, route, name, _only_reads(name))
+            on_node = text.replace("at_project.", "at_node.") if is_asked_of_nodes(name) else None
+            calls[query(name)] = on_shards[name] = ShardCall(text, route, name, _only_reads(name), on_node)
     calls.update({query(name): handler for name, handler in handlers.HANDLERS.items()})
     return Directory(calls, on_shards)

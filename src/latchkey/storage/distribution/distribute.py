@@ -27,6 +27,8 @@ SHARDS: Final = 32
 # They note transaction ids, which differ from node to node. Exports of a distributed database do without.
 _TRIGGERS = (("gone_customer", "customers"), ("rewritten_event", "events"))
 _SHARED_FUNCTIONS = (
+    "at_node.shards()",
+    "at_project.refuse()",
     "at_project.hold(text)",
     "at_project.seen(text)",
     "at_project.next_customer_keys(text, text, text, bigint)",
@@ -199,6 +201,9 @@ async def _make_functions(connection: Any, told: Told) -> None:
                 f"select create_distributed_function('at_project.{one.label}({types})', 'of_project',"
                 f" colocate_with := 'public.{FIRST}', force_delegation := true)"
             )
+            if one.on_node is not None:
+                await connection.execute(one.on_node)
+                await connection.execute(f"select create_distributed_function('at_node.{one.label}({types})')")
         # Last: whoever finds this row can use the function.
         await connection.execute(
             "insert into at_project.statements (label, name, digest, arguments, returns, body, call)"

@@ -8,6 +8,7 @@ writes in common table expressions.
 
     at_project.name_digest(project, ...)    sent to the node of the project; calls
     at_shard.name_digest_102008(...)        the statement with the tables of one shard; made on its first use
+    at_node.name_digest(null, ...)          the same for all shards of the node that is asked, for what is due
     at_home.name_digest(...)                a statement on the coordinator's copies of reference tables
 
 The digest is of the statement, so that two releases can run beside each other.
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from latchkey.storage.distribution.statements import ROUTES, Apart, Home, Planned
+from latchkey.storage.distribution.statements import ROUTES, Apart, EachShard, Home, Planned
 from latchkey.storage.distribution.tables import TABLES
 from latchkey.storage.sql import all_queries, query
 
@@ -161,6 +162,8 @@ class Function:
     outer: str
     call: str
     types: tuple[str, ...]
+    # For all shards of a node, if it is asked so.
+    on_node: str | None = None
 
     @property
     def label(self) -> str:
@@ -180,7 +183,9 @@ def source_digest(name: str) -> str:
     """Of what this code says of a statement: a process uses only functions that were made of its own statements."""
     text = query(name)
     is_written = name == "write_changes"
-    said = (text + repr(REPLACED[name]) if is_written else template(name, text), _SETTINGS, _OUTER, _HELD, _SEEN)
+    said = [text + repr(REPLACED[name]) if is_written else template(name, text), _SETTINGS, _OUTER, _HELD, _SEEN]
+    if is_asked_of_nodes(name):
+        said.append(_ON_NODE)
     return sha256("\0".join(said).encode()).hexdigest()[:16]
 
 
@@ -213,6 +218,12 @@ def writes(text: str) -> bool:
     return bool(_WRITTEN.search(bare) or _LOCKED.search(bare))
 
 
+def is_asked_of_nodes(name: str) -> bool:
+    """Whether it reads what is due on all shards of a node."""
+    route = ROUTES[name]
+    return isinstance(route, EachShard) and route.by_node and not writes(query(name))
+
+
 def function(
     name: str,
     text: str,
@@ -240,6 +251,7 @@ def function(
     digest = sha256("\0".join((arguments, returns, body, source_digest(name))).encode()).hexdigest()[:10]
     label = f"{name}_{digest}"
     values = ", ".join(f"${number}" for number in range(1, len(parameters) + 1))
+    on_node: str | None = None
     listed = ", ".join(f'{made} as "{column}"' for made, _, column in results)
     if home:
         outer = f"create or replace function at_home.{label}({arguments}) returns {returns} language plpgsql{_SETTINGS}"
@@ -248,20 +260,20 @@ def function(
         whole = returns if results else "table (c1 bigint)"
         if source is not None:
             whole = f"table (c1 {returns})"
-        outer = _OUTER.format(
-            label=label,
-            declared=f"of_project text, {declared}" if declared else "of_project text",
-            whole=whole,
-            settings=_SETTINGS,
-            shard=_HELD if source is not None or writes(text) else _SEEN,
-            values=values,
-            using=" using " + ", ".join(f"a{n}" for n in range(1, len(parameters) + 1)) if parameters else "",
-        )
+        said = {
+            "label": label,
+            "declared": f"of_project text, {declared}" if declared else "of_project text",
+            "whole": whole,
+            "settings": _SETTINGS,
+            "values": values,
+            "using": " using " + ", ".join(f"a{n}" for n in range(1, len(parameters) + 1)) if parameters else "",
+        }
+        outer = _OUTER.format(shard=_HELD if source is not None or writes(text) else _SEEN, **said)
+        on_node = _ON_NODE.format(**said) if is_asked_of_nodes(name) else None
         shifted = ", ".join(f"${number}" for number in range(1, len(parameters) + 2))
         call = f"select {listed or 'c1'} from at_project.{label}({shifted})"  # noqa: S608
-    return Function(
-        name, digest, "home" if home else "project", arguments, returns, body, outer, call, ("text", *parameters)
-    )
+    place, types = "home" if home else "project", ("text", *parameters)
+    return Function(name, digest, place, arguments, returns, body, outer, call, types, on_node)
 
 
 _OUTER = """
@@ -272,5 +284,18 @@ begin
         perform at_project.make('{label}', shard);
     end if;
     return query execute 'select * from at_shard.{label}_' || shard || '({values})'{using};
+end $outer$
+"""
+
+_ON_NODE = """
+create or replace function at_node.{label}({declared}) returns {whole} language plpgsql {settings} as $outer$
+declare shard bigint;
+begin
+    for shard in select at_node.shards() loop
+        if to_regproc('at_shard.{label}_' || shard) is null then
+            perform at_project.make('{label}', shard);
+        end if;
+        return query execute 'select * from at_shard.{label}_' || shard || '({values})'{using};
+    end loop;
 end $outer$
 """

@@ -68,6 +68,8 @@ async def create_project(connection: Any, args: Sequence[Any]) -> list[Any]:
         made: list[Any] = await connection.fetch(query("insert_project"), *args)
         if made:
             await connection.execute(query("insert_feed"), args[0])
+    # It may be the first one in its shard.
+    connection.directory.forget_shards()
     return made
 
 

@@ -11,6 +11,8 @@ from latchkey.storage.distribution.statements import ByProject, ByWebhook
 
 # What `at_project.hold` says of a project that another node has now.
 MOVED = "was moved to another node"
+# What a session of the coordinator says that is of no use any more; see setup.sql.
+NOT_SENT = "was not sent to the node of its project"
 
 
 class Row:

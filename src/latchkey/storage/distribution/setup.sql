@@ -3,6 +3,7 @@
 create schema if not exists at_project;
 create schema if not exists at_shard;
 create schema if not exists at_home;
+create schema if not exists at_node;
 
 -- The statements that are functions, for nodes that make them. See functions.py.
 create table if not exists at_project.statements (
@@ -16,6 +17,25 @@ create table if not exists at_project.statements (
     made_at timestamptz not null default now()
 );
 
+-- The shards that this node has.
+create or replace function at_node.shards() returns setof bigint language sql stable as $$
+    select p.shardid
+    from pg_dist_shard s
+    join pg_dist_placement p using (shardid)
+    where s.logicalrelid = 'public.feeds'::regclass and p.groupid = (select g.groupid from pg_dist_local_group g)
+$$;
+
+-- For a function of a project that this node does not have. On a worker, the project was moved a moment ago. On the
+-- coordinator, this session of Citus no longer sends calls to the nodes: after an error while it planned a statement with
+-- subqueries it takes every later statement for a part of that one (recursivePlanningDepth in Citus 14.0).
+create or replace function at_project.refuse() returns void language plpgsql as $$
+begin
+    if exists (select from pg_dist_local_group g where g.groupid = 0) then
+        raise exception 'the call was not sent to the node of its project' using errcode = '40001';
+    end if;
+    raise exception 'the project was moved to another node' using errcode = '40001';
+end $$;
+
 -- The shard of a project, kept on this node until the transaction ends: Citus moves a shard only when it has this lock
 -- itself, on every node.
 create or replace function at_project.hold(of_project text) returns bigint language plpgsql as $$
@@ -27,7 +47,7 @@ begin
         select from pg_dist_placement p
         where p.shardid = shard and p.groupid = (select g.groupid from pg_dist_local_group g)
     ) then
-        raise exception 'the project was moved to another node' using errcode = '40001';
+        perform at_project.refuse();
     end if;
     return shard;
 end $$;
@@ -64,6 +84,12 @@ declare
     it record;
     one record;
 begin
+    if not exists (
+        select from pg_dist_placement p
+        where p.shardid = of_shard and p.groupid = (select g.groupid from pg_dist_local_group g)
+    ) then
+        perform at_project.refuse();
+    end if;
     perform pg_advisory_xact_lock(hashtextextended(of_label, of_shard));
     perform set_config('citus.enable_ddl_propagation', 'off', true);
     execute 'select * from at_project.statements_'

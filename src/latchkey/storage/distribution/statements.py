@@ -10,6 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+_DUE = "what is due in any project"
+_NEW = "new projects, wherever they are"
+_OF_ALL = "the state of the whole deployment"
+
 
 @dataclass(frozen=True, slots=True)
 class AtProject:
@@ -57,6 +61,8 @@ class ByWebhook:
     last: int
     # A parameter that must differ from call to call: each call adds this many.
     apart: tuple[int, int] | None = None
+    # Whether projects on a node that is away are left out.
+    goes_past: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,19 @@ class EachShard:
     least: tuple[str, ...] = ()
     # By the first column, and not more than the limit.
     sorted: bool = False
+    # The parameter that names one project, if it is about one.
+    project: int | None = None
+
+    @property
+    def goes_past(self) -> bool:
+        """Whether shards on a node that is away are left out: what is due there is found when the node is back."""
+        return self.why in (_DUE, _NEW)
+
+    @property
+    def by_node(self) -> bool:
+        """Whether each node can be asked once, about all of its shards. Not where it matters that a shard on its way
+        from one node to another is neither left out nor counted twice."""
+        return self.why == _DUE and self.limit is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +120,6 @@ Route = AtProject | ByProject | AtWebhook | ByWebhook | EachShard | Home | Plann
 def _by_project(last: int, *, in_order: bool = False, place: str | None = None) -> ByProject:
     return ByProject((Columns(1, last),), in_order, place)
 
-
-_DUE = "what is due in any project"
-_OF_ALL = "the state of the whole deployment"
 
 _SPECIAL: Final[dict[str, Route]] = {
     # Hot.
@@ -140,7 +156,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "known_events": _by_project(2),
     "save_handles": _by_project(12),
     # Delivery.
-    "claim_lanes": ByWebhook(1, 2, apart=(5, 500)),
+    "claim_lanes": ByWebhook(1, 2, apart=(5, 500), goes_past=True),
     "release_lanes": _by_project(5),
     "record_attempts": ByProject((Columns(1, 17, (19,)),), place="place"),
     "record_last_deliveries": AtWebhook(9),
@@ -165,13 +181,13 @@ _SPECIAL: Final[dict[str, Route]] = {
     "free_lanes": EachShard("what waits in any project", merge="sums"),
     # The clock, the stores and the charts.
     "customers_due": EachShard(_DUE, limit=2),
-    "next_customer_due": Planned(_DUE),
+    "next_customer_due": EachShard(_DUE, merge="sums", least=("next_due_at",)),
     "claim_checks": EachShard(_DUE, limit=3),
     "claim_acknowledgements": EachShard(_DUE, limit=3),
     "look_at_rolls": EachShard(_DUE, merge="sums"),
     "take_rolls_behind": EachShard(_DUE, limit=2, sorted=True),
     "rolls_batch": _by_project(4),
-    "start_charts": EachShard("new projects, wherever they are"),
+    "start_charts": EachShard(_NEW, project=1),
     "chart_newcomers": _by_project(3),
     "mark_for_charts": _by_project(2),
     "chart_subjects_of": _by_project(2),
@@ -181,7 +197,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "add_chart_dimensions": _by_project(16),
     "write_charts": ByProject((Columns(1, 4), Columns(5, 20), Columns(21, 37), Columns(38, 49))),
     # Customer lists.
-    "start_facets": EachShard("new projects, wherever they are"),
+    "start_facets": EachShard(_NEW, project=1),
     "facets_stretch": _by_project(3),
     "write_facets": ByProject((Columns(1, 2), Columns(3, 23), Columns(24, 29))),
     "list_facets": AtProject(),
@@ -199,7 +215,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "add_import_skips": AtProject(),
     "insert_feed": AtProject(),
     "outcomes_of_replay": AtProject(),
-    "next_handles_due": Planned(_DUE),
+    "next_handles_due": EachShard(_DUE, merge="sums", least=("acknowledgement_at", "check_at")),
     "count_reads": Home(quick=True),
     "read_admitted": AtProject(),
     # Several statements of queries/distribution.sql, put together in `handlers.py`.
@@ -282,7 +298,8 @@ load_placement load_product load_product_prices load_project load_restore load_s
 load_store_connection load_store_connections load_webhook lock_health lock_import lock_key lock_owners
 lock_parts lock_rates lock_store_connection lock_webhook log_requests logged_keys logged_routes look_at_nodes
 look_at_server look_at_shard_rows look_at_shards look_at_standbys look_at_tables members_of_project move_clock
-move_customer_keys_on next_notification_due next_staged node_of_project note_failed_sign_in note_healing
+move_customer_keys_on next_notification_due next_staged node_of_project nodes_with_shards
+note_failed_sign_in note_healing
 note_history_read note_missing_rates note_moved note_notified note_server note_store_check open_part open_session
 operational_event_place order_packages plan_each_list packages_of_offering packages_of_offerings packages_with_product
 page_of_operational_events password_of place_projects postpone_mail postpone_notification products_crediting

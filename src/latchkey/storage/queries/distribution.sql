@@ -68,6 +68,14 @@ select key, project_id from webhooks where key = any($1::bigint[]);
 -- for a distributed database: one project of each shard that has any
 select distinct on (shard) get_shard_id_for_distribution_column('feeds', id) as shard, id from projects order by 1, 2;
 
+-- name: nodes_with_shards
+-- for a distributed database: the nodes that have projects
+select distinct n.nodename as host, n.nodeport as port, n.groupid = 0 as is_coordinator
+from pg_dist_shard s
+join pg_dist_placement p on p.shardid = s.shardid
+join pg_dist_node n on n.groupid = p.groupid and n.noderole = 'primary' and n.isactive
+where s.logicalrelid = 'feeds'::regclass and p.shardstate = 1;
+
 -- name: node_of_project
 -- for a distributed database: the address of the worker that has a project; none if the coordinator has it
 select n.nodename as host, n.nodeport as port
@@ -110,10 +118,8 @@ select min(next_at) from store_notifications where status = 'waiting';
 -- name: next_handles_due
 -- for a distributed database: when the next purchase is to be acknowledged, and when the next one is to be read again
 select
-    min(acknowledge_at) filter (where acknowledge_at is not null) as acknowledgement_at,
-    min(check_at) filter (where check_at is not null) as check_at
-from store_handles
-where acknowledge_at is not null or check_at is not null;
+    (select min(h.acknowledge_at) from store_handles h where h.acknowledge_at is not null) as acknowledgement_at,
+    (select min(h.check_at) from store_handles h where h.check_at is not null) as check_at;
 
 -- name: forget_notifications
 -- for a distributed database: the journal's part of forget_store_data

@@ -19,7 +19,7 @@ from latchkey.storage.database import Database
 from latchkey.storage.engine import reads
 from latchkey.storage.engine.reads import Known
 from latchkey.storage.engine.reads import Row as Row
-from latchkey.storage.errors import InvalidValueError
+from latchkey.storage.errors import InvalidValueError, NodeAwayError
 from latchkey.usecases.engine.admission import Caller, Limited, Verdict, caller_of, limited
 from latchkey.usecases.engine.batch import Batch
 from latchkey.usecases.engine.leases import Leases
@@ -60,11 +60,11 @@ class Reader:
         self._leases = leases if leases is not None else Leases(database)
         # The keys that had a lease last, by their hash.
         self._known: dict[bytes, tuple[Known, Caller]] = {}
-        self._batch: Batch[Question, Row | None] = Batch(self._ask, splits_on=(InvalidValueError,), measure=measure)
+        # Errors that are about one question, or about the projects of one node.
+        splits_on = (InvalidValueError, NodeAwayError)
+        self._batch: Batch[Question, Row | None] = Batch(self._ask, splits_on=splits_on, measure=measure)
         # Split on errors like the other: the counts of a failed statement are rolled back with it.
-        self._admitting: Batch[KeyQuestion, Answer] = Batch(
-            self._admit, splits_on=(InvalidValueError,), measure=measure
-        )
+        self._admitting: Batch[KeyQuestion, Answer] = Batch(self._admit, splits_on=splits_on, measure=measure)
 
     def read(self, project_id: str, app_user_id: str) -> asyncio.Future[Row | None]:
         """The customer as committed at some moment after this call; None if there is none with that id."""

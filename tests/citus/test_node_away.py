@@ -1,0 +1,73 @@
+"""A worker node crashes under load and comes back: nothing that was acknowledged is lost, what waits is delivered
+afterwards, and a project on another node is not disturbed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from latchkey.now import real_now
+from latchkey.storage.catalog.catalogs import Catalogs
+from latchkey.storage.errors import NodeAwayError
+from latchkey.usecases.access.keys import create_secret_key, hash_of
+from latchkey.usecases.engine.clock import turn
+from latchkey.usecases.engine.reading import Reader
+from tests import not_run
+from tests.citus.cluster import BIN, Cluster
+from tests.citus.moving import HOME, compare, elsewhere, loaded, prepare
+
+PORT = f"select port from ({HOME}) as home"
+
+
+async def on_two_nodes(url: str) -> list[str]:
+    """Ids for two projects that are on different workers."""
+    connection = await asyncpg.connect(url)
+    try:
+        ports = {f"proj_{n}": await connection.fetchval(PORT, f"proj_{n}") for n in range(1, 40)}
+    finally:
+        await connection.close()
+    first = "proj_1"
+    return [first, next(id for id, port in ports.items() if port != ports[first])]
+
+
+async def test_a_worker_that_crashes_and_comes_back_loses_nothing_and_disturbs_nobody_else(
+    citus: Cluster, citus_url: str, tmp_path: Path
+) -> None:
+    if not citus.servers:
+        not_run.skip("Citus", f"A server is crashed and started again: set {BIN}.")
+    await prepare(citus_url)
+    crashing, other = projects = await on_two_nodes(citus_url)
+    home, _ = await elsewhere(citus_url, crashing)
+    server = citus.servers[home["port"]]
+    async with loaded(citus_url, tmp_path, projects) as load:
+        keys = {
+            project: hash_of((await create_secret_key(load.database, project, "k", real_now())).plaintext)
+            for project in projects
+        }
+        reader, catalogs = Reader(load.database, Catalogs()), Catalogs()
+        await load.until_bought(20)
+        await asyncio.gather(*(reader.admit(key, "user0") for key in keys.values()))
+        server.crash()
+        try:
+            # Each look at all projects goes past the node that is away.
+            await load.until_bought(20, [other])
+            await load.until_arrived(other)
+            await turn(load.database, catalogs, real_now())
+            # Asked in one batch.
+            lost, answer = await asyncio.gather(
+                *(reader.admit(keys[one], "user0") for one in projects), return_exceptions=True
+            )
+            assert isinstance(lost, NodeAwayError)
+            assert not isinstance(answer, BaseException)
+            assert answer.row is not None
+            with pytest.raises(NodeAwayError):
+                await reader.read(crashing, "user0")
+        finally:
+            server.start()
+        await load.until_bought(20)
+        await load.until_arrived(crashing)
+        assert (await reader.admit(keys[crashing], "user0")).row is not None
+    await compare(citus_url, load)
